@@ -1,0 +1,42 @@
+"""deadhead finds, removes and studies the attention heads a transformer does not need.
+
+The names below are the whole everyday API. They are looked up when first used, so that
+`import deadhead` is instant and loads no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from . import strategies
+    from .heads import discover, export, gated, load, prune, save
+    from .layout import Head, HeadLayout
+
+_HOME = {
+    "Head": "layout",
+    "HeadLayout": "layout",
+    "discover": "heads",
+    "gated": "heads",
+    "prune": "heads",
+    "save": "heads",
+    "load": "heads",
+    "export": "heads",
+}
+
+__all__ = [*_HOME, "strategies"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "strategies":
+        return importlib.import_module(".strategies", __name__)
+    if name in _HOME:
+        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
