@@ -19,7 +19,7 @@ class Head(NamedTuple):
 
     block: str
     layer: int
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no head has a use for
 
     def __str__(self) -> str:
         return f"{self.block}.{self.layer}.{self.index}"
@@ -66,8 +66,9 @@ class Attention:
 class HeadLayout:
     """The heads a model has: iterate for the heads, `len` to count them, `in` to ask for one."""
 
-    def __init__(self, attentions: Iterable[Attention]):
+    def __init__(self, attentions: Iterable[Attention], passed_over: Mapping[str, str] | None = None):
         self.attentions = tuple(attentions)
+        self.passed_over = dict(passed_over or {})  # attention that cannot be gated: module path -> why
         self._heads = tuple(head for attention in self.attentions for head in attention.heads)
         self._at: dict[tuple[str, int], Attention] = {(a.block, a.layer): a for a in self.attentions}
         self._set = frozenset(self._heads)
@@ -103,7 +104,7 @@ class HeadLayout:
 
     def of(self, block: str) -> tuple[Attention, ...]:
         """The attention layers of a block, from the input upwards."""
-        found = tuple(a for a in self.attentions if a.block == block)
+        found = tuple(sorted((a for a in self.attentions if a.block == block), key=lambda a: a.layer))
         if not found:
             raise HeadError(f"there is no block {block!r}.", f"use one of {', '.join(self.blocks)}")
         return found
@@ -117,7 +118,9 @@ class HeadLayout:
 
     def check(self, heads: Iterable[Head | str | tuple[str, int, int]]) -> tuple[Head, ...]:
         """The heads named, in layout order; an error for one that is not there or is named twice."""
-        named: list[Head] = [Head.parse(h) if isinstance(h, str) else Head(*h) for h in heads]
+        if isinstance(heads, str | Head):
+            raise HeadError(f"{str(heads)!r} is one head, not several.", "put it in a list")
+        named = [self._named(head) for head in heads]
         if len(set(named)) < len(named):
             twice = next(h for h in named if named.count(h) > 1)
             raise HeadError(f"head {twice} is named twice.", "name each head once")
@@ -126,6 +129,15 @@ class HeadLayout:
                 raise self._missing(head)
         wanted = set(named)
         return tuple(h for h in self._heads if h in wanted)
+
+    @staticmethod
+    def _named(head: Head | str | tuple[str, int, int]) -> Head:
+        if isinstance(head, str):
+            return Head.parse(head)
+        try:
+            return Head(*head)
+        except TypeError:
+            raise HeadError(f"{head!r} is not a head.", "give Head(block, layer, index) or its printed form, such as encoder.3.7") from None
 
     def _missing(self, head: Head) -> HeadError:
         layers = sorted(a.layer for a in self.attentions if a.block == head.block)
@@ -159,14 +171,16 @@ class HeadLayout:
     def grid(cls, **blocks: tuple[int, int]) -> HeadLayout:
         """A layout out of nothing but sizes: `HeadLayout.grid(encoder=(12, 12))` is that of BERT-base."""
         return cls(
-            Attention(block, layer, size, tuple(range(size)), width=64) for block, (layers, size) in blocks.items() for layer in range(layers)
+            Attention(block, layer, size, tuple(range(size)), width=64)
+            for block, (layers, size) in blocks.items()
+            for layer in range(layers)
         )
 
 
 def spans(numbers: Iterable[int]) -> str:
     """Whole numbers as people write them: `0-3, 7, 9-11`."""
     runs: list[list[int]] = []
-    for n in sorted(numbers):
+    for n in sorted(set(numbers)):
         if runs and n == runs[-1][1] + 1:
             runs[-1][1] = n
         else:

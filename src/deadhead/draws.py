@@ -1,0 +1,139 @@
+"""How strategies draw heads: by seed, in whole groups, and exactly as many as were asked for.
+
+Heads that share a key/value head can only go together, so everything here deals in bundles
+(`Attention.groups`; of one head each, without grouped queries). A number of heads that no set of
+bundles has is refused, with the nearest numbers that some set does have.
+
+Of `random.Random` only the seeding with a text and the method `random()` are used. These are what
+Python promises to keep; `shuffle` and `sample` it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import accumulate, chain
+from math import comb
+from random import Random
+from typing import TypeVar
+
+from .errors import GroupError, HeadError
+from .layout import Attention, Head
+
+Heads = frozenset[Head]
+Bundle = tuple[Head, ...]
+Seed = int | str
+T = TypeVar("T")
+
+
+def rng_for(seed: Seed, *where: object) -> Random:
+    """One stream per seed and purpose: with a bare seed the draws for 10 % and 20 % would share their first heads."""
+    if not isinstance(seed, int | str):
+        raise HeadError(f"{seed!r} is not a seed.", "give a whole number or a text")
+    return Random("/".join(map(str, (seed, *where))))
+
+
+def below(rng: Random, n: int) -> int:
+    return int(rng.random() * 2**53) * n >> 53
+
+
+def shuffled(items: Iterable[T], rng: Random) -> list[T]:
+    pool = list(items)
+    for i in range(len(pool) - 1, 0, -1):
+        j = below(rng, i + 1)
+        pool[i], pool[j] = pool[j], pool[i]
+    return pool
+
+
+def keep(place: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> Heads:
+    left = sum(len(a.kept) for a in attentions)
+    if kept > left:
+        raise HeadError(f"{place} cannot keep {kept} heads: it has {left}.", f"keep {left} or fewer")
+    return draw(place, attentions, left - kept, seed)
+
+
+def draw(place: str, attentions: Sequence[Attention], n: int, seed: Seed, nested: bool = False) -> Heads:
+    """n heads, drawn uniformly from all the sets of whole groups that have n heads."""
+    bundles = [bundle for a in attentions for bundle in a.groups]
+    if nested:
+        return prefix(place, shuffled(bundles, rng_for(seed, place)), n)
+    by_size = {size: [b for b in bundles if len(b) == size] for size in sorted({len(b) for b in bundles})}
+    rng = rng_for(seed, place, n)
+    drawn: list[Bundle] = []
+    for size, number in zip(by_size, mixture(place, {size: len(some) for size, some in by_size.items()}, n, rng), strict=True):
+        drawn += shuffled(by_size[size], rng)[:number]
+    return frozenset(chain.from_iterable(drawn))
+
+
+def mixture(place: str, counts: dict[int, int], n: int, rng: Random) -> list[int]:
+    """How many bundles of each size to take for n heads in all, each mixture as likely as it has sets of bundles."""
+    sizes = list(counts)
+
+    @cache
+    def ways(i: int, n: int) -> int:
+        """How many sets of bundles of sizes[i:] have n heads."""
+        if i + 1 >= len(sizes):
+            return int(n == 0) if i == len(sizes) else 0 if n % sizes[i] else comb(counts[sizes[i]], n // sizes[i])
+        return sum(ways_with(i, m, n) for m in range(min(counts[sizes[i]], n // sizes[i]) + 1))
+
+    def ways_with(i: int, m: int, n: int) -> int:
+        return comb(counts[sizes[i]], m) * ways(i + 1, n - m * sizes[i])
+
+    if not ways(0, n):
+        raise refusal(place, n, reachable(counts))
+    taken = []
+    for i, size in enumerate(sizes):
+        ticket, m = below(rng, ways(i, n)), 0
+        while ticket >= (tickets := ways_with(i, m, n)):
+            ticket, m = ticket - tickets, m + 1
+        taken.append(m)
+        n -= m * size
+    return taken
+
+
+def reachable(counts: dict[int, int]) -> list[int]:
+    """Every number of heads that some set of bundles has, rising from 0 to all."""
+    bits = 1  # bit t is set when some bundles have t heads together
+    for size, number in counts.items():
+        for _ in range(number):
+            bits |= bits << size
+    return [t for t in range(bits.bit_length()) if bits >> t & 1]
+
+
+def prefix(place: str, bundles: Sequence[Bundle], n: int) -> Heads:
+    """The first n heads of an order of bundles."""
+    ends = list(accumulate(map(len, bundles), initial=0))
+    if n not in ends:
+        raise refusal(place, n, ends)
+    return frozenset(chain.from_iterable(bundles[: ends.index(n)]))
+
+
+def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
+    """The error for a number of heads that cannot be removed; `possible` rises from 0 to all heads."""
+    total = possible[-1]
+    if n > total:
+        return HeadError(f"{n} heads cannot go from {place}: it has {total}.", f"remove {total} or fewer")
+    under, over = max(p for p in possible if p < n), min(p for p in possible if p > n)
+    return GroupError(
+        f"exactly {n} heads cannot go from {place}: heads that share key and value go together.",
+        f"remove {under} or {over} of its {total} heads ({100 * under / total:g} or {100 * over / total:g} %), "
+        f"which keeps {total - under} or {total - over}",
+    )
+
+
+def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> list[int]:
+    """Heads to keep in each layer, as even as can be; chance says which layers keep one group more."""
+    sizes = {len(bundle) for a in attentions for bundle in a.groups} or {1}
+    if len(sizes) > 1:
+        raise GroupError(f"the layers of {block} have groups of different sizes, so they cannot be balanced.", "leave out `balanced`")
+    size = sizes.pop()
+    left = sum(len(a.kept) for a in attentions)
+    if kept <= left and kept % size:
+        raise refusal(block, left - kept, range(0, left + 1, size))
+    low, extra = divmod(kept // size, len(attentions))
+    roomy = [a for a in attentions if len(a.groups) > low]
+    if len(roomy) < extra or any(len(a.groups) < low for a in attentions):
+        left_in = ", ".join(str(len(a.kept)) for a in attentions)
+        raise HeadError(f"{block} cannot keep {kept} heads evenly: its layers have {left_in}.", "keep fewer, or leave out `balanced`")
+    favoured = set(shuffled(roomy, rng_for(seed, block, "balanced", kept))[:extra])
+    return [(low + (a in favoured)) * size for a in attentions]
