@@ -1,0 +1,135 @@
+"""What people type: percentages to whole heads, strings of numbers, and the layer sets of the papers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadhead.amounts import count, counts, layer_set
+from deadhead.layout import HeadLayout
+from deadhead.strategies import layers, per_layer
+from deadhead.strategies import random as random_percent
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
+settings.load_profile("untimed")
+
+BERT = HeadLayout.grid(encoder=(12, 12))
+
+TRANSFORMER = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))  # blocks not in the papers' order, as in real models
+
+percents = st.integers(0, 100) | st.floats(0, 100)
+
+
+def test_roundings() -> None:
+    assert [count(30, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [43, 43, 44]  # 43.2; floor of kept keeps 100
+    assert [count(20, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [29, 28, 29]  # 28.8
+    assert [count(12.5, 12, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [2, 1, 2]  # 1.5
+    assert count(0.1, 1000, "floor_pruned") == count(0.1, 1000, "floor_kept") == 1  # a tenth is a tenth
+    assert len(random_percent(BERT, 30, rounding="floor_kept")) == 44
+
+
+@given(percents, st.integers(0, 500))
+def test_roundings_agree_where_nothing_is_rounded_and_differ_by_at_most_one(percent: float, total: int) -> None:
+    low, near, high = (count(percent, total, r) for r in ("floor_pruned", "nearest", "floor_kept"))
+    assert 0 <= low <= near <= high <= min(low + 1, total)
+    assert low <= percent * total / 100 + 1e-9 * total
+    assert high >= percent * total / 100 - 1e-9 * total
+
+
+def test_numbers_of_two_digits_take_commas() -> None:
+    assert counts("12,12, 0,3") == [12, 12, 0, 3]
+    assert counts("888444") == counts(888444) == [8, 8, 8, 4, 4, 4]
+    assert counts("12,") == [12]
+    left = BERT.without(per_layer(BERT, "12,12,12,12,11,10,9,8,0,0,1,2"))
+    assert [len(a.kept) for a in left.of("encoder")] == [12, 12, 12, 12, 11, 10, 9, 8, 0, 0, 1, 2]
+
+
+# Layer sets (A-11) -----------------------------------------------------------------------------------
+
+A11 = {  # counted from 1, as in the papers
+    "top 1": [12],
+    "top 3": [10, 11, 12],
+    "top 6": [7, 8, 9, 10, 11, 12],
+    "top 8": [5, 6, 7, 8, 9, 10, 11, 12],
+    "bottom 1": [1],
+    "bottom 3": [1, 2, 3],
+    "bottom 6": [1, 2, 3, 4, 5, 6],
+    "bottom 8": [1, 2, 3, 4, 5, 6, 7, 8],
+    "middle 2": [6, 7],
+    "middle 4": [5, 6, 7, 8],
+    "middle 6": [4, 5, 6, 7, 8, 9],
+    "middle 8": [3, 4, 5, 6, 7, 8, 9, 10],
+    "top 1, bottom 1": [1, 12],
+    "top 2 + bottom 2": [1, 2, 11, 12],
+    "top 3 + bottom 3": [1, 2, 3, 10, 11, 12],
+    "top 4, bottom 4": [1, 2, 3, 4, 9, 10, 11, 12],
+    "odd 6": [1, 3, 5, 7, 9, 11],
+    "Odd": [1, 3, 5, 7, 9, 11],
+    "even 6": [2, 4, 6, 8, 10, 12],
+    "even": [2, 4, 6, 8, 10, 12],
+    "middle 3": [5, 6, 7],  # an odd number sits nearer the bottom
+    "odd 2": [1, 3],
+    "top 12": list(range(1, 13)),
+    "bottom 0": [],
+}
+
+
+@pytest.mark.parametrize(("text", "numbers"), A11.items())
+def test_a11_layer_numbers(text: str, numbers: list[int]) -> None:
+    gone = layers(BERT, text)
+    assert {h.layer + 1 for h in gone} == set(numbers)
+    assert len(gone) == 12 * len(numbers)
+
+
+def test_numbers_are_layers_counted_from_0() -> None:
+    assert layer_set("0,2,5-7", range(12)) == {0, 2, 5, 6, 7}
+    assert layer_set([0, 2], range(12)) == layer_set("2, 0", range(12)) == {0, 2}
+    assert layer_set(4, range(12)) == {4}
+    assert layer_set("11 + top2", range(12)) == {10, 11}
+    assert layer_set("top 1 + 0", [3, 7, 11, 0]) == {0}  # a block whose attention is not in every layer
+    assert layer_set("odd", [3, 7, 11]) == {3, 11}
+    assert layer_set("3-11", [3, 7, 11, 15]) == {3, 7, 11}
+
+
+def test_odd_and_even_can_be_numbered_from_0() -> None:
+    assert layers(BERT, "odd", first=0) == layers(BERT, "even")
+    assert layers(BERT, "even", first=0) == layers(BERT, "odd") != layers(BERT, "even")
+    assert layers(BERT, "top 3", first=0) == layers(BERT, "top 3")
+
+
+def test_a_layer_set_is_of_every_block_unless_told_otherwise() -> None:
+    assert Counter(h.block for h in layers(TRANSFORMER, "top 2")) == {"encoder": 16, "decoder": 16, "cross": 16}
+    assert Counter(h.block for h in layers(TRANSFORMER, "top 2", blocks=["ED", "decoder"])) == {"decoder": 16, "cross": 16}
+    assert layers(TRANSFORMER, "top 2", blocks="encoder,cross") == layers(TRANSFORMER, "top 2", blocks=("cross", "encoder"))
+
+
+def test_a_layer_that_is_empty_already_is_still_counted() -> None:
+    left = BERT.without(layers(BERT, "top 1"))
+    assert {h.layer for h in layers(left, "top 3")} == {9, 10}
+
+
+@given(st.integers(1, 30), st.data())
+def test_layer_sets_are_what_their_words_say(depth: int, data: st.DataObject) -> None:
+    all_layers, k = range(depth), data.draw(st.integers(0, depth))
+    top, bottom, middle = (layer_set(f"{word} {k}", all_layers) for word in ("top", "bottom", "middle"))
+    assert len(top) == len(bottom) == len(middle) == k
+    assert min(top, default=depth) == depth - k
+    assert max(bottom, default=-1) == k - 1
+    below, above = min(middle, default=0), depth - 1 - max(middle, default=depth - 1)
+    assert not middle or above - below in (0, 1)  # centred, else nearer the bottom
+    odd, even = layer_set("odd", all_layers), layer_set("even", all_layers)
+    assert odd | even == set(all_layers)
+    assert not odd & even
+    assert 0 in odd
+    if (depth - k) % 2 == 0:
+        assert middle == set(all_layers) - layer_set(f"top {(depth - k) // 2} + bottom {(depth - k) // 2}", all_layers)
+
+
+@given(
+    st.lists(st.sampled_from(["top 2", "bottom 3", "middle 4", "odd", "even 2", "5", "0-2"]), min_size=1, max_size=4), st.sampled_from("+,")
+)
+def test_a_union_is_the_union(parts: list[str], joint: str) -> None:
+    assert layers(BERT, f" {joint} ".join(parts)) == frozenset().union(*(layers(BERT, part) for part in parts))

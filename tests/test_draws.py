@@ -1,0 +1,241 @@
+"""Draws: any layout, any strategy; groups whole, numbers exact or refused, chance uniform, and seeds that last."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import combinations
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from deadhead.errors import GroupError, HeadError
+from deadhead.layout import Attention, Head, HeadLayout
+from deadhead.strategies import STRATEGIES, choose, highest, lowest, per_block, per_layer, random_k, stratified
+from deadhead.strategies import random as random_percent
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
+settings.load_profile("untimed")
+
+BERT = HeadLayout.grid(encoder=(12, 12))
+
+
+def llama(layer_count: int = 4, size: int = 8, group: int = 4) -> HeadLayout:
+    return HeadLayout(Attention("decoder", i, size, tuple(range(size)), width=16, group=group) for i in range(layer_count))
+
+
+# An image model with a language model: some heads go alone, some in fours.
+MIXED = HeadLayout([*HeadLayout.grid(vision=(2, 3)).attentions, *llama(2).attentions])
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> HeadLayout:
+    """Blocks of any shape, grouped or not, from which whole groups may be gone already."""
+    attentions = []
+    for block in draw(st.lists(st.sampled_from(["encoder", "decoder", "cross", "vision"]), min_size=1, max_size=3, unique=True)):
+        group = draw(st.sampled_from([1, 1, 2, 3]))
+        size = group * draw(st.integers(1, 4))
+        for layer in range(draw(st.integers(1, 5))):
+            left = sorted(draw(st.sets(st.integers(0, size // group - 1))))
+            kept = tuple(i for g in left for i in range(g * group, (g + 1) * group))
+            attentions.append(Attention(block, layer, size, kept, width=4, group=group))
+    return HeadLayout(attentions)
+
+
+def left_in(layout: HeadLayout, gone: frozenset[Head]) -> dict[str, list[int]]:
+    """Heads kept, block by block and layer by layer."""
+    left = layout.without(gone)
+    return {block: [len(a.kept) for a in left.of(block)] for block in left.blocks}
+
+
+def groups_are_whole(layout: HeadLayout, gone: frozenset[Head]) -> bool:
+    return all(len(gone & set(bundle)) in (0, len(bundle)) for a in layout.attentions for bundle in a.groups)
+
+
+seeds = st.integers(0, 10_000) | st.text(max_size=5)
+
+percents = st.integers(0, 100) | st.floats(0, 100)
+
+# One contract for every strategy ---------------------------------------------------------------------
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[str, HeadLayout, Any, dict[str, Any]]:
+    """Any strategy with an amount it can be given on any layout (groups may still refuse it)."""
+    layout, name = draw(layouts()), draw(st.sampled_from(sorted(STRATEGIES)))
+    amount = {
+        "random": percents,
+        "random_k": st.integers(0, len(layout)),
+        "stratified": st.integers(0, min(len(a.kept) for a in layout.attentions)),
+        "per_layer": st.fixed_dictionaries({b: st.tuples(*(st.integers(0, len(a.kept)) for a in layout.of(b))) for b in layout.blocks}),
+        "per_block": st.fixed_dictionaries({b: st.integers(0, sum(len(a.kept) for a in layout.of(b))) for b in layout.blocks}),
+        "layers": st.sampled_from(["top 1", "bottom 1", "middle 1", "odd", "even", "0", "top 1 + bottom 1"]),
+        "lowest": st.integers(0, len(layout)),
+        "highest": st.integers(0, len(layout)),
+    }[name]
+    scores = {head: draw(st.integers(0, 3)) / 3 for head in layout}
+    return name, layout, draw(amount), {"seed": draw(seeds), "scores": scores}
+
+
+@given(calls())
+def test_every_strategy_keeps_the_contract(call: tuple[str, HeadLayout, Any, dict[str, Any]]) -> None:
+    name, layout, amount, given_ = call
+    if (gone := or_refused(name, layout, amount, **given_)) is None:
+        assert any(a.group > 1 for a in layout.attentions)  # no other reason to refuse
+        return
+    assert isinstance(gone, frozenset)
+    assert all(isinstance(head, Head) and head in layout for head in gone)  # none of those gone before
+    assert groups_are_whole(layout, gone)
+    assert STRATEGIES[name](layout, amount, **given_) == gone  # same arguments, same set
+
+
+def or_refused(name: str, layout: HeadLayout, amount: Any, **options: Any) -> frozenset[Head] | None:
+    try:
+        return choose(name, layout, amount, **options)
+    except GroupError:
+        return None
+
+
+@given(layouts())
+def test_nothing_and_everything(layout: HeadLayout) -> None:
+    assume(len(layout))
+    assert random_percent(layout, 0) == per_block(layout, {b: sum(len(a.kept) for a in layout.of(b)) for b in layout.blocks}) == frozenset()
+    assert random_percent(layout, 100) == random_k(layout, len(layout)) == stratified(layout, 0) == frozenset(layout)
+
+
+@given(layouts(), st.data(), seeds)
+def test_per_layer_keeps_exactly_what_it_spells(layout: HeadLayout, data: st.DataObject, seed: int | str) -> None:
+    wanted = {b: [data.draw(st.integers(0, len(a.groups))) * a.group for a in layout.of(b)] for b in layout.blocks}
+    gone = per_layer(layout, {b: ",".join(map(str, numbers)) + "," for b, numbers in wanted.items()}, seed=seed)
+    assert left_in(layout, gone) == wanted
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4), st.data())
+def test_balanced_shares_differ_by_at_most_one_group(depth: int, groups: int, group: int, data: st.DataObject) -> None:
+    layout, kept = llama(depth, groups * group, group), data.draw(st.integers(0, depth * groups))
+    numbers = left_in(layout, per_block(layout, kept * group, balanced=True))["decoder"]
+    assert sum(numbers) == kept * group
+    assert max(numbers) - min(numbers) <= group
+
+
+# The same on every machine ---------------------------------------------------------------------------
+
+
+def test_draws_are_uniform() -> None:
+    """Every head, and every pair of heads, is drawn equally often (3000 draws, 6 standard deviations)."""
+    layout, pairs, n = HeadLayout.grid(encoder=(2, 3)), Counter[tuple[Head, ...]](), 3000
+    for seed in range(n):
+        pairs[tuple(sorted(random_percent(layout, 33, seed=seed)))] += 1
+    assert set(pairs) == set(combinations(layout, 2))
+    assert all(abs(seen - n / 15) < 6 * (n / 15 * 14 / 15) ** 0.5 for seen in pairs.values())
+
+
+def test_seeds_mean_the_same_heads_for_ever() -> None:
+    """Written down once: a change here would change every published mask."""
+
+    def text(gone: frozenset[Head]) -> str:
+        return " ".join(f"{h.layer}.{h.index}" for h in sorted(gone))
+
+    assert text(random_percent(BERT, 5, seed=0)) == "1.5 1.8 2.0 6.11 7.7 8.0 8.3"
+    assert text(random_percent(BERT, 5, seed="three")) == "3.10 4.6 5.7 9.11 11.0 11.6 11.9"
+    assert text(random_k(BERT, 5)) == "2.5 4.0 5.3 8.5 9.8"
+    assert text(random_percent(llama(), 50, seed=1)) == "0.4 0.5 0.6 0.7 1.4 1.5 1.6 1.7 2.4 2.5 2.6 2.7 3.4 3.5 3.6 3.7"
+    assert random_percent(BERT, 5, seed=7) == random_percent(BERT, 5, seed="7")  # a seed is its text
+
+
+def test_the_hash_seed_of_the_process_does_not_matter() -> None:
+    code = (
+        "from deadhead.layout import HeadLayout as L; from deadhead import strategies as s; import sys;"
+        "print(sorted(s.random(L.grid(encoder=(6, 8), cross=(6, 8)), 40, seed='x', per='block')));"
+        "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, check=True, text=True)
+        for h in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout != ""
+
+
+# Groups ----------------------------------------------------------------------------------------------
+
+
+def test_groups_are_ranked_by_their_mean() -> None:
+    layout = llama(1)
+    scores = dict(zip(layout, [0, 0, 0, 9, 2, 2, 2, 2], strict=True))
+    assert {h.index for h in lowest(layout, 4, scores=scores)} == {4, 5, 6, 7}  # though the three lowest heads are elsewhere
+    assert {h.index for h in highest(layout, 4, scores=scores)} == {0, 1, 2, 3}
+
+
+@given(st.integers(0, 32), seeds, st.booleans())
+def test_a_number_of_grouped_heads_is_met_exactly_or_refused(k: int, seed: int | str, nested: bool) -> None:
+    layout = llama()
+    if k % 4 == 0:
+        assert len(random_k(layout, k, seed=seed, nested=nested)) == k
+        return
+    low, high = k // 4 * 4, k // 4 * 4 + 4
+    for refused in (
+        lambda: random_k(layout, k, seed=seed, nested=nested),
+        lambda: lowest(layout, k, scores=dict.fromkeys(layout, 0.0)),
+        lambda: per_block(layout, 32 - k, seed=seed, balanced=nested),
+    ):
+        with pytest.raises(GroupError, match=f"exactly {k} heads cannot go") as error:
+            refused()
+        assert f"remove {low} or {high} of its 32 heads" in str(error.value)
+        assert f"keeps {32 - low} or {32 - high}" in str(error.value)
+
+
+def test_the_percentages_a_refusal_names_will_do() -> None:
+    with pytest.raises(GroupError, match=r"12 or 16 of its 32 heads \(37.5 or 50 %\)"):
+        random_percent(llama(), 45)
+    assert len(random_percent(llama(), 37.5)) == 12
+    with pytest.raises(GroupError, match=r"remove 4 or 8 of its 8 heads .* which keeps 4 or 0"):
+        stratified(llama(), 1)
+    assert len(stratified(llama(), 4)) == 16
+
+
+@given(st.integers(0, 22), seeds)
+def test_groups_of_different_sizes_still_meet_every_number_they_can(k: int, seed: int | str) -> None:
+    gone = random_k(MIXED, k, seed=seed, nested=False)  # 6 single heads and 4 groups of four reach every number
+    assert len(gone) == k
+    assert groups_are_whole(MIXED, gone)
+
+
+def test_groups_of_different_sizes_are_drawn_uniformly() -> None:
+    layout, seen, n = HeadLayout([*HeadLayout.grid(vision=(1, 4)).attentions, *llama(1, 4, 2).attentions]), Counter[frozenset[Head]](), 3000
+    for seed in range(n):
+        seen[random_k(layout, 4, seed=seed, nested=False)] += 1
+    single, pairs = layout.of("vision")[0].heads, layout.of("decoder")[0].groups
+    sets = [frozenset(single), frozenset(pairs[0] + pairs[1])]
+    sets += [frozenset(two) | frozenset(pair) for two in combinations(single, 2) for pair in pairs]
+    assert set(seen) == set(sets)
+    assert all(abs(seen[s] - n / 14) < 6 * (n / 14 * 13 / 14) ** 0.5 for s in sets)
+
+
+def test_a_prefix_does_not_skip_a_group_to_meet_a_number() -> None:
+    scores = {head: (0.0 if head.block == "decoder" else 1.0) for head in MIXED}
+    with pytest.raises(GroupError, match="remove 0 or 4 "):
+        lowest(MIXED, 2, scores=scores)
+    assert {h.block for h in highest(MIXED, 2, scores=scores)} == {"vision"}
+    with pytest.raises(GroupError, match="different sizes"):
+        per_block(HeadLayout([*llama(1).attentions, Attention("decoder", 1, 8, tuple(range(8)), width=16)]), 8, balanced=True)
+
+
+@given(layouts())
+def test_what_a_refusal_offers_is_the_nearest_that_can_be_had(layout: HeadLayout) -> None:
+    can = [k for k in range(len(layout) + 1) if or_refused("random_k", layout, k, nested=False) is not None]
+    for k in set(range(len(layout))) - set(can):
+        with pytest.raises(GroupError) as error:
+            random_k(layout, k, nested=False)
+        nearest = max(c for c in can if c < k), min(c for c in can if c > k)
+        assert f"remove {nearest[0]} or {nearest[1]} of its" in str(error.value)
+
+
+def test_groups_whose_mean_is_no_number_are_refused() -> None:
+    scores = dict(zip(llama(1), [inf, -inf, 0, 0, 1, 1, 1, 1], strict=True))
+    with pytest.raises(HeadError, match="not a number"):
+        lowest(llama(1), 4, scores=scores)

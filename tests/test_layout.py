@@ -1,0 +1,158 @@
+"""The words everyone uses: heads print and parse, layouts count, shrink and refuse what is not there."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadhead.errors import DeadheadError, HeadError
+from deadhead.layout import Attention, Head, HeadLayout, spans
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
+settings.load_profile("untimed")
+
+BERT = HeadLayout.grid(encoder=(12, 12))
+SEQ2SEQ = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))
+LLAMA = HeadLayout(Attention("decoder", layer, 8, tuple(range(8)), width=16, group=4) for layer in range(3))
+
+names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1)
+heads = st.builds(Head, names, st.integers(0, 200), st.integers(0, 200))
+
+
+@given(heads)
+def test_a_head_is_read_back_from_its_print(head: Head) -> None:
+    assert Head.parse(str(head)) == head
+    assert Head.parse(f"  {head}\n") == head
+
+
+@given(heads, heads)
+def test_heads_are_equal_and_hash_alike_by_value(one: Head, other: Head) -> None:
+    assert copy.deepcopy(one) == one == pickle.loads(pickle.dumps(one))
+    assert hash(copy.deepcopy(one)) == hash(one)
+    assert (one == other) == (str(one) == str(other))
+
+
+def test_a_head_prints_as_block_layer_index() -> None:
+    assert str(Head("encoder", 3, 7)) == "encoder.3.7"
+    assert f"{Head('cross', 0, 11)}" == "cross.0.11"
+    assert {Head("encoder", 3, 7): "seen"}[Head.parse("encoder.3.7")] == "seen"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "encoder", "encoder.3", "encoder.3.7.1", ".3.7", "encoder.x.7", "encoder.3.-1", "encoder.3.7.", "3.7"]
+)
+def test_what_is_no_head_is_refused(text: str) -> None:
+    with pytest.raises(HeadError, match=r"is not a head") as error:
+        Head.parse(text)
+    assert "encoder.3.7" in (error.value.mend or "")
+
+
+def test_a_layout_lists_its_heads_in_order() -> None:
+    assert len(BERT) == 144 == len(list(BERT))
+    assert list(BERT)[:2] == [Head("encoder", 0, 0), Head("encoder", 0, 1)]
+    assert list(BERT) == sorted(BERT)
+    assert Head("encoder", 11, 11) in BERT
+    assert Head("encoder", 12, 0) not in BERT
+    assert SEQ2SEQ.blocks == ("encoder", "decoder", "cross")
+    assert (SEQ2SEQ.layers("cross"), SEQ2SEQ.size("cross")) == (6, 8)
+    assert repr(BERT) == "HeadLayout(144 heads: encoder 12 x 12)"
+
+
+def test_the_layers_of_a_block_come_from_the_input_up() -> None:
+    shuffled = HeadLayout(reversed(BERT.attentions))
+    assert [a.layer for a in shuffled.of("encoder")] == list(range(12))
+    with pytest.raises(HeadError, match="no block 'decoder'"):
+        BERT.of("decoder")
+
+
+def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
+    assert BERT.check(["encoder.5.1", Head("encoder", 0, 3), ("encoder", 2, 2)]) == (
+        Head("encoder", 0, 3),
+        Head("encoder", 2, 2),
+        Head("encoder", 5, 1),
+    )
+    assert BERT.check([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("named", "says", "mend"),
+    [
+        (["encoder.1.1", ("encoder", 1, 1)], "encoder.1.1 is named twice", "once"),
+        (["decoder.1.1"], "there is no block 'decoder'", "encoder"),
+        (["encoder.12.0"], "encoder has no layer 12", "0-11"),
+        ([Head("encoder", -1, 0)], "encoder has no layer -1", "0-11"),
+        (["encoder.0.12"], "was built with 12 heads", "0 to 11"),
+        ([Head("encoder", 0, -1)], "was built with 12 heads", "0 to 11"),
+        (["encoder.4.2"], "encoder.4.2 is already gone", "0-1, 3-11"),
+        ([7], "7 is not a head", "encoder.3.7"),
+        ([("encoder", 1)], r"\('encoder', 1\) is not a head", "encoder.3.7"),
+        ("encoder.1.1", "is one head, not several", "list"),
+        (Head("encoder", 1, 1), "is one head, not several", "list"),
+    ],
+)
+def test_check_refuses_with_one_clear_error(named: Any, says: str, mend: str) -> None:
+    left = BERT.without([Head("encoder", 4, 2)])
+    with pytest.raises(HeadError, match=says) as error:
+        left.check(named)
+    assert isinstance(error.value, DeadheadError)
+    assert mend in (error.value.mend or "")
+    assert str(error.value).count("\n") == 1
+
+
+@given(st.sets(st.sampled_from(list(SEQ2SEQ))))
+def test_without_leaves_the_rest_under_their_old_numbers(gone: set[Head]) -> None:
+    left = SEQ2SEQ.without(gone)
+    assert list(left) == [head for head in SEQ2SEQ if head not in gone]
+    assert set(left.removed) == gone
+    assert len(left) + len(left.removed) == len(SEQ2SEQ)
+    assert [(a.block, a.layer, a.size) for a in left.attentions] == [(a.block, a.layer, a.size) for a in SEQ2SEQ.attentions]
+    assert (left == SEQ2SEQ) == (not gone)  # it did something, and only then
+
+
+def test_without_leaves_the_layout_it_was_asked_of_alone() -> None:
+    whole = HeadLayout.grid(encoder=(2, 2))
+    left = whole.without([Head("encoder", 0, 0)])
+    assert (len(whole), len(left)) == (4, 3)
+    with pytest.raises(HeadError, match="already gone"):
+        left.without([Head("encoder", 0, 0)])
+    empty = left.without(list(left))
+    assert len(empty) == 0
+    assert empty.layers("encoder") == 2  # an empty layer is still a layer
+
+
+@given(st.sets(st.sampled_from(list(SEQ2SEQ))))
+def test_a_layout_survives_being_written_down(gone: set[Head]) -> None:
+    left = SEQ2SEQ.without(gone)
+    assert HeadLayout.from_dict(left.to_dict()) == left
+    assert hash(HeadLayout.from_dict(left.to_dict())) == hash(left)
+
+
+def test_groups_are_heads_in_a_row() -> None:
+    groups = LLAMA["decoder", 1].groups
+    assert [[head.index for head in group] for group in groups] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    left = LLAMA.without(groups[0])
+    assert left["decoder", 1].groups == groups[1:]
+    assert left["decoder", 0].groups == LLAMA["decoder", 0].groups
+    assert all(len(group) == 1 for a in BERT.attentions for group in a.groups)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1, 2, 3, 7, 9, 10, 11], "0-3, 7, 9-11"), ([2, 1], "1-2"), ([5, 5, 5], "5"), ([0, 2, 4], "0, 2, 4")],
+)
+def test_spans(numbers: list[int], text: str) -> None:
+    assert spans(numbers) == text
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_spans_say_every_number_once(numbers: set[int]) -> None:
+    said: list[int] = []
+    for run in filter(None, spans(numbers).split(", ")):
+        low, _, high = run.partition("-")
+        said += range(int(low), int(high or low) + 1)
+    assert said == sorted(numbers)

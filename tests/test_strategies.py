@@ -1,0 +1,304 @@
+"""Strategies one by one: the tables of the papers to the letter, rankings by hand, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from math import ceil, floor, inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadhead import strategies
+from deadhead.amounts import count
+from deadhead.errors import DeadheadError, GroupError, HeadError, UnknownName
+from deadhead.layout import Head, HeadLayout
+from deadhead.strategies import STRATEGIES, choose, highest, lowest, per_block, per_layer, random_k, stratified
+from deadhead.strategies import random as random_percent
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
+settings.load_profile("untimed")
+
+BERT = HeadLayout.grid(encoder=(12, 12))
+
+TRANSFORMER = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))  # blocks not in the papers' order, as in real models
+
+
+def left_in(layout: HeadLayout, gone: frozenset[Head]) -> dict[str, list[int]]:
+    """Heads kept, block by block and layer by layer."""
+    left = layout.without(gone)
+    return {block: [len(a.kept) for a in left.of(block)] for block in left.blocks}
+
+
+seeds = st.integers(0, 10_000) | st.text(max_size=5)
+
+percents = st.integers(0, 100) | st.floats(0, 100)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
+    amount = {"per_layer": "444444/444444", "per_block": "20/20", "layers": "top 3"}.get(name, 5)
+    gone = choose(name, TRANSFORMER, amount, blocks="encoder, cross", seed=3, scores=dict.fromkeys(TRANSFORMER, 0.0))
+    assert {head.block for head in gone} == {"encoder", "cross"}
+
+
+# Random at a percentage (A-9) ------------------------------------------------------------------------
+
+PERCENT = (10, 20, 25, 30, 35, 40, 50, 55, 60, 70, 75, 80, 81, 87, 90)
+
+PRUNED_OF_144 = (14, 29, 36, 43, 50, 58, 72, 79, 86, 101, 108, 115, 117, 125, 130)  # 87 %: 126 by stratifying, see below
+
+KEPT_OF_48 = {25: 36, 35: 31, 50: 24, 55: 22, 60: 19, 75: 12, 81: 9}
+
+
+@pytest.mark.parametrize(("percent", "pruned"), list(zip(PERCENT, PRUNED_OF_144, strict=True)))
+def test_a9_heads_pruned_of_144(percent: int, pruned: int) -> None:
+    assert count(percent, 144) == pruned
+    assert len(random_percent(BERT, percent)) == len(random_percent(TRANSFORMER, percent)) == pruned
+
+
+@pytest.mark.parametrize(("percent", "kept"), KEPT_OF_48.items())
+def test_a9_transformer_keeps_equally_many_in_each_component(percent: int, kept: int) -> None:
+    gone = random_percent(TRANSFORMER, percent, per="block")
+    assert len(gone) == 144 - 3 * kept
+    assert {block: sum(numbers) for block, numbers in left_in(TRANSFORMER, gone).items()} == dict.fromkeys(TRANSFORMER.blocks, kept)
+    assert {35: 51, 55: 78, 60: 87}.get(percent, len(gone)) == len(gone)
+
+
+def test_a9_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
+    gone = stratified(TRANSFORMER, 1)
+    assert len(gone) == 126
+    assert left_in(TRANSFORMER, gone) == dict.fromkeys(TRANSFORMER.blocks, [1] * 6)
+    assert random_percent(TRANSFORMER, 87, per="layer") == gone  # the same said as a percentage of each layer
+    kept = {seed: frozenset(TRANSFORMER) - stratified(TRANSFORMER, seed=seed) for seed in range(20)}
+    assert len(set(kept.values())) == 20  # which head it is, is chance
+    assert {head.index for some in kept.values() for head in some} == set(range(8))
+
+
+@given(percents, seeds, st.sampled_from(["nearest", "floor_pruned", "floor_kept"]), st.booleans())
+def test_random_removes_exactly_the_count(percent: float, seed: int | str, rounding: str, nested: bool) -> None:
+    options: dict[str, Any] = {"seed": seed, "rounding": rounding, "nested": nested}
+    assert len(random_percent(TRANSFORMER, percent, **options)) == count(percent, 144, rounding)
+    for per, size in (("block", 48), ("layer", 8)):
+        gone = random_percent(TRANSFORMER, percent, per=per, **options)
+        shares = Counter((h.block, h.layer if per == "layer" else 0) for h in gone)
+        assert len(set(shares.values())) <= 1
+        assert sum(shares.values()) == (144 // size) * count(percent, size, rounding)
+
+
+@given(st.lists(st.integers(0, 100), min_size=2, max_size=5).map(sorted), seeds, st.sampled_from(["model", "block", "layer"]))
+def test_nested_masks_grow(steps: list[int], seed: int | str, per: str) -> None:
+    masks = [random_percent(TRANSFORMER, p, seed=seed, per=per, nested=True) for p in steps]
+    assert all(small <= large for small, large in pairwise(masks))
+
+
+def test_masks_are_otherwise_independent_of_each_other() -> None:
+    masks = {p: [random_percent(BERT, p, seed=s) for s in range(30)] for p in (10, 20, 50)}
+    assert all(len(set(some)) == 30 for some in masks.values())
+    assert not any(small <= large for small, large in zip(masks[10], masks[20], strict=True))
+    overlap = sum(len(small & large) for small, large in zip(masks[10], masks[50], strict=True)) / 30
+    assert 6 < overlap < 8  # of 14 heads, 7 by chance; all 14 were the masks nested
+
+
+def test_a_percentage_is_of_the_heads_left_unless_told_otherwise() -> None:
+    left = BERT.without(random_percent(BERT, 25))
+    again = random_percent(left, 50)
+    assert len(again) == 54
+    assert again <= set(left)
+    to_half = random_percent(left, 50, of="born")
+    assert len(to_half) == 36
+    assert len(left.without(to_half)) == 72
+    assert random_percent(left, 25, of="born") == frozenset()
+    with pytest.raises(HeadError, match="36 are gone already"):
+        random_percent(left, 10, of="born")
+
+
+# Layer strings and component triples (A-10) ----------------------------------------------------------
+
+TABLE_2 = [  # per cent, then ES, ED, DS
+    (0, "888888", "888888", "888888"),
+    (25, "888444", "444888", "888444"),
+    (25, "444888", "888444", "444888"),
+    (40, "777322", "233777", "777332"),
+    (40, "223777", "777332", "233777"),
+    (50, "666222", "222666", "666222"),
+    (50, "222666", "666222", "222666"),
+    (60, "555211", "112555", "555211"),
+    (60, "112555", "555211", "112555"),
+    (75, "333111", "111333", "333111"),
+    (75, "111333", "333111", "111333"),
+]
+
+TABLE_3 = [
+    (0, 48, 48, 48),
+    (48, 14, 31, 30),
+    (48, 31, 14, 30),
+    (48, 30, 31, 14),
+    (60, 12, 21, 25),
+    (60, 21, 12, 25),
+    (60, 25, 21, 12),
+    (75, 8, 13, 15),
+    (75, 13, 8, 15),
+    (75, 15, 13, 8),
+    (82, 5, 9, 12),
+    (82, 9, 5, 12),
+    (82, 12, 9, 5),
+]
+
+
+@pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_2)
+def test_table_2_strings(percent: int, es: str, ed: str, ds: str) -> None:
+    gone = per_layer(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", seed=1)
+    assert left_in(TRANSFORMER, gone) == {"encoder": [*map(int, es)], "cross": [*map(int, ed)], "decoder": [*map(int, ds)]}
+    assert abs(100 * len(gone) / 144 - percent) < 1.2
+    assert gone == per_layer(TRANSFORMER, (es, ed, ds), seed=1) == per_layer(TRANSFORMER, f"{es}/{ed}/{ds}", seed=1)
+    assert gone == per_layer(TRANSFORMER, {"decoder": ds, "encoder": es, "cross": ed}, seed=1)
+    assert (gone == per_layer(TRANSFORMER, (es, ed, ds), seed=2)) == (percent == 0)
+
+
+@pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_3)
+@pytest.mark.parametrize("balanced", [False, True])
+def test_table_3_triples(percent: int, es: int, ed: int, ds: int, balanced: bool) -> None:
+    gone = per_block(TRANSFORMER, (es, ed, ds), balanced=balanced)
+    left = left_in(TRANSFORMER, gone)
+    assert (sum(left["encoder"]), sum(left["cross"]), sum(left["decoder"])) == (es, ed, ds)
+    assert {0: 144, 48: 75, 60: 58, 75: 36, 82: 26}[percent] == 144 - len(gone)
+    assert gone == per_block(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", balanced=balanced)
+    assert gone == per_block(TRANSFORMER, f"{es}/{ed}/{ds}", balanced=balanced)
+    if balanced:
+        assert all(floor(kept / 6) <= n <= ceil(kept / 6) for kept, b in ((es, "encoder"), (ed, "cross"), (ds, "decoder")) for n in left[b])
+
+
+def test_balanced_is_not_what_chance_gives_anyway_and_spreads_its_remainder() -> None:
+    spread = [max(n) - min(n) for s in range(20) for n in left_in(TRANSFORMER, per_block(TRANSFORMER, (14, 31, 30), seed=s)).values()]
+    assert max(spread) > 1
+    favoured = {tuple(left_in(BERT, per_block(BERT, 14, balanced=True, seed=s))["encoder"]) for s in range(20)}
+    assert len(favoured) > 5
+
+
+def test_blocks_that_are_not_named_stay_whole() -> None:
+    assert {h.block for h in per_layer(TRANSFORMER, "cross=000000")} == {"cross"}
+    assert {h.block for h in per_block(TRANSFORMER, {"DS": 4})} == {"decoder"}
+    assert per_layer(TRANSFORMER, "444444", blocks="encoder") == per_layer(TRANSFORMER, {"encoder": [4] * 6})
+    assert per_block(BERT, 14) == per_block(BERT, "14") == per_block(BERT, {"encoder": 14})
+
+
+def test_balanced_refuses_what_a_thinned_layer_cannot_hold() -> None:
+    left = BERT.without([h for h in BERT if h.layer == 3 and h.index > 1])
+    with pytest.raises(HeadError, match="cannot keep 60 heads evenly"):
+        per_block(left, 60, balanced=True)
+    assert left_in(left, per_block(left, 24, balanced=True))["encoder"] == [2] * 12
+    numbers = left_in(left, per_block(left, 29, balanced=True))["encoder"]
+    assert (sum(numbers), numbers[3]) == (29, 2)  # the layer with no more is not asked for more
+
+
+# Prefixes of a ranking (A-7) -------------------------------------------------------------------------
+
+
+def test_lowest_and_highest_by_hand() -> None:
+    layout = HeadLayout.grid(encoder=(2, 2))
+    a, b, c, d = layout
+    scores = {a: 0.5, b: 0.1, c: 0.1, d: 0.9}
+    assert [lowest(layout, k, scores=scores) for k in range(5)] == [set(), {b}, {b, c}, {b, c, a}, {a, b, c, d}]
+    assert [highest(layout, k, scores=scores) for k in range(5)] == [set(), {d}, {d, a}, {d, a, c}, {a, b, c, d}]
+
+
+def test_ties_fall_by_layer_then_head_whatever_the_block() -> None:
+    flat = dict.fromkeys(TRANSFORMER, 1.0)
+    assert lowest(TRANSFORMER, 4, scores=flat) == {
+        Head("encoder", 0, 0),
+        Head("decoder", 0, 0),
+        Head("cross", 0, 0),
+        Head("encoder", 0, 1),
+    }
+
+
+@given(st.lists(st.integers(-2, 2), min_size=144, max_size=144), st.integers(0, 144))
+def test_prefixes_are_exact_nested_and_complementary(values: list[int], k: int) -> None:
+    scores = dict(zip(BERT, map(float, values), strict=True))
+    low, high = lowest(BERT, k, scores=scores), highest(BERT, 144 - k, scores=scores)
+    assert len(low) == k
+    assert not low & high
+    assert low | high == set(BERT)
+    assert max((scores[h] for h in low), default=-3) <= min((scores[h] for h in high), default=3)
+    assert k == 144 or low < lowest(BERT, k + 1, scores=scores)
+
+
+@pytest.mark.parametrize("k", range(1, 13))
+def test_random_prefixes_nest_with_one_seed(k: int) -> None:
+    assert len(random_k(BERT, k)) == k
+    assert random_k(BERT, k) < random_k(BERT, k + 1)
+    assert random_k(BERT, k) == random_k(BERT, k, seed=42) != random_k(BERT, k, seed=43)
+    assert random_k(BERT, k) <= random_percent(BERT, 25, seed=42, nested=True)  # the same shuffle
+    anew = random_k(BERT, k, nested=False)
+    assert len(anew) == k
+    assert not anew <= random_k(BERT, k + 1, nested=False)
+
+
+def test_scores_of_heads_gone_are_not_missed_and_infinity_protects() -> None:
+    scores = {head: float(i) for i, head in enumerate(BERT)}
+    left = BERT.without(lowest(BERT, 3, scores=scores))
+    assert lowest(left, 2, scores={**scores, Head("encoder", 0, 3): inf}) == {Head("encoder", 0, 4), Head("encoder", 0, 5)}
+    assert lowest(left, 1, scores={h: scores[h] for h in left}) == {Head("encoder", 0, 3)}
+
+
+# Bad input -------------------------------------------------------------------------------------------
+
+SCORES = dict.fromkeys(BERT, 0.0)
+
+BAD: list[tuple[str, Any, dict[str, Any], str]] = [
+    ("random", -1, {}, "-1 % is out of range"),
+    ("random", 100.5, {}, "100.5 % is out of range"),
+    ("random", nan, {}, "nan is not a percentage"),
+    ("random", "half", {}, "'half' is not a percentage"),
+    ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
+    ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
+    ("random", 50, {"of": "now"}, "Known: born, left"),
+    ("random", 50, {"blocks": ["decoder"]}, "no block 'decoder'"),
+    ("random", 50, {"seed": None}, "None is not a seed"),
+    ("random", 50, {"nestd": True}, "Did you mean 'nested'"),
+    ("randm", 50, {}, "Did you mean 'random'"),
+    ("random_k", 145, {}, "145 heads cannot go from model: it has 144"),
+    ("random_k", -1, {}, "k is -1, not a number of heads"),
+    ("random_k", 2.5, {}, "k is 2.5, not a number of heads"),
+    ("stratified", 13, {}, "encoder.0 cannot keep 13 heads: it has 12"),
+    ("per_layer", "888444", {}, "'888444' is for 6 layers, but encoder has 12"),
+    ("per_layer", "13,0,0,0,0,0,0,0,0,0,0,0", {}, "encoder.0 cannot keep 13 heads"),
+    ("per_layer", "88844x888444", {}, "'x', not a number of heads"),
+    ("per_layer", "", {}, "is for 0 layers"),
+    ("per_layer", "encodr=888444888444", {}, "Did you mean 'encoder'"),
+    ("per_layer", "encoder=888444888444;ES=888444888444", {}, "named twice"),
+    ("per_layer", ("888444", "444888"), {}, "is for 2 blocks, but there are 1"),
+    ("per_block", (14, 31, 30), {}, "14/31/30 is for 3 blocks, but there are 1"),
+    ("per_block", 145, {}, "encoder cannot keep 145 heads: it has 144"),
+    ("per_block", 145, {"balanced": True}, "encoder cannot keep 145 heads evenly"),
+    ("per_block", "many", {}, "'many', not a number of heads"),
+    ("layers", "tpo 3", {}, "Did you mean 'top'"),
+    ("layers", "top", {}, "'top' does not say how many layers"),
+    ("layers", "top 13", {}, "encoder has 12 layers"),
+    ("layers", "odd 7", {}, "encoder has 6 odd layers"),
+    ("layers", "12", {}, "encoder has no layers 12"),
+    ("layers", "7-5", {}, "encoder has no layers 7-5"),
+    ("layers", "", {}, "'' is not a set of layers"),
+    ("layers", "top 3 + ", {}, "'' is not a set of layers"),
+    ("layers", "odd", {"first": 2}, "first is 2"),
+    ("lowest", 3, {}, "there are no scores"),
+    ("lowest", 3, {"scores": {}}, "144 of 144 heads have no score; the first is encoder.0.0"),
+    ("lowest", 3, {"scores": {**SCORES, Head("encoder", 2, 1): nan}}, "the score of encoder.2.1 is not a number"),
+    ("highest", 145, {"scores": SCORES}, "it has 144"),
+]
+
+
+@pytest.mark.parametrize(("name", "amount", "options", "says"), BAD)
+def test_bad_input_gives_one_clear_error(name: str, amount: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(DeadheadError) as error:
+        choose(name, BERT, amount, **options)
+    assert says in error.value.message
+    assert error.value.mend or isinstance(error.value, UnknownName)
+    assert not isinstance(error.value, GroupError)
+
+
+def test_strategies_are_found_by_name() -> None:
+    assert all(getattr(strategies, name) is function for name, function in STRATEGIES.items())
