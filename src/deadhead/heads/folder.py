@@ -1,0 +1,228 @@
+"""Save a pruned model as an ordinary Hugging Face folder, and load it back.
+
+The removed heads stand in `config.json` under the key `deadhead`, so a folder that the Trainer or
+`save_pretrained` wrote loads just as well as one written by `save`. Two forms exist: `compact` has the
+small weights and needs `load`; `padded` has the shapes of the unpruned model with the removed heads
+zeroed, and loads exactly anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import DeadheadError, FolderError, HeadError, UnsupportedModel, unknown_name
+from ..layout import Head, HeadLayout, spans
+from .discover import layout_of, located
+from .sites import Site
+from .surgery import FORMAT, RECORD, cut, record, unfit
+
+FORMS = ("compact", "padded")
+ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
+
+
+def save(
+    model: nn.Module, folder: str | Path, tokenizer: Any = None, *, form: str = "compact", max_shard_size: int | str = "50GB"
+) -> Path:
+    """Write the model, the list of its removed heads, its tokenizer if given, and a model card.
+
+    Args:
+        form: `compact` writes the small weights, for `deadhead.load`. `padded` writes full shapes with the
+            removed heads zeroed, for plain `AutoModel.from_pretrained` where deadhead is not installed; use
+            it for inference, since zeroed heads would grow back in training.
+    """
+    if form not in FORMS:
+        raise unknown_name("form", form, FORMS)
+    if not hasattr(model, "save_pretrained"):
+        raise UnsupportedModel(f"{type(model).__name__} is not a transformers model, so it cannot be saved as one.")
+    state = unfit(model)
+    if state is not None:
+        raise state
+    found = located(model)
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise FolderError(f"{target} is a file.", "name a folder")
+    config: Any = model.config
+    before = getattr(config, RECORD, None)
+    # written beside and moved over file by file: a folder that is being replaced is never half of each
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=target))
+    except OSError as problem:
+        raise FolderError(f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
+    try:
+        setattr(config, RECORD, {**record(found), "form": form})
+        weights = _padded(model, found) if form == "padded" else None
+        model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(draft)
+        if not (target / "README.md").exists():
+            (draft / "README.md").write_text(card(model, layout_of(found, {}), form), encoding="utf-8")
+        for old in target.glob("model*.safetensors*"):
+            old.unlink()
+        for file in draft.iterdir():
+            os.replace(file, target / file.name)
+    except OSError as problem:
+        raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        if before is None:
+            delattr(config, RECORD)
+        else:
+            setattr(config, RECORD, before)
+    return target
+
+
+def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:
+    """The state of the model with every cut tensor back at its old shape, zeros where heads are gone."""
+    state = dict(model.state_dict())
+    names = {id(parameter): name for name, parameter in model.named_parameters(remove_duplicate=False)}
+    for site in found:
+        for part in site.parts.values():
+            rows = part.present(site.kept, site.keys_of(site.kept))
+            for name, axis in part.tensors:
+                small = getattr(part.module, name)
+                shape = list(small.shape)
+                shape[axis] = part.size
+                full = small.detach().new_zeros(shape)
+                state[names[id(small)]] = full.index_copy(axis, rows.to(small.device), small.detach())
+    return state
+
+
+def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
+    """Load what `save` wrote: the right class, the saved precision, the removed heads removed.
+
+    Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
+    `pruned_heads` in their config. Further arguments go to `from_pretrained`.
+    """
+    import transformers
+    from safetensors import SafetensorError
+
+    config = _config(folder)
+    removed, padded = _removed(config, folder), getattr(config, RECORD, None) and getattr(config, RECORD).get("form") == "padded"
+    cls = _class(config, folder)
+    trimmed = type(cls.__name__, (cls,), {"__init__": _trimming(cls, removed, folder)}) if removed and not padded else cls
+    trimmed.__module__ = cls.__module__
+    quiet = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # what it would report is raised below
+    try:
+        model, report = trimmed.from_pretrained(
+            folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+        )
+    except DeadheadError:
+        raise
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as problem:
+        raise FolderError(f"the weights in {folder} cannot be read: {_first_line(problem)}", "save or download the folder again") from problem
+    finally:
+        transformers.logging.set_verbosity(quiet)
+    bad = [f"{key} is missing" for key in sorted(report["missing_keys"])] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
+    if bad:
+        raise FolderError(
+            f"{folder}: the weights do not fit the model{' and the heads that config.json says were removed' if removed else ''}: "
+            f"{'; '.join(bad[:3])}{f' and {len(bad) - 3} more' if len(bad) > 3 else ''}.",
+            "the folder is damaged or was edited by hand; save or download it again",
+        )
+    model.__class__ = cls
+    if padded:
+        _trim(model, removed, folder)
+    return model
+
+
+def _trim(model: Any, removed: Mapping[str, Mapping[int, list[int]]], folder: str | Path) -> None:
+    """Cut the heads a folder lists out of a model that has just been built."""
+    with torch.device("cpu"):  # from_pretrained builds on the meta device, where row numbers have no values
+        found = located(model)
+        layout = layout_of(found, {})
+        named = [Head(b, n, i) for b, layers in removed.items() for n, indices in layers.items() for i in indices]
+        try:
+            gone = set(layout.check(h._replace(block=layout.blocks[0]) if h.block == ANY else h for h in named))
+        except HeadError as problem:
+            raise FolderError(f"{folder}: the removed heads do not fit the model: {problem.message}", "save the folder again") from problem
+        for site in found:
+            kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in gone)
+            if kept != site.kept:
+                cut(site, kept)
+
+
+def _trimming(cls: type, removed: Mapping[str, Mapping[int, list[int]]], folder: str | Path) -> Any:
+    """A constructor that cuts the heads before the weights are read, so that each finds its shape."""
+
+    def __init__(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        cls.__init__(self, config, *args, **kwargs)  # type: ignore[misc]
+        _trim(self, removed, folder)
+
+    return __init__
+
+
+def _config(folder: str | Path) -> Any:
+    from transformers import AutoConfig
+
+    path = Path(folder) / "config.json"
+    if Path(folder).is_dir() and not path.exists():
+        raise FolderError(f"{folder} has no config.json.", "name a folder that holds a saved model")
+    try:
+        if path.exists():
+            json.loads(path.read_text(encoding="utf-8"))
+        return AutoConfig.from_pretrained(folder)
+    except (ValueError, OSError, KeyError) as problem:
+        reason = _first_line(problem)
+        raise FolderError(f"{folder} is no model that can be loaded: {reason}", "name a folder or a hub name that exists") from problem
+
+
+def _removed(config: Any, folder: str | Path) -> dict[str, dict[int, list[int]]]:
+    """The removed heads a config lists, ours or those of transformers 4."""
+    ours, old = getattr(config, RECORD, None), getattr(config, "pruned_heads", None)
+    if ours is not None:
+        version = ours.get("format") if isinstance(ours, dict) else None
+        if not isinstance(version, int) or version > FORMAT:
+            raise FolderError(f"{folder} is of format {version!r}, this deadhead reads up to {FORMAT}.", "pip install --upgrade deadhead")
+        try:
+            return {b: {int(n): [int(i) for i in gone] for n, gone in layers.items()} for b, layers in ours["removed"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again") from problem
+    if old:
+        return {ANY: {int(n): [int(i) for i in gone] for n, gone in old.items()}}
+    return {}
+
+
+def _class(config: Any, folder: str | Path) -> Any:
+    import transformers
+
+    names = getattr(config, "architectures", None) or []
+    if not names:
+        return transformers.AutoModel._model_mapping[type(config)]
+    cls = getattr(transformers, names[0], None)
+    if cls is None or not hasattr(cls, "from_pretrained"):
+        raise FolderError(f"{folder} holds a {names[0]}, which the installed transformers does not know.", "install the release it was saved with")
+    return cls
+
+
+def _first_line(problem: BaseException) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:300]
+
+
+def card(model: nn.Module, layout: HeadLayout, form: str) -> str:
+    """The model card: what was removed, and how to load what is left."""
+    total = len(layout) + len(layout.removed)
+    rows = "\n".join(
+        f"| {a.block} | {a.layer} | {spans(h.index for h in a.removed)} | {len(a.kept)} of {a.size} |" for a in layout.attentions if a.removed
+    )
+    how = {
+        "compact": '```python\nimport deadhead\nmodel = deadhead.load("PATH")\n```\n\nPlain `from_pretrained` refuses these shapes.',
+        "padded": "Loads with plain `AutoModel.from_pretrained`: shapes are those of the unpruned model and the removed heads are "
+        "zero. Meant for inference: in training, zeroed heads grow back. `deadhead.load` cuts them out again.",
+    }[form]
+    name = getattr(getattr(model, "config", None), "_name_or_path", "") or "an unnamed model"
+    return (
+        f"---\nlibrary_name: transformers\ntags:\n- deadhead\n- pruned\n---\n\n# {type(model).__name__} with {len(layout)} of {total} heads\n\n"
+        f"Made from `{name}` with deadhead by removing {total - len(layout)} attention heads (counted from 0):\n\n"
+        f"| block | layer | removed | left |\n|---|---|---|---|\n{rows}\n\n## Load\n\n{how}\n"
+    )

@@ -1,0 +1,194 @@
+"""The seam: gates at the input of the output projection, hung in by hooks and taken out again.
+
+There the heads lie side by side under every attention kernel, so one multiplication there is masking
+(a closed gate), soft weighting (any number) or, with a gate that asks for its gradient, a score.
+`model(..., head_mask=...)` is no substitute: since transformers 5 the argument vanishes into
+`**kwargs` and changes nothing, which is why a gated model refuses it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import HeadError, UnsupportedModel
+from ..layout import Head, HeadLayout
+from .discover import layout_of, located
+from .sites import Site
+
+HEAD_MASKS = ("head_mask", "decoder_head_mask", "cross_attn_head_mask")
+
+Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
+
+
+@contextmanager
+def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head | str] = ()) -> Iterator[nn.Module]:
+    """Run the model with some heads closed, or with any gate at every head; nothing is left behind.
+
+    Args:
+        gates: what each head's output is multiplied by. Either a tensor of layers x heads (for a model
+            with one block of attention) or one per block, `{"encoder": tensor}`; with a batch axis in
+            front, every example has gates of its own. Or a number per head, `{Head("encoder", 3, 7): 0.5}`;
+            heads not named stay open. Heads are counted as the model was born, removed ones are ignored.
+        closed: heads whose gate is 0.
+
+    Gates may ask for gradients; run `backward` inside the block when the model uses gradient
+    checkpointing, which runs the forward pass again. Blocks may be nested: gates multiply.
+
+    >>> with gated(model, closed=["encoder.3.7"]):
+    ...     logits = model(**batch).logits
+    """
+    found = located(model)
+    layout = layout_of(found, {})
+    readers = _readers(layout, gates, layout.check(closed))
+    with ExitStack() as stack:
+        stack.callback(model.register_forward_pre_hook(_refuse_head_mask, with_kwargs=True).remove)
+        for site in found:
+            read = readers.get((site.block, site.layer))
+            if read is not None and site.kept:
+                stack.callback(attach(site, _Gate(site, read)))
+        _forget_compiled()
+        try:
+            yield model
+        finally:
+            _forget_compiled()
+
+
+def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
+    """Let `change` see and replace what the output projection of an attention layer reads; returns the undoing."""
+    if site.out is not None:
+        return site.out.register_forward_pre_hook(lambda _, args: (change(args[0]), *args[1:])).remove
+    core: Any = site.core
+    before, outer = core.__dict__.get("post_attention"), core.post_attention
+    width = site.width
+
+    def post_attention(h: torch.Tensor, context: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return outer(h, change(context.flatten(-2)).unflatten(-1, (-1, width)), *args, **kwargs)
+
+    def undo() -> None:
+        if before is None:
+            del core.post_attention
+        else:
+            core.post_attention = before
+
+    core.post_attention = post_attention
+    return undo
+
+
+class _Gate:
+    """Multiplies each head by its gate. Kept as an object so that nothing is computed until it is called."""
+
+    def __init__(self, site: Site, read: Callable[[], torch.Tensor]):
+        self.read, self.width, self.batch_axis = read, site.width, 1 if site.time_first else 0
+        self.name = f"{site.block} layer {site.layer}"
+
+    def __call__(self, context: torch.Tensor) -> torch.Tensor:
+        gate = self.read().to(device=context.device, dtype=context.dtype)
+        if gate.dim() == 2:
+            if context.dim() < 3 or context.shape[self.batch_axis] != len(gate):
+                raise HeadError(
+                    f"gates for {len(gate)} examples met a batch of shape {tuple(context.shape[:-1])} in {self.name}.",
+                    "give the gates one row per example of the batch",
+                )
+            shape = [1] * (context.dim() - 1)
+            shape[self.batch_axis] = len(gate)
+            gate = gate.view(*shape, -1)
+        return context * gate.repeat_interleave(self.width, dim=-1)
+
+
+def _readers(layout: HeadLayout, gates: Gates | None, closed: tuple[Head, ...]) -> dict[tuple[str, int], Callable[[], torch.Tensor]]:
+    """For each attention layer with a gate that may not be 1, a function that reads its gates now."""
+    readers: dict[tuple[str, int], Callable[[], torch.Tensor]] = {}
+    shut = set(closed)
+    tensors, numbers = _sort(layout, gates)
+    for block in layout.blocks:
+        for row, attention in enumerate(layout.of(block)):
+            place, heads = (block, attention.layer), attention.heads
+            tensor = tensors.get(block)
+            mine = {h: numbers[h] for h in heads if h in numbers}
+            if tensor is None and not mine and not shut.intersection(heads):
+                continue
+            open_ = torch.tensor([0.0 if h in shut else 1.0 for h in heads])
+            readers[place] = _reader(tensor, row, attention.kept, [mine.get(h) for h in heads], open_)
+    return readers
+
+
+def _reader(
+    tensor: torch.Tensor | None, row: int, kept: tuple[int, ...], numbers: list[float | torch.Tensor | None], open_: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    asked = any(n is not None for n in numbers)
+    all_open = bool((open_ == 1).all())
+    memo: dict[torch.device, torch.Tensor] = {}
+
+    def read() -> torch.Tensor:
+        gate = None
+        if tensor is not None:
+            gate = tensor[..., row, :]
+            if kept != tuple(range(gate.shape[-1])):
+                gate = gate[..., list(kept)]
+        if asked:
+            first = next((n for n in numbers if isinstance(n, torch.Tensor)), open_)
+            values = [n if isinstance(n, torch.Tensor) else first.new_tensor(1.0 if n is None else n) for n in numbers]
+            own = torch.stack(values)
+            gate = own if gate is None else gate * own
+        if gate is None:
+            return open_
+        if all_open:
+            return gate
+        return gate * memo.setdefault(gate.device, open_.to(gate.device))
+
+    return read
+
+
+def _sort(layout: HeadLayout, gates: Gates | None) -> tuple[dict[str, torch.Tensor], dict[Head, float | torch.Tensor]]:
+    """Gates as given -> one tensor per block, and one number per head."""
+    tensors: dict[str, torch.Tensor] = {}
+    numbers: dict[Head, float | torch.Tensor] = {}
+    if isinstance(gates, torch.Tensor):
+        if len(layout.blocks) > 1:
+            raise HeadError(
+                f"one tensor of gates was given, but this model has attention in {', '.join(layout.blocks)}.",
+                f"give one tensor per block: gates={{{layout.blocks[0]!r}: tensor, ...}}",
+            )
+        tensors[layout.blocks[0]] = gates
+    elif isinstance(gates, Mapping):
+        for key, value in gates.items():
+            if isinstance(key, Head):
+                numbers[layout.check([key])[0]] = value
+            elif isinstance(value, torch.Tensor) and key in layout.blocks:
+                tensors[key] = value
+            else:
+                raise HeadError(
+                    f"gates are named by block ({', '.join(layout.blocks)}) with a tensor, or by Head with a number; met {key!r}.",
+                    'write gates={"encoder": tensor} or gates={Head("encoder", 3, 7): 0.5}',
+                )
+    elif gates is not None:
+        raise HeadError(f"gates must be a tensor or a mapping, met {type(gates).__name__}.", "to close heads, write gated(model, closed=heads)")
+    for block, tensor in tensors.items():
+        wanted = (layout.layers(block), layout.size(block))
+        if tensor.dim() not in (2, 3) or tuple(tensor.shape[-2:]) != wanted:
+            raise HeadError(
+                f"gates of {block} have shape {tuple(tensor.shape)}.",
+                f"give layers x heads = {wanted[0]} x {wanted[1]}, with an axis for the batch in front if each example has its own",
+            )
+    return tensors, numbers
+
+
+def _refuse_head_mask(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+    for name in HEAD_MASKS:
+        if kwargs.get(name) is not None:
+            raise UnsupportedModel(
+                f"{name} was passed to a gated model, but transformers 5 ignores it without a word.",
+                f"pass it to the gates instead: with gated(model, {name}): ...",
+            )
+
+
+def _forget_compiled() -> None:
+    """torch.compile does not notice hooks that come or go after it has compiled: have it look again."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()

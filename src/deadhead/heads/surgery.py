@@ -1,0 +1,301 @@
+"""Cut heads out of a model: the slices of q, k, v and o leave, and the module is made to agree.
+
+A layer agrees in one of three ways. It *shrinks*, where its code takes shapes from weights or from
+counts that can be set. Where its code insists on the shapes it was built with, the small projections
+are *spread*: their results are laid into zeros of the old width on the way in, and picked out again
+before the output projection, which is exact and still saves the weights and their products. And a
+layer that has lost every head is *silent*: nothing is computed but the output bias.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import GroupError, HeadError, UnsupportedModel
+from ..layout import Head, HeadLayout, spans
+from .discover import layout_of, located
+from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site
+
+RECORD = "deadhead"  # the key of the removed heads in a model's config
+FORMAT = 1
+# Names that, where the code of an attention layer uses them, tie it to the shapes it was built with:
+# the width of the model taken for the width of all heads, something per head that comes from outside.
+RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "position_bias", "alibi", "mp_num"})
+
+
+def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]) -> nn.Module:
+    """Remove heads from the model for good, and hand the same model back, smaller.
+
+    Args:
+        heads: the heads to remove, or `{layer: [heads]}` for a model with one block of attention.
+
+    Heads keep the numbers they were born with. The config the model was made from is left alone: the
+    model gets a copy that remembers the removed heads. An optimizer made before holds the old
+    parameters; make it after pruning.
+    """
+    found = located(model)
+    layout = layout_of(found, {})
+    gone = layout.check(_named(layout, heads))
+    if not gone:
+        return model
+    _refuse(model, found, layout, gone)
+    lost = set(gone)
+    for site in found:
+        kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in lost)
+        if kept != site.kept:
+            cut(site, kept)
+    _remember(model, found)
+    return model
+
+
+def _named(layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]) -> Iterable[Head | str]:
+    if not isinstance(heads, Mapping):
+        return [heads] if isinstance(heads, str | Head) else heads
+    if len(layout.blocks) > 1:
+        raise HeadError(
+            f"a dict of layers does not say which of {', '.join(layout.blocks)} is meant.",
+            f'name the heads in full: prune(model, ["{layout.blocks[0]}.0.3", ...])',
+        )
+    return [Head(layout.blocks[0], int(layer), int(index)) for layer, indices in heads.items() for index in indices]
+
+
+def cut(site: Site, kept: tuple[int, ...]) -> None:
+    """Leave only these heads in one attention layer."""
+    before, keys_before, keys = site.kept, site.keys_of(site.kept), site.keys_of(kept)
+    for part in site.parts.values():
+        had, has = part.present(before, keys_before), part.present(kept, keys)
+        if len(has) < len(had):
+            _slice(part, torch.isin(had, has).nonzero().flatten())
+    site.kept = kept
+    setattr(site.core, MARK, Born(site.size, site.keys, site.width, kept))
+    shrinks = _shrinks(site)
+    if not kept and shrinks and _speaks_the_interface(site.core):
+        site.core.forward = types.MethodType(_silent, site.core)
+        site.core.deadhead_out = _inside(site)  # type: ignore[assignment]
+    elif shrinks and kept:
+        _set_counts(site, len(kept), len(keys))
+        for role, norm in site.norms.items():
+            _hook(norm, _Pick(_rows_of(site.parts[role], role, kept, keys)))
+    else:
+        _set_counts(site, site.size, site.keys)
+        _spread(site, kept, keys)
+
+
+def _inside(site: Site) -> bool:
+    return any(child is site.out for child in site.core.children())
+
+
+def _slice(part: Part, index: torch.Tensor) -> None:
+    for name, axis in part.tensors:
+        old = getattr(part.module, name)
+        new = old.detach().index_select(axis, index.to(old.device))
+        setattr(part.module, name, nn.Parameter(new, requires_grad=old.requires_grad))
+    weight = getattr(part.module, "weight", None)
+    if isinstance(part.module, nn.Linear):
+        part.module.out_features, part.module.in_features = weight.shape  # type: ignore[union-attr]
+    elif isinstance(part.module, nn.Embedding):
+        part.module.embedding_dim = weight.shape[1]  # type: ignore[union-attr]
+    elif hasattr(part.module, "nf"):
+        part.module.nx, part.module.nf = weight.shape  # type: ignore[union-attr]
+
+
+def _rows_of(part: Part, role: str, kept: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
+    return part.rows[role][list(keys if role in "kv" else kept)].flatten()
+
+
+def _set_counts(site: Site, heads: int, keys: int) -> None:
+    """Write the numbers of heads left into the module, under whatever names it keeps them."""
+    core: Any = site.core
+    for names, value in ((COUNTS, heads), (KEY_COUNTS, keys)):
+        for name in names:
+            if isinstance(core.__dict__.get(name), int):
+                setattr(core, name, value)
+    for name in TOTALS:
+        if isinstance(core.__dict__.get(name), int):
+            setattr(core, name, heads * site.width)
+    if isinstance(core.__dict__.get("kv_dim"), int):
+        core.kv_dim = keys * site.width
+    if isinstance(core.__dict__.get("num_key_value_groups"), int) and keys:
+        core.num_key_value_groups = heads // keys
+
+
+def _code_names(core: nn.Module) -> set[str]:
+    """Every name the methods of a module's class use, its constructor aside."""
+    names: set[str] = set()
+    for name, function in vars(type(core)).items():
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        if code is not None and name != "__init__":
+            names.update(code.co_names, code.co_varnames)
+    return names
+
+
+def _speaks_the_interface(core: nn.Module) -> bool:
+    return "ALL_ATTENTION_FUNCTIONS" in _code_names(core)
+
+
+def _shrinks(site: Site) -> bool:
+    """Whether the layer's own code works with fewer heads once its counts are set."""
+    core: Any = site.core
+    if site.out is None:
+        return True
+    names = _code_names(core)
+    if names & RIGID or any(n in names and n not in core.__dict__ for n in (*COUNTS, *KEY_COUNTS)):
+        return False
+    known = {id(p.module) for p in site.parts.values()} | {id(n) for n in site.norms.values()}
+    for child in core.children():
+        sizes = [p.numel() for p in child.parameters()]
+        if id(child) not in known and any(n != site.width for n in sizes):
+            return False
+    return True
+
+
+def _silent(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
+    """What an attention layer without heads says: its output bias (or nothing for the projection outside to add to)."""
+    cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
+    cache = next((a for a in args if hasattr(a, "get_seq_length")), cache)
+    if cache is not None and kwargs.get("key_value_states") is None and kwargs.get("encoder_hidden_states") is None:
+        # later steps read the length of the past from any layer, so this one keeps time with one empty number a token
+        cache = getattr(cache, "self_attention_cache", cache)
+        tick = hidden_states.new_zeros(len(hidden_states), 1, hidden_states.shape[1], 1)
+        cache.update(tick, tick, self.layer_idx)
+    nothing = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
+    return (_output_of(self)(nothing) if self.deadhead_out else nothing), None
+
+
+def _output_of(core: nn.Module) -> nn.Module:
+    from .sites import _output
+
+    out = _output(core, None)
+    assert out is not None
+    return out
+
+
+class _Lay:
+    """Forward hook: lays what a cut projection gives into zeros of the width it once had."""
+
+    def __init__(self, index: torch.Tensor, width: int):
+        self.index, self.width = index, width
+
+    def __call__(self, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        self.index = self.index.to(output.device)
+        return output.new_zeros(*output.shape[:-1], self.width).index_copy(-1, self.index, output)
+
+
+class _Pick:
+    """Forward hook: picks the heads that are left out of a result over all heads."""
+
+    def __init__(self, index: torch.Tensor):
+        self.index = index
+
+    def __call__(self, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        self.index = self.index.to(output.device)
+        return output.index_select(-1, self.index)
+
+
+class _PickInput(_Pick):
+    """Forward pre-hook: the same, for what the output projection reads."""
+
+    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:
+        self.index = self.index.to(args[0].device)
+        return (args[0].index_select(-1, self.index), *args[1:])
+
+
+def _hook(module: nn.Module, hook: Any) -> None:
+    """Hang in a hook of ours, in the place of one that an earlier cut left."""
+    hooks = module._forward_pre_hooks if isinstance(hook, _PickInput) else module._forward_hooks
+    for key, old in hooks.items():
+        if type(old) is type(hook):
+            hooks[key] = hook
+            return
+    if isinstance(hook, _PickInput):
+        module.register_forward_pre_hook(hook, prepend=True)
+    else:
+        module.register_forward_hook(hook)
+
+
+def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
+    for role, part in site.parts.items():
+        if role == "o":
+            _hook(part.module, _PickInput(part.present(kept, keys)))
+        elif role in ("q", "k", "v", "kv", "qkv") and part.cut:
+            _hook(part.module, _Lay(part.present(kept, keys), part.size))
+
+
+def _refuse(model: nn.Module, found: list[Site], layout: HeadLayout, gone: tuple[Head, ...]) -> None:
+    """Every reason not to begin, before anything is changed."""
+    if len(gone) == len(layout):
+        raise HeadError("that would remove every head of every layer.", "leave at least one head in the model")
+    state = unfit(model)
+    if state is not None:
+        raise state
+    owners: dict[int, set[int]] = {}
+    for module in model.modules():
+        for parameter in module.parameters(recurse=False):
+            owners.setdefault(id(parameter), set()).add(id(module))
+    lost = set(gone)
+    for site in found:
+        left = [i for i in site.kept if Head(site.block, site.layer, i) not in lost]
+        if len(left) == len(site.kept):
+            continue
+        for part in site.parts.values():
+            if any(len(owners.get(id(getattr(part.module, name)), ())) > 1 for name, _ in part.tensors):
+                raise UnsupportedModel(f"{site.path} shares a projection with another module; cutting one would tear them apart.")
+        _refuse_ragged(site, left)
+
+
+def _refuse_ragged(site: Site, left: list[int]) -> None:
+    if site.keys in (1, site.size):
+        return
+    sizes = {g: [i for i in left if i // site.group == g] for g in {i // site.group for i in left}}
+    if len({len(members) for members in sizes.values()}) > 1:
+        short = min(sizes, key=lambda g: len(sizes[g]))
+        raise GroupError(
+            f"{site.block} layer {site.layer}: heads {spans(range(short * site.group, (short + 1) * site.group))} read one key/value head, "
+            f"and only {spans(sizes[short])} of them would be left while other groups keep more.",
+            "remove all heads of a group, or equally many from each group of the layer",
+        )
+
+
+def unfit(model: nn.Module) -> UnsupportedModel | None:
+    """Why this model cannot be cut in the state it is in, if so."""
+    if getattr(model, "is_quantized", False) or getattr(model, "hf_quantizer", None) is not None:
+        return UnsupportedModel("the model is quantised; packed weights cannot be cut.", "load it unquantised, prune, then quantise")
+    for name, module in model.named_modules():
+        if hasattr(module, "lora_A") or hasattr(module, "base_layer"):
+            return UnsupportedModel(f"adapters are attached (at {name}).", "merge them first: model = model.merge_and_unload()")
+        for parameter in module.parameters(recurse=False):
+            if parameter.is_meta:
+                return UnsupportedModel(f"the weights are on the meta device (at {name}).", "load the weights, then prune")
+            if not parameter.is_floating_point():
+                return UnsupportedModel(f"{name} holds packed weights of type {parameter.dtype}.", "load it unquantised, prune, then quantise")
+    return None
+
+
+def record(found: list[Site]) -> dict[str, Any]:
+    """The removed heads as they are written into a config: block -> layer -> heads."""
+    removed: dict[str, dict[str, list[int]]] = {}
+    for site in found:
+        gone = [i for i in range(site.size) if i not in site.kept]
+        if gone:
+            removed.setdefault(site.block, {})[str(site.layer)] = gone
+    return {"format": FORMAT, "removed": removed}
+
+
+def _remember(model: nn.Module, found: list[Site]) -> None:
+    """Give the model a config of its own that lists the removed heads; whoever shares the old one keeps it."""
+    old = getattr(model, "config", None)
+    if old is None:
+        return
+    copies: dict[int, Any] = {}
+    new = copy.deepcopy(old, copies)
+    setattr(new, RECORD, record(found))
+    for module in model.modules():
+        own = module.__dict__.get("config")
+        if own is not None and id(own) in copies:
+            module.config = copies[id(own)]
