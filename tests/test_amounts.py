@@ -27,6 +27,7 @@ def test_roundings() -> None:
     assert [count(30, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [43, 43, 44]  # 43.2; floor of kept keeps 100
     assert [count(20, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [29, 28, 29]  # 28.8
     assert [count(12.5, 12, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [2, 1, 2]  # 1.5
+    assert [count(12.5, 4), count(12.5, 12), count(12.5, 20)] == [1, 2, 3]  # a half always goes up
     assert count(0.1, 1000, "floor_pruned") == count(0.1, 1000, "floor_kept") == 1  # a tenth is a tenth
     assert len(random_percent(BERT, 30, rounding="floor_kept")) == 44
 

@@ -77,7 +77,8 @@ def mixture(place: str, counts: dict[int, int], n: int, rng: Random) -> list[int
         return sum(ways_with(i, m, n) for m in range(min(counts[sizes[i]], n // sizes[i]) + 1))
 
     def ways_with(i: int, m: int, n: int) -> int:
-        return comb(counts[sizes[i]], m) * ways(i + 1, n - m * sizes[i])
+        rest = ways(i + 1, n - m * sizes[i])
+        return rest and rest * comb(counts[sizes[i]], m)  # with thousands of heads comb is dear, and rest mostly 0
 
     if not ways(0, n):
         raise refusal(place, n, reachable(counts))
