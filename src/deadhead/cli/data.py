@@ -1,0 +1,64 @@
+"""`deadhead data`: what data there is, and whether it can be read. Parse, call, print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..tasks.check import Finding
+
+app = typer.Typer(name="data", help="Look at data: what a folder holds, which tasks are known.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of data, with a manifest.json or with telling names.")],
+    task: Annotated[str | None, typer.Option(help="The task, in a folder that does not name it.")] = None,
+    task_file: Annotated[Path | None, typer.Option(help="A task of your own, in YAML.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
+    from ..tasks import read_task_file
+    from ..tasks.check import check as findings
+
+    found: list[Finding] = []
+    for finding in findings(folder, read_task_file(task_file) if task_file else task):
+        found.append(finding)
+        if not as_json:
+            typer.echo(_line(finding), err=finding.error is not None)
+    bad = [finding for finding in found if finding.error]
+    if as_json:
+        typer.echo(json.dumps([finding.to_dict() for finding in found], ensure_ascii=False, indent=1))
+    else:
+        total = sum(finding.sentences for finding in found)
+        typer.echo(f"{len(found) - len(bad)} splits read, {total:,} sentences; {len(bad)} cannot be read.")
+    if bad:
+        raise typer.Exit(1)
+
+
+def _line(finding: Finding) -> str:
+    place = f"{finding.task:22} {finding.language:6} {finding.split:6} {finding.source:20}"
+    if finding.error:
+        return f"{place} ERROR {finding.error}"
+    told = "; ".join(f"{name}: {n}" for name, n in finding.notes.items())
+    return f"{place} {finding.sentences:7} sentences {len(finding.labels):4} labels  {finding.fingerprint}{f'  ({told})' if told else ''}"
+
+
+@app.command("list")
+def list_tasks(as_json: AsJson = False) -> None:
+    """The tasks that are known, with their languages and metrics."""
+    from ..tasks import TASKS
+
+    if as_json:
+        shown = ("name", "kind", "metrics", "languages", "labels", "hub")
+        rows = [{key: getattr(task, key) for key in shown} for task in TASKS.values()]
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for t in TASKS.values():
+        typer.echo(f"{t.name:10} {t.kind:10} {t.metric:10} {' '.join(t.languages)}{f'  (hub: {t.hub})' if t.hub else ''}")

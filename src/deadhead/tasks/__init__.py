@@ -1,0 +1,50 @@
+"""Files in, batches and numbers out: the tasks, their languages, their data, their metrics.
+
+    data = load_data("pos", "de", "test", root=folder)
+    encoded = encode(data, tokenizer)
+    for batch in batches(encoded, size=32): model(**batch)
+    score("pos", predictions, data)
+
+TASKS and KINDS are the tables (`table.py`); a new task is a line there. Nothing here loads torch
+before the first batch is made.
+"""
+
+from .batches import Batches, batches, collect
+from .check import check
+from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, first_parts
+from .encode import Encoded, encode
+from .languages import distances, group, language, paper_languages
+from .load import load_data
+from .metrics import METRICS, bleu_signature, score
+from .records import Row
+from .table import KINDS, TASKS, Task, task_of
+from .taskfile import read_task_file
+
+__all__ = [
+    "KINDS",
+    "METRICS",
+    "TASKS",
+    "Batches",
+    "Dataset",
+    "Encoded",
+    "Row",
+    "Task",
+    "batches",
+    "bleu_signature",
+    "check",
+    "collect",
+    "concatenate",
+    "cut_parts",
+    "dataset",
+    "distances",
+    "distinct",
+    "encode",
+    "first_parts",
+    "group",
+    "language",
+    "load_data",
+    "paper_languages",
+    "read_task_file",
+    "score",
+    "task_of",
+]

@@ -1,0 +1,68 @@
+"""What a data folder holds, and whether all of it can be read: the answer of `deadhead data check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, DeadheadError
+from .load import read_entry
+from .sources import Entry, index, only
+from .table import Task, task_of
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One split of one corpus: what is in it, or why it cannot be read."""
+
+    task: str
+    language: str
+    split: str
+    source: str
+    sentences: int = 0
+    labels: tuple[str, ...] = ()
+    fingerprint: str = ""
+    notes: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "labels": list(self.labels)}
+
+
+def check(root: str | Path, task: str | Task | None = None) -> Iterator[Finding]:
+    """A finding for each split in the folder, in the order it lists them; bad files do not stop the walk."""
+    entries = list(_pairs(index(Path(root), None if task is None else task_of(task))))
+    if not entries:
+        raise DataError(
+            f"{root}: nothing here that looks like data.", "name folders by task, files by language and split: pos/en/train.conllu"
+        )
+    for entry in entries:
+        yield _finding(entry, task)
+
+
+def _finding(entry: Entry, task: str | Task | None) -> Finding:
+    place = (entry.task, entry.lang, entry.split, entry.source)
+    try:
+        data = read_entry(task_of(task if task is not None else entry.task), entry)
+    except DeadheadError as error:
+        return Finding(*place, error=error.message)
+    return Finding(*place, len(data), data.found, data.fingerprint, dict(data.notes))
+
+
+def _pairs(entries: list[Entry]) -> Iterator[Entry]:
+    """Single sides of parallel text, each beside the first language of its set; everything else as it is."""
+    first: dict[tuple[str, str, str], Entry] = {}
+    for entry in entries:
+        try:
+            single = task_of(entry.task).kind == "translate" and "-" not in entry.lang
+        except DeadheadError:
+            single = False
+        if not single:
+            yield entry
+            continue
+        lead = first.setdefault((entry.task, entry.split, entry.source), entry)
+        if lead is not entry:
+            files = {lead.lang: only(lead.files), entry.lang: only(entry.files)}
+            yield Entry(**{**vars(entry), "lang": f"{lead.lang}-{entry.lang}", "files": files})

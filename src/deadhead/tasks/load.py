@@ -1,0 +1,170 @@
+"""From a task, a language and a split to its rows.
+
+`load_data("ner", "de", "train")` finds the files (a local folder first, the hub second), reads
+them, and cuts what has no official split the way the papers' data demand: a missing dev set is the
+last tenth of train, a corpus without any split is cut 80/10/10 in file order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, unknown_name
+from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
+from .readers import reader_of
+from .sources import Entry, choose, guess, index
+from .table import TASKS, Task, task_of
+
+CUTS = ("auto", "given", "pooled")
+
+
+def load_data(
+    task: str | Task,
+    lang: str | Sequence[str],
+    split: str,
+    *,
+    root: str | Path | None = None,
+    source: str | None = None,
+    cut: str = "auto",
+    deduplicate: bool = False,
+    parts: int | None = None,
+    seed: int = 42,
+    merge: bool = True,
+    document_starts: str = "drop",
+    malformed: str = "error",
+) -> Dataset:
+    """The data of a task in a language; several languages are put one after the other.
+
+    root: a folder of data (or the environment variable DEADHEAD_DATA); without one, the hub is asked.
+    source: a corpus other than the default one, such as `wikiann`.
+    cut: `auto` cuts missing splits out of train; `given` takes only what is there; `pooled` pools all files and cuts 80/10/10.
+    deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
+    parts: only the first so many of ten disjoint random parts (seeded), for low-resource curves.
+    merge: entity types to PER, ORG, LOC and MISC. document_starts: `keep` counts them as sentences.
+    malformed: `drop` leaves out table lines that cannot be read, and counts them.
+    """
+    name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
+    _check(split, SPLITS, "split")
+    _check(cut, CUTS, "cut")
+    if not isinstance(lang, str):
+        several = [
+            load_data(task, one, split, root=root, source=source, cut=cut, deduplicate=deduplicate, parts=parts, seed=seed,
+                      merge=merge, document_starts=document_starts, malformed=malformed) for one in lang
+        ]  # fmt: skip
+        return concatenate(several)
+    known = task_of(task)
+    if not merge and known.types is not None:
+        known = replace(known, types={}, labels=())
+    options = {"document_starts": document_starts, "malformed": malformed}
+    read = _Splits(known, name, lang, _folder(root), source, cut, options)
+    data = read(split)
+    if deduplicate:
+        data = distinct(data, *(read(later) for later in SPLITS[SPLITS.index(split) + 1 :] if later in read.splits))
+    return data if parts is None else first_parts(data, parts, seed=seed)
+
+
+def _check(value: str, known: Sequence[str], kind: str) -> None:
+    if value not in known:
+        raise unknown_name(kind, value, known)
+
+
+def _folder(root: str | Path | None) -> Path | None:
+    folder = root if root is not None else os.environ.get("DEADHEAD_DATA") or None
+    return None if folder is None else Path(folder)
+
+
+@dataclass
+class _Splits:
+    """The splits of one task in one language, wherever they come from."""
+
+    task: Task
+    name: str
+    lang: str
+    root: Path | None
+    source: str | None
+    cut: str
+    options: Mapping[str, Any]
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        if self.task.files:
+            return _own_files(self.task, self.lang)
+        if self.root is None:
+            return {}
+        return choose(index(self.root, self.task), self.name, self.lang, self.source)
+
+    @cached_property
+    def splits(self) -> tuple[str, ...]:
+        here = set(self.entries)
+        if "train" in here and self.cut != "given":
+            here |= {"dev"} if "test" in here else {"dev", "test"} - ({"test"} if "dev" in here else set())
+        return tuple(split for split in SPLITS if split in here)
+
+    def __call__(self, split: str) -> Dataset:
+        if self.cut == "pooled":
+            return self._pooled(split)
+        if split in self.entries and (split != "train" or self.cut == "given" or "dev" in self.entries):
+            return read_entry(self.task, self.entries[split], self.options)
+        if split in self.splits and not (split == "test" and "dev" in self.entries):
+            return self._cut(split)
+        return self._elsewhere(split)
+
+    def _cut(self, split: str) -> Dataset:
+        """A split cut out of the training file: dev is its last tenth, or without a test set 80/10/10."""
+        whole = read_entry(self.task, self.entries["train"], self.options)
+        if "test" in self.entries:
+            return share(whole, split, (0.9, 1.0, 1.0))
+        return share(whole, split, (0.8, 0.9, 1.0))
+
+    def _pooled(self, split: str) -> Dataset:
+        if self.root is None:
+            raise DataError("pooling needs the files of a corpus.", "name their folder with --data DIR or DEADHEAD_DATA")
+        chosen = self.entries
+        if not chosen:
+            return self._elsewhere(split)
+        corpus = next(iter(chosen.values())).source
+        same = [e for e in index(self.root, self.task) if (e.task, e.lang, e.source) == (self.name, self.lang, corpus)]
+        pool = concatenate([read_entry(self.task, entry, self.options) for entry in same])
+        return share(replace(pool, lang=self.lang), split, (0.8, 0.9, 1.0))
+
+    def _elsewhere(self, split: str) -> Dataset:
+        borrowed = TASKS.get(self.task.train_on)
+        if split == "train" and borrowed and self.lang in borrowed.languages:
+            return _Splits(borrowed, borrowed.name, self.lang, self.root, None, self.cut, self.options)(split)
+        if self.entries or self.task.files or not self.task.hub:
+            there = f" There is: {', '.join(self.splits)}." if self.entries else ""
+            where = f"in {self.root}" if self.root else "without a folder of data"
+            raise DataError(
+                f"no {split} data of {self.name} in {self.lang} {where}.{there}", "deadhead data check DIR lists what a folder holds"
+            )
+        from .hub import read_hub
+
+        return read_hub(self.task, self.lang, split, self.root)
+
+
+def read_entry(task: Task, entry: Entry, options: Mapping[str, Any] | None = None) -> Dataset:
+    """The rows of an entry of a data folder."""
+    notes: Counter[str] = Counter()
+    settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
+    rows = reader_of(entry.format)(entry.files, task, notes, **settings)
+    files = tuple(str(path) for path in entry.files.values())
+    if not rows:
+        raise DataError(f"{files[0]}:1: no {'pair' if task.kind == 'translate' else 'sentence'} in the file.", "fetch the file again")
+    return dataset(task, entry.lang, entry.split, rows, notes, files)
+
+
+def _own_files(task: Task, lang: str) -> dict[str, Entry]:
+    entries = {}
+    for split, pattern in task.files.items():
+        path = Path(pattern.format(lang=lang))
+        fields = dict(zip(lang.split("-"), pattern.split("|"), strict=False)) if "|" in pattern else {"": str(path)}
+        files = {name: Path(text.format(lang=name or lang)) for name, text in fields.items()}
+        form = task.format or guess(next(iter(files.values())), task, lang, tuple(files))
+        entries[split] = Entry(task.name, lang, split, "", form, files)
+    return entries

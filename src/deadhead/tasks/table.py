@@ -1,0 +1,99 @@
+"""The two tables of this room: TASKS says what a task is, KINDS what is done with tasks of a kind.
+
+A task is one line of data and a language is an argument: a new task is a new line here (or a few
+lines of YAML of your own, see `taskfile.py`), a new language a word in a tuple. A name
+after a dash picks one corpus: `slots-atis` is the task `slots` read from the corpus `atis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import unknown_name
+from .tags import BIO_ENTITIES, NER_TYPES, UPOS
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task reads, what it is scored by, and where else it can be had."""
+
+    name: str
+    kind: str  # of KINDS
+    metrics: tuple[str, ...]  # of METRICS; the first is the one number that tables show
+    languages: tuple[str, ...]  # the papers' and the corpora's; any other is read if a file is there
+    texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora differ in the name
+    label: str = "label|gold_label"  # column of the label(s)
+    labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those found in the data
+    types: Mapping[str, str] | None = None  # entity types to merge; None: tags as they are
+    hub: str = ""  # REPOSITORY:CONFIG on the hub; {lang} and {pair} are filled in
+    hub_dev: str = "validation"  # what the hub calls the dev split
+    train_on: str = ""  # the task whose training set this one borrows (zero-shot)
+    files: Mapping[str, str] = field(default_factory=dict)  # task files only: split -> path, with {lang}
+    format: str = ""  # task files only: of FORMATS; empty: by the file
+    columns: Mapping[str, int] = field(default_factory=dict)  # task files only: of word and tag
+
+    @property
+    def metric(self) -> str:
+        return self.metrics[0]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all tasks of a kind share."""
+
+    model: str  # the transformers auto class
+    labels: str  # where labels sit: one for the `row`, one for each `word`, or a `text` of their own
+
+
+KINDS: Mapping[str, Kind] = {
+    "classify": Kind("AutoModelForSequenceClassification", labels="row"),
+    "tag": Kind("AutoModelForTokenClassification", labels="word"),
+    "translate": Kind("AutoModelForSeq2SeqLM", labels="text"),
+}
+
+PREMISE, HYPOTHESIS = "premise|sentence1|Premise", "hypothesis|sentence2|Hypothesis"
+GLUE = "nyu-mll/glue:"
+NLI = ("entailment", "neutral", "contradiction")
+RTE, QQP, SST = ("entailment", "not_entailment"), ("not_duplicate", "duplicate"), ("negative", "positive")
+SENTENCE = ("accuracy", "macro_f1")
+WORD = ("micro_f1", "macro_f1", "chunk_f1")
+SPANS = ("span_f1", "span_precision", "span_recall", "accuracy")
+XNLI = ("en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "sw", "fr", "ru", "bg", "th")  # the first 11 are the papers'
+NINE = ("en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
+ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
+TAGS = "tags|ner_tags|upos|slot_labels|labels"
+WORDS = "tokens|words|utterance"
+
+# fmt: off
+_TABLE = (
+    #    name        kind         metrics   languages  columns of the texts
+    Task("mnli",     "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=NLI, hub=GLUE + "mnli", hub_dev="validation_matched"),
+    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP, hub=GLUE + "qqp"),
+    Task("qnli",     "classify",  SENTENCE, ("en",),   ("question", "sentence"), labels=RTE, hub=GLUE + "qnli"),
+    Task("rte",      "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=RTE, hub=GLUE + "rte"),
+    Task("sst2",     "classify",  SENTENCE, ("en",),   ("sentence|content|text",), labels=SST, hub=GLUE + "sst2"),
+    Task("xnli",     "classify",  SENTENCE, XNLI,      (PREMISE, HYPOTHESIS), labels=NLI, hub="facebook/xnli:{lang}", train_on="mnli"),
+    Task("pos",      "tag",       WORD,     NINE,      (WORDS,), TAGS, UPOS),
+    Task("ner",      "tag",       SPANS,    NINE,      (WORDS,), TAGS, BIO_ENTITIES, NER_TYPES, hub="unimelb-nlp/wikiann:{lang}"),
+    Task("slots",    "tag",       SPANS,    ATIS,      (WORDS,), TAGS),
+    Task("wmt14",    "translate", ("bleu",), ("en-de", "en-ru"), hub="wmt/wmt14:{pair}"),
+    Task("parallel", "translate", ("bleu",), ("en-de", "en-ru")),
+)
+# fmt: on
+
+TASKS: Mapping[str, Task] = {task.name: task for task in _TABLE}
+
+
+def task_of(name: str | Task) -> Task:
+    """The task of a name; `slots-atis` is the task `slots` read from one corpus."""
+    if isinstance(name, Task):
+        return name
+    if name.endswith((".yaml", ".yml")):
+        from .taskfile import read_task_file
+
+        return read_task_file(name)
+    found = TASKS.get(name) or TASKS.get(name.partition("-")[0])
+    if found is None:
+        raise unknown_name("task", name, TASKS)
+    return found

@@ -1,0 +1,96 @@
+"""A task of your own in a few lines of YAML, read into the same `Task` as those of the table.
+
+    name: reviews
+    kind: classify            # or tag, translate
+    labels: [bad, good]
+    texts: [review]           # the columns of the text
+    label: stars              # the column of the label
+    metrics: [accuracy]
+    files: {train: train.tsv, test: "{lang}/test.tsv"}
+
+Paths are relative to the YAML file; the two sides of a translation are written `train.en|train.de`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, unknown_name
+from .dataset import SPLITS
+from .metrics import METRICS
+from .readers import FORMATS
+from .table import KINDS, WORDS, Task
+from .tags import NER_TYPES
+
+METRICS_OF = {"classify": ("accuracy", "macro_f1"), "tag": ("span_f1", "accuracy"), "translate": ("bleu",)}
+KEYS = {"name": str, "kind": str, "metrics": list, "languages": list, "texts": list, "label": str, "labels": list, "merge": bool,
+        "files": dict, "format": str, "columns": dict}  # fmt: skip
+
+
+def read_task_file(path: str | Path) -> Task:
+    """The task a YAML file describes; every name in it is checked before anything is read."""
+    path = Path(path)
+    fields = _fields(path)
+    kind = str(fields.get("kind"))
+    if kind not in KINDS:
+        raise unknown_name(f"kind of task (in {path})", kind, KINDS)
+    metrics = tuple(fields.get("metrics", METRICS_OF[kind]))
+    for metric in metrics:
+        if metric not in METRICS:
+            raise unknown_name(f"metric (in {path})", metric, METRICS)
+    form = fields.get("format", "")
+    if form and form not in FORMATS:
+        raise unknown_name(f"file format (in {path})", form, FORMATS)
+    return Task(
+        name=fields.get("name", path.stem),
+        kind=kind,
+        metrics=metrics,
+        languages=tuple(map(str, fields.get("languages", ()))),
+        texts=tuple(map(str, fields.get("texts", (WORDS,) if kind == "tag" else ()))),
+        label=fields.get("label", "tags|labels" if kind == "tag" else "label"),
+        labels=tuple(map(str, fields.get("labels", ()))),
+        types=NER_TYPES if fields.get("merge") else None,
+        files=_files(path, fields.get("files")),
+        format=form,
+        columns=_columns(path, fields.get("columns", {})),
+    )
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        fields = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: there is no such task file.", "name a YAML file with --task-file") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
+        raise DataError(f"{path}:{line}: not YAML ({getattr(error, 'problem', None) or error}).") from error
+    if not isinstance(fields, dict):
+        raise DataError(f"{path}:1: a task file is a list of `key: value` lines.", "begin with name, kind and files")
+    for key, value in fields.items():
+        if key not in KEYS:
+            raise unknown_name(f"key (in {path})", key, KEYS)
+        if not isinstance(value, KEYS[key]):
+            raise DataError(f"{path}: {key} is {value!r} where a {KEYS[key].__name__} was expected.")
+    return fields
+
+
+def _files(path: Path, files: Mapping[str, Any] | None) -> dict[str, str]:
+    if not files:
+        raise DataError(f"{path}: no files.", "add a line such as files: {train: train.tsv, test: test.tsv}")
+    for split in files:
+        if split not in SPLITS:
+            raise unknown_name(f"split (in {path})", split, SPLITS)
+    return {split: "|".join(str(path.parent / side) for side in str(names).split("|")) for split, names in files.items()}
+
+
+def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:
+    for key, value in columns.items():
+        if key not in ("word", "tag"):
+            raise unknown_name(f"column (in {path})", key, ("word", "tag"))
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise DataError(f"{path}: the column of the {key} is {value!r}.", "count columns from 0, or from the end with -1")
+    return dict(columns)
