@@ -1,0 +1,132 @@
+"""Room 2: how much does each head matter? One file per method, and `rank`, which runs any of them.
+
+A ranker is a frozen dataclass whose fields are its options. It is called with a model in evaluation
+mode whose weights are frozen, the layout of the heads to score, and batches ready for
+`model(**batch)` with their labels; it answers with one number per head, higher meaning more
+important, and leaves the model as it found it. Importing this module loads no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import UnknownName, unknown_name
+from ..layout import Head, HeadLayout
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ..ranking import Ranking
+
+    Batch = Mapping[str, Tensor]
+
+# The methods, each as the module of this room and the class in it that is imported when asked for.
+RANKERS: dict[str, str] = {
+    "gradient": "gradient:Gradient",
+    "taylor": "gradient:Taylor",
+    "lrp": "lrp:LRP",
+    "l0": "l0:L0",
+    "shapley": "shapley:Shapley",
+    "ablation": "ablation:Ablation",
+    "entropy": "attention:Entropy",
+    "confidence": "attention:Confidence",
+}
+
+
+class Progress(Protocol):
+    """Told how far a ranker has come; `note` is a word on how it goes, such as the bound reached."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None: ...
+
+
+class Ranker(Protocol):
+    """What every method is: options as fields, and this call."""
+
+    def __call__(
+        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Batch], *, seed: int, progress: Progress
+    ) -> Mapping[Head, float]: ...
+
+
+class Scores(dict[Head, float]):
+    """Scores with what else a method found: `raw` values before it scaled them, and `details` fit for JSON.
+
+    A plain dict is as good an answer for a ranker that has nothing more to say.
+    """
+
+    def __init__(self, scores: Mapping[Head, float], raw: Mapping[Head, float] | None = None, details: Mapping[str, Any] | None = None):
+        super().__init__(scores)
+        self.raw, self.details = raw, dict(details or {})
+
+
+def silent(done: int, total: int, note: str = "") -> None:
+    """The progress nobody watches."""
+
+
+def ranker(method: str, **options: Any) -> Ranker:
+    """The ranker of a name with these options, both checked."""
+    if method not in RANKERS:
+        raise unknown_name("ranking method", method, RANKERS)
+    module, name = RANKERS[method].split(":")
+    kind = getattr(importlib.import_module(f".{module}", __name__), name)
+    known = [field.name for field in fields(kind)]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of {method}", option, known) if known else UnknownName(f"{method} has no options; met {option!r}.")
+    return kind(**options)  # type: ignore[no-any-return]
+
+
+def rank(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    method: str = "gradient",
+    *,
+    seed: int = 0,
+    closed: Iterable[Head | str] = (),
+    progress: Progress = silent,
+    data: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Ranking:
+    """Score every head of the model by a method of RANKERS.
+
+    Args:
+        batches: dicts ready for `model(**batch)`, with `labels`; how they are cut does not matter to most methods.
+        closed: heads that are taken as gone while the others are scored, and get no score themselves.
+        data: what the ranking should remember about the data, besides its size and fingerprint.
+        options: the fields of the method's class, for instance `unit="per_token"`.
+
+    The model comes back as it was: its mode, which of its parameters ask for gradients, its weights.
+
+    >>> ranking = rank(model, batches)
+    >>> prune(model, ranking.lowest(12))
+    """
+    score = ranker(method, **options)
+    from ..heads.discover import discover
+    from ..heads.gates import gated
+    from ..ranking import Ranking
+    from .check import check_batches, check_scores, describe, settled, versions
+
+    layout = discover(model)
+    gone = layout.check(closed)
+    left = layout.without(gone) if gone else layout
+    with settled(model, seed), gated(model, closed=gone):
+        checked = check_batches(model, batches)
+        found = score(model, left, checked, seed=seed, progress=progress)
+        check_scores(method, left, found)
+    return Ranking(
+        scores=dict(found),
+        layout=layout,
+        method=method,
+        options=asdict(score),  # type: ignore[call-overload]
+        model=getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__,
+        data={**describe(checked), **(data or {})},
+        seed=seed,
+        versions=versions(),
+        raw=getattr(found, "raw", None),
+        details=getattr(found, "details", {}),
+    )
+
+
+__all__ = ["RANKERS", "Progress", "Ranker", "Scores", "rank", "ranker", "silent"]

@@ -1,0 +1,123 @@
+"""The loss of each example by itself, for every kind of model alike.
+
+An example's loss is the mean cross-entropy over its labelled tokens (for a sentence classifier, of
+its one label). A model's own `loss` is the mean over all tokens of the batch, in which long sentences
+and lucky batch-mates weigh in; here an example has the same loss in every company, padded or not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import DataError
+
+IGNORED = -100  # the label that transformers leaves out of a loss
+# Language models that read left to right but are trained on labels that are already in their place.
+IN_PLACE = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
+
+
+def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
+    """What the model does with this batch: `classify`, `tag`, `seq2seq` or `causal`.
+
+    A masked language model counts as a tagger: its labels sit where its predictions are.
+    """
+    if batch["labels"].dim() == 1:
+        return "classify"
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return "seq2seq"
+    return "causal" if _shifts(type(model)) else "tag"
+
+
+@lru_cache(maxsize=64)
+def _shifts(kind: type) -> bool:
+    """Whether models of this class predict the label of the next position."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+    names = [c.__name__ for c in kind.__mro__]
+    known = set(CAUSAL.values())
+    return not any(n in IN_PLACE for n in names) and any(n in known or n.endswith("ForCausalLM") for n in names)
+
+
+def example_losses(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+    """The loss of each example of the batch, on the model's device; 0 for one without a label."""
+    batch = on_device(batch, model)
+    return losses_of(answer(model, batch).logits, batch["labels"], shifted=task_of(model, batch) == "causal")
+
+
+def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
+    """The loss of each example, given what the model said. `shifted`: a position predicts the next one's label."""
+    if shifted:
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    if labels.dim() == 1:
+        return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
+    each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none").view(labels.shape)
+    return each.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
+
+
+def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
+    """What the model says to a batch, without having it compute the loss of the whole batch or keep a cache."""
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    if (
+        getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+        and "decoder_input_ids" not in inputs
+        and batch["labels"].dim() == 2
+    ):
+        shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+        if shift is None:
+            inputs["labels"] = batch["labels"]  # the model shifts them itself
+        else:
+            inputs["decoder_input_ids"] = shift(labels=batch["labels"])
+    if _keeps_cache(type(model)):
+        inputs["use_cache"] = False  # type: ignore[assignment]
+    return model(**inputs)
+
+
+@lru_cache(maxsize=64)
+def _keeps_cache(kind: type) -> bool:
+    return "use_cache" in inspect.signature(kind.forward).parameters  # type: ignore[attr-defined]
+
+
+def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """The batch where the model is."""
+    device = next(model.parameters()).device
+    return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
+
+
+def attended(batch: Mapping[str, Tensor]) -> Tensor:
+    """Which positions of the input are read, batch x tokens: all but the padding."""
+    mask = batch.get("attention_mask")
+    if mask is not None and mask.dim() == 2:
+        return mask.bool()
+    inputs = next(
+        (batch[n] for n in ("input_ids", "inputs_embeds", "input_features", "pixel_values") if batch.get(n) is not None), batch["labels"]
+    )
+    return torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
+
+
+class FiniteLoss:
+    """Remembers whether any loss was not finite, without asking the device until the end."""
+
+    def __init__(self) -> None:
+        self.seen: list[Tensor] = []
+
+    def add(self, losses: Tensor) -> Tensor:
+        self.seen.append(losses.detach().isfinite())
+        return losses
+
+    def check(self) -> None:
+        for number, finite in enumerate(self.seen):
+            if not bool(finite.all()):
+                row = int((~finite).nonzero()[0])
+                raise DataError(
+                    f"the loss of example {row} of batch {number} is not a finite number.",
+                    "look for nan in the model's weights (a diverged training, or float16 that overflowed: try bfloat16 or float32)",
+                )
