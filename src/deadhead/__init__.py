@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from . import strategies
     from .heads import discover, export, gated, load, prune, save
     from .layout import Head, HeadLayout
+    from .rankers import rank
+    from .ranking import Ranking
 
 _HOME = {
     "Head": "layout",
@@ -25,9 +27,11 @@ _HOME = {
     "save": "heads",
     "load": "heads",
     "export": "heads",
+    "rank": "rankers",
+    "Ranking": "ranking",
 }
 
-__all__ = [*_HOME, "strategies"]
+__all__ = ["Head", "HeadLayout", "Ranking", "discover", "export", "gated", "load", "prune", "rank", "save", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ can speak of heads without loading either. A head keeps the number it was born w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .errors import HeadError
@@ -156,9 +156,8 @@ class HeadLayout:
     def without(self, heads: Iterable[Head]) -> HeadLayout:
         """The layout that is left when these heads are removed."""
         gone = set(self.check(heads))
-        return HeadLayout(
-            Attention(**{**vars(a), "kept": tuple(i for i in a.kept if Head(a.block, a.layer, i) not in gone)}) for a in self.attentions
-        )
+        left = (replace(a, kept=tuple(h.index for h in a.heads if h not in gone)) for a in self.attentions)
+        return HeadLayout(left, self.passed_over)
 
     def to_dict(self) -> list[dict[str, Any]]:
         return [{**vars(a), "kept": list(a.kept)} for a in self.attentions]

@@ -1,7 +1,9 @@
 """Room 1: look inside one model and change it. Knows no data."""
 
 from .discover import discover
+from .export import export
+from .folder import load, save
 from .gates import gated
 from .surgery import prune
 
-__all__ = ["discover", "gated", "prune"]
+__all__ = ["discover", "export", "gated", "load", "prune", "save"]

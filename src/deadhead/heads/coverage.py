@@ -34,7 +34,9 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "moe_topk"), 2),
     **dict.fromkeys(("vocab_size", "src_vocab_size", "tgt_vocab_size", "entity_vocab_size", "text_vocab_size"), 99),
-    **dict.fromkeys(("embedding_size", "entity_emb_size", "word_embed_proj_dim", "input_embedding_size", "output_embedding_size"), HEADS * WIDTH),
+    **dict.fromkeys(
+        ("embedding_size", "entity_emb_size", "word_embed_proj_dim", "input_embedding_size", "output_embedding_size"), HEADS * WIDTH
+    ),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", "max_source_positions"), 128),
     **dict.fromkeys(("pad_token_id", "eos_token_id", "bos_token_id", "decoder_start_token_id", "forced_eos_token_id"), None),
     "langs": None,
@@ -55,14 +57,15 @@ SIZES: dict[str, Any] = {
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": 2}
 # What a few families need besides, told by their own constructors when it is missing.
 FURTHER: dict[str, dict[str, Any]] = {
-    "esm": {"pad_token_id": 1, "mask_token_id": 3, "position_embedding_type": "rotary"},
+    "esm": {"vocab_size": 99, "pad_token_id": 1, "mask_token_id": 3, "position_embedding_type": "rotary"},
     "fsmt": {"langs": ["en", "de"]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "longformer": {"attention_window": [8, 8]},
     "led": {"attention_window": [8, 8]},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "big_bird": {"attention_type": "original_full"},
-    "falcon": {"new_decoder_architecture": False, "multi_query": False},
+    "falcon": {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": HEADS},
+    "mpnet": {"relative_attention_num_buckets": 32},
     "whisper": {"max_source_positions": 12},
     "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 16},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8, "share_att_key": False},
@@ -101,7 +104,11 @@ def measure(model_type: str) -> Row:
         try:
             layout = discover(model)
         except UnknownArchitecture as reason:
-            kind = "refused" if re.search(r"ttention", reason.message.split("\n")[-1]) and "has no attention layer" not in reason.message else "n/a"
+            kind = (
+                "refused"
+                if re.search(r"ttention", reason.message.split("\n")[-1]) and "has no attention layer" not in reason.message
+                else "n/a"
+            )
             return Row(model_type, kind, " ".join(reason.message.split()))
         try:
             inputs, spoken = batch_for(model), prompt_for(model)
@@ -109,7 +116,9 @@ def measure(model_type: str) -> Row:
         except DeadheadError as reason:
             return Row(model_type, "refused", " ".join(reason.message.split()))
         except Exception as problem:
-            return Row(model_type, "refused", f"the tiny model could not be run: {type(problem).__name__}: {' '.join(str(problem).split())[:160]}")
+            return Row(
+                model_type, "refused", f"the tiny model could not be run: {type(problem).__name__}: {' '.join(str(problem).split())[:160]}"
+            )
     failed = next((p for p in proofs if not p.holds), None)
     if failed is not None:
         return Row(model_type, "refused", f"the proof does not hold: {_differences(failed)}")
@@ -156,6 +165,8 @@ def shrunk(config_class: type, overrides: dict[str, Any] | None = None) -> Any:
     default: Any = config_class()
     wanted: dict[str, Any] = {}
     for name, value in SIZES.items():
+        if isinstance(getattr(config_class, name, None), property):
+            continue
         if value is None:
             if name in SPECIAL and isinstance(getattr(default, name, None), int):
                 wanted[name] = SPECIAL[name]
@@ -182,6 +193,8 @@ def randomise(model: nn.Module, seed: int) -> None:
     """Large weights everywhere: with the usual small ones a lost head hardly shows, and the proof would be weak."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue  # tables of sines are computed, and not saved
         noise = torch.randn(parameter.shape, generator=generator) * 0.25
         parameter.copy_(noise + 1 if parameter.dim() == 1 and "norm" in name.lower() and not name.endswith("bias") else noise)
 
@@ -203,7 +216,15 @@ def batch_for(model: Any) -> dict[str, Any]:
         vision = getattr(config, "vision_config", config)
         size = getattr(vision, "image_size", 16)
         height, width = size if isinstance(size, list | tuple) else (size, size)
-        if main == "pixel_values" or getattr(config, "model_type", "") in ("clip", "siglip", "siglip2", "chinese_clip", "align", "altclip", "groupvit"):
+        if main == "pixel_values" or getattr(config, "model_type", "") in (
+            "clip",
+            "siglip",
+            "siglip2",
+            "chinese_clip",
+            "align",
+            "altclip",
+            "groupvit",
+        ):
             batch["pixel_values"] = torch.randn(2, getattr(vision, "num_channels", 3), height, width, generator=generator)
     if "input_features" in takes and main == "input_features":
         batch["input_features"] = torch.randn(2, config.num_mel_bins, 2 * getattr(config, "max_source_positions", 12), generator=generator)
@@ -221,4 +242,6 @@ def prompt_for(model: Any) -> dict[str, Any] | None:
     batch = {k: v for k, v in batch_for(model).items() if k in ("input_ids", "input_features", "attention_mask")}
     if "attention_mask" in batch:
         batch["attention_mask"] = torch.ones_like(batch["attention_mask"])
-    return {k: v.double() if v.is_floating_point() else v for k, v in batch.items()}
+    if getattr(model.config, "is_encoder_decoder", False):
+        batch["decoder_start_token_id"] = 2
+    return batch

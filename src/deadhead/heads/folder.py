@@ -12,14 +12,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from ..errors import DeadheadError, FolderError, HeadError, UnsupportedModel, unknown_name
+from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
 from ..layout import Head, HeadLayout, spans
 from .discover import layout_of, located
 from .sites import Site
@@ -29,9 +30,7 @@ FORMS = ("compact", "padded")
 ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
 
 
-def save(
-    model: nn.Module, folder: str | Path, tokenizer: Any = None, *, form: str = "compact", max_shard_size: int | str = "50GB"
-) -> Path:
+def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "compact", max_shard_size: int | str = "50GB") -> Path:
     """Write the model, the list of its removed heads, its tokenizer if given, and a model card.
 
     Args:
@@ -50,7 +49,7 @@ def save(
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise FolderError(f"{target} is a file.", "name a folder")
-    config: Any = model.config
+    config = model.config
     before = getattr(config, RECORD, None)
     # written beside and moved over file by file: a folder that is being replaced is never half of each
     try:
@@ -61,7 +60,9 @@ def save(
     try:
         setattr(config, RECORD, {**record(found), "form": form})
         weights = _padded(model, found) if form == "padded" else None
-        model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size)
+        # some families fuse projections on disk, which only works out while they have their full shapes
+        with quiet():
+            model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size, save_original_format=form == "padded")
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
         if not (target / "README.md").exists():
@@ -69,6 +70,7 @@ def save(
         for old in target.glob("model*.safetensors*"):
             old.unlink()
         for file in draft.iterdir():
+            file.chmod(0o666 & ~_umask())  # weights come out readable by their owner alone
             os.replace(file, target / file.name)
     except OSError as problem:
         raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
@@ -79,6 +81,28 @@ def save(
         else:
             setattr(config, RECORD, before)
     return target
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hold back the log lines and progress bars of transformers."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:
@@ -103,26 +127,22 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
     Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
     `pruned_heads` in their config. Further arguments go to `from_pretrained`.
     """
-    import transformers
     from safetensors import SafetensorError
 
     config = _config(folder)
     removed, padded = _removed(config, folder), getattr(config, RECORD, None) and getattr(config, RECORD).get("form") == "padded"
     cls = _class(config, folder)
-    trimmed = type(cls.__name__, (cls,), {"__init__": _trimming(cls, removed, folder)}) if removed and not padded else cls
+    trimmed: Any = type(cls.__name__, (cls,), {"__init__": _trimming(cls, removed, folder)}) if removed and not padded else cls
     trimmed.__module__ = cls.__module__
-    quiet = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # what it would report is raised below
     try:
-        model, report = trimmed.from_pretrained(
-            folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
-        )
-    except DeadheadError:
-        raise
+        with quiet():  # what transformers would report is raised below
+            model, report = trimmed.from_pretrained(
+                folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+            )
     except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as problem:
-        raise FolderError(f"the weights in {folder} cannot be read: {_first_line(problem)}", "save or download the folder again") from problem
-    finally:
-        transformers.logging.set_verbosity(quiet)
+        raise FolderError(
+            f"the weights in {folder} cannot be read: {_first_line(problem)}", "save or download the folder again"
+        ) from problem
     bad = [f"{key} is missing" for key in sorted(report["missing_keys"])] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
     if bad:
         raise FolderError(
@@ -201,7 +221,9 @@ def _class(config: Any, folder: str | Path) -> Any:
         return transformers.AutoModel._model_mapping[type(config)]
     cls = getattr(transformers, names[0], None)
     if cls is None or not hasattr(cls, "from_pretrained"):
-        raise FolderError(f"{folder} holds a {names[0]}, which the installed transformers does not know.", "install the release it was saved with")
+        raise FolderError(
+            f"{folder} holds a {names[0]}, which the installed transformers does not know.", "install the release it was saved with"
+        )
     return cls
 
 
@@ -213,7 +235,9 @@ def card(model: nn.Module, layout: HeadLayout, form: str) -> str:
     """The model card: what was removed, and how to load what is left."""
     total = len(layout) + len(layout.removed)
     rows = "\n".join(
-        f"| {a.block} | {a.layer} | {spans(h.index for h in a.removed)} | {len(a.kept)} of {a.size} |" for a in layout.attentions if a.removed
+        f"| {a.block} | {a.layer} | {spans(h.index for h in a.removed)} | {len(a.kept)} of {a.size} |"
+        for a in layout.attentions
+        if a.removed
     )
     how = {
         "compact": '```python\nimport deadhead\nmodel = deadhead.load("PATH")\n```\n\nPlain `from_pretrained` refuses these shapes.',
@@ -221,6 +245,7 @@ def card(model: nn.Module, layout: HeadLayout, form: str) -> str:
         "zero. Meant for inference: in training, zeroed heads grow back. `deadhead.load` cuts them out again.",
     }[form]
     name = getattr(getattr(model, "config", None), "_name_or_path", "") or "an unnamed model"
+    name = Path(name).name if Path(name).exists() else name  # where it lay on this machine is nobody's business
     return (
         f"---\nlibrary_name: transformers\ntags:\n- deadhead\n- pruned\n---\n\n# {type(model).__name__} with {len(layout)} of {total} heads\n\n"
         f"Made from `{name}` with deadhead by removing {total - len(layout)} attention heads (counted from 0):\n\n"

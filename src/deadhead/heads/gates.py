@@ -168,7 +168,9 @@ def _sort(layout: HeadLayout, gates: Gates | None) -> tuple[dict[str, torch.Tens
                     'write gates={"encoder": tensor} or gates={Head("encoder", 3, 7): 0.5}',
                 )
     elif gates is not None:
-        raise HeadError(f"gates must be a tensor or a mapping, met {type(gates).__name__}.", "to close heads, write gated(model, closed=heads)")
+        raise HeadError(
+            f"gates must be a tensor or a mapping, met {type(gates).__name__}.", "to close heads, write gated(model, closed=heads)"
+        )
     for block, tensor in tensors.items():
         wanted = (layout.layers(block), layout.size(block))
         if tensor.dim() not in (2, 3) or tuple(tensor.shape[-2:]) != wanted:

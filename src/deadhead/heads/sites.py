@@ -8,6 +8,7 @@ is passed over with the reason, never guessed at.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,7 +33,19 @@ TRIPLES = (
     ("q_head", "k_head", "v_head"),
 )
 FUSED = ("query_key_value", "qkv_proj", "Wqkv", "c_attn", "in_proj", "qkv", "att_proj")
-OUTPUTS = ("o_proj", "out_proj", "out_lin", "dense", "o", "c_proj", "Wo", "proj", "projection", "projection_layer", "linear_out")
+OUTPUTS: tuple[str, ...] = (
+    "o_proj",
+    "out_proj",
+    "out_lin",
+    "dense",
+    "o",
+    "c_proj",
+    "Wo",
+    "proj",
+    "projection",
+    "projection_layer",
+    "linear_out",
+)
 OUTPUTS += ("to_out", "attention_out", "post_proj", "output", "output_proj")
 OUTPUTS_OUTSIDE = ("output.dense", "output")  # seen from the parent of the module that owns q, k and v
 WIDTHS = ("head_dim", "attention_head_size", "head_size", "d_head", "key_value_proj_dim", "dim_per_head", "dim_head", "head_width")
@@ -40,9 +53,20 @@ COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_hea
 KEY_COUNTS = ("num_key_value_heads", "num_kv_heads", "kv_heads")
 TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "attn_dim")
 # Further parts whose rows belong to heads, cut along with the queries.
-PER_HEAD_ROWS = ("query_global", "key_global", "value_global", "w2e_query", "e2w_query", "e2e_query")
+PER_HEAD_ROWS: tuple[str, ...] = ("query_global", "key_global", "value_global", "w2e_query", "e2w_query", "e2e_query")
 PER_HEAD_ROWS += ("pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj")
 PER_HEAD_VECTORS = ("q_bias", "v_bias", "sinks")
+# Further parts known to keep heads apart, which may stay as they are; any other may mix heads, and is refused.
+HARMLESS: tuple[str, ...] = (
+    "LayerNorm",
+    "dense_bias",
+    "gate_proj",
+    "gate_bias",
+    "g_proj",
+    "relative_attention_bias",
+    "relative_pos_embeddings",
+)
+HARMLESS += ("rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv", "rel_logits_proj")
 # Families that fuse q, k and v head by head; all others put all queries first, then all keys, then all values.
 INTERLEAVED = ("bloom", "gpt_neox", "gpt_neox_japanese", "falcon", "deberta", "persimmon", "gpt_bigcode")
 NOT_SOFTMAX = re.compile(r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet")
@@ -154,8 +178,9 @@ def look(core: nn.Module, path: str, parent: nn.Module | None) -> Site | str | N
 
 
 def linear_like(module: object) -> bool:
-    weight = getattr(module, "weight", None)
-    return isinstance(module, nn.Module) and isinstance(weight, torch.Tensor) and weight.dim() == 2 and not isinstance(module, nn.Embedding)
+    """A plain linear map: torch's, GPT-2's Conv1D, or one of them with an adapter around it."""
+    inner = getattr(module, "base_layer", module)
+    return isinstance(module, nn.Module) and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D") and module.weight.dim() == 2  # type: ignore[operator]
 
 
 def out_axis(module: nn.Module) -> int:
@@ -165,7 +190,7 @@ def out_axis(module: nn.Module) -> int:
 
 def width_of(module: nn.Module, *, out: bool) -> int:
     axis = out_axis(module)
-    return int(module.weight.shape[axis if out else 1 - axis])  # type: ignore[union-attr, index]
+    return int(module.weight.shape[axis if out else 1 - axis])  # type: ignore[index]
 
 
 def _projections(core: nn.Module) -> dict[str, nn.Module]:
@@ -180,17 +205,22 @@ def _projections(core: nn.Module) -> dict[str, nn.Module]:
     return {}
 
 
-def _output(core: nn.Module, parent: nn.Module | None) -> nn.Module | None:
-    for owner, names in ((core, OUTPUTS), (parent, OUTPUTS_OUTSIDE)):
-        for name in names if owner is not None else ():
-            child: Any = owner
-            for step in name.split("."):
-                child = getattr(child, step, None)
-            if linear_like(child):
-                return child  # type: ignore[no-any-return]
-            if name == "to_out" and isinstance(child, nn.ModuleList | nn.Sequential) and len(child) and linear_like(child[0]):
-                return child[0]
+def output_inside(core: nn.Module, names: tuple[str, ...] = OUTPUTS) -> nn.Module | None:
+    """The output projection among the children of a module."""
+    for name in names:
+        child: Any = core
+        for step in name.split("."):
+            child = getattr(child, step, None)
+        if name == "to_out" and isinstance(child, nn.ModuleList | nn.Sequential) and len(child):
+            child = child[0]
+        if linear_like(child):
+            return child
     return None
+
+
+def _output(core: nn.Module, parent: nn.Module | None) -> nn.Module | None:
+    inside = output_inside(core)
+    return inside if inside is not None or parent is None else output_inside(parent, OUTPUTS_OUTSIDE)
 
 
 def _integer(module: nn.Module, names: tuple[str, ...]) -> int | None:
@@ -211,15 +241,20 @@ def _measure(core: nn.Module, path: str, out: nn.Module, projections: dict[str, 
     else:
         width_found = _integer(core, WIDTHS)
         count = _integer(core, COUNTS)
-        if count and not (width_found and reads % width_found == 0 and reads // width_found == count) and reads % count == 0:
-            width_found = reads // count  # the width attribute is that of queries, or there is none
-        if not width_found or reads % width_found:
+        if width_found is None and count and reads % count == 0:
+            width_found = reads // count
+        if not width_found or reads % width_found or not reads:
             return f"{name} says neither how wide nor how many its heads are, or they do not fill its output projection of width {reads}"
+        if count and count * width_found != reads:
+            return f"{name}: {count} heads of width {width_found} are not what its output projection of width {reads} reads"
         size, width = reads // width_found, width_found
-        keys = _count_keys(projections, size, width, core)
-        if not keys:
+        counted = _count_keys(projections, size, width)
+        if not counted:
             return f"{name}: its output projection reads {reads} values, which its value projection does not give as {size} heads"
+        keys = counted
         site = Site(core, path, out, size, keys, width, tuple(range(size)))
+        if any(width_of(m, out=True) % u or not width_of(m, out=True) for r, u in (("q", size), ("k", keys)) if (m := projections.get(r))):
+            return f"{name}: its queries or keys do not divide into {size} and {keys} heads"
     for role, module in projections.items():
         rows = _rows(core, role, site, module)
         site.parts[role] = Part(module, _tensors(module), rows, 1 + max(int(r.max()) for r in rows.values()))
@@ -227,7 +262,7 @@ def _measure(core: nn.Module, path: str, out: nn.Module, projections: dict[str, 
     return _further_parts(site) or site
 
 
-def _count_keys(projections: dict[str, nn.Module], size: int, width: int, core: nn.Module) -> int | None:
+def _count_keys(projections: dict[str, nn.Module], size: int, width: int) -> int | None:
     if "v" in projections:
         gives = width_of(projections["v"], out=True)
         return gives // width if gives % width == 0 and gives and size % (gives // width) == 0 else None
@@ -309,25 +344,24 @@ def _further_parts(site: Site) -> str | None:
     for role in site.norms:
         site.parts[role].cut = False
     known = {id(p.module) for p in site.parts.values()} | {id(m) for m in site.norms.values()}
+    own_bias = "position_bias" not in inspect.signature(type(core).forward).parameters  # T5's first layer lends its bias to all
     for child_name, child in core.named_children():
-        weight = getattr(child, "weight", None)
-        if id(child) in known or not isinstance(weight, torch.Tensor):
+        if id(child) in known or all(p.numel() in (1, site.width) for p in child.parameters()):
             continue
-        if weight.dim() == 1 and weight.numel() == site.size * site.width and "norm" in child_name.lower() and site.out is not None:
-            inside = any(c is site.out for c in core.children())
-            if inside and child_name not in ("LayerNorm", "layer_norm", "norm"):
-                return f"{name}.{child_name} normalises over all heads at once before the output projection, so no head can go alone"
-        if weight.dim() == 2 and site.size > 1 and tuple(weight.shape) == (site.size, site.size) and not isinstance(child, nn.Embedding):
-            return f"{name}.{child_name} mixes heads with each other (talking heads), so no head can go alone"
         if child_name in PER_HEAD_ROWS and linear_like(child):
             site.parts[child_name] = Part(child, _tensors(child), {"q": _even(site.size, site.width)}, site.size * site.width)
-        if child_name == "relative_attention_bias" and isinstance(child, nn.Embedding):
+        elif child_name == "relative_attention_bias" and isinstance(child, nn.Embedding) and own_bias:
             site.parts[child_name] = Part(child, (("weight", 1),), {"q": _even(site.size, 1)}, site.size)
-    for vector in PER_HEAD_VECTORS:
-        value = getattr(core, vector, None)
-        if isinstance(value, nn.Parameter) and value.dim() == 1:
+        elif child_name not in HARMLESS:
+            return f"{name}.{child_name} works on all heads at once, as far as can be told, so no head can go alone"
+    for vector, value in core.named_parameters(recurse=False):
+        if vector.startswith("lambda_"):
+            return f"{name}.{vector} weighs pairs of heads against each other (differential attention), so no head can go alone"
+        if vector in PER_HEAD_VECTORS and value.dim() == 1:
             per = value.numel() // max(1, len(site.kept))
             site.parts[vector] = Part(core, ((vector, 0),), {"q": _even(site.size, per)}, site.size * per)
+        elif vector not in HARMLESS and value.numel() not in (1, site.width):
+            return f"{name}.{vector} works on all heads at once, as far as can be told, so no head can go alone"
     return None
 
 
@@ -340,7 +374,7 @@ def _xlnet(core: nn.Module, path: str) -> Site | str:
     if not hasattr(core, "post_attention"):
         return f"{type(core).__name__} keeps q, k, v and o as bare parameters, and has no `post_attention` to put a gate at"
     born: Born | None = getattr(core, MARK, None)
-    count, width = (int(n) for n in core.q.shape[1:])  # type: ignore[union-attr, index]
+    count, width = (int(n) for n in core.q.shape[1:])  # type: ignore[index]
     size = born.size if born else count
     kept = born.kept if born else tuple(range(size))
     names = [(n, 1) for n in ("q", "k", "v", "o", "r", "seg_embed")] + [(n, 0) for n in ("r_r_bias", "r_s_bias", "r_w_bias")]

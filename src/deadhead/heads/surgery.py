@@ -10,6 +10,7 @@ layer that has lost every head is *silent*: nothing is computed but the output b
 from __future__ import annotations
 
 import copy
+import inspect
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,13 +21,14 @@ from torch import nn
 from ..errors import GroupError, HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout, spans
 from .discover import layout_of, located
-from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site
+from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site, out_axis, output_inside
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
 FORMAT = 1
-# Names that, where the code of an attention layer uses them, tie it to the shapes it was built with:
-# the width of the model taken for the width of all heads, something per head that comes from outside.
-RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "position_bias", "alibi", "mp_num"})
+# Names that, where the code of an attention layer uses them, tie it to the shapes it was built with: the
+# width of the model taken for the width of all heads, or a fixed number of partitions.
+RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "mp_num"})
+HANDED_IN = ("position_bias", "alibi")  # arguments that bring something for each head the layer was built with
 
 
 def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]) -> nn.Module:
@@ -68,27 +70,25 @@ def _named(layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterab
 def cut(site: Site, kept: tuple[int, ...]) -> None:
     """Leave only these heads in one attention layer."""
     before, keys_before, keys = site.kept, site.keys_of(site.kept), site.keys_of(kept)
+    shrinks = _shrinks(site)
+    if not shrinks:  # bare vectors stay whole where the code insists on its old shapes
+        for part in site.parts.values():
+            part.cut = part.cut and part.module is not site.core
     for part in site.parts.values():
         had, has = part.present(before, keys_before), part.present(kept, keys)
         if len(has) < len(had):
             _slice(part, torch.isin(had, has).nonzero().flatten())
     site.kept = kept
     setattr(site.core, MARK, Born(site.size, site.keys, site.width, kept))
-    shrinks = _shrinks(site)
     if not kept and shrinks and _speaks_the_interface(site.core):
         site.core.forward = types.MethodType(_silent, site.core)
-        site.core.deadhead_out = _inside(site)  # type: ignore[assignment]
-    elif shrinks and kept:
+    elif shrinks and (kept or site.out is None):
         _set_counts(site, len(kept), len(keys))
         for role, norm in site.norms.items():
             _hook(norm, _Pick(_rows_of(site.parts[role], role, kept, keys)))
     else:
         _set_counts(site, site.size, site.keys)
         _spread(site, kept, keys)
-
-
-def _inside(site: Site) -> bool:
-    return any(child is site.out for child in site.core.children())
 
 
 def _slice(part: Part, index: torch.Tensor) -> None:
@@ -129,7 +129,7 @@ def _code_names(core: nn.Module) -> set[str]:
     """Every name the methods of a module's class use, its constructor aside."""
     names: set[str] = set()
     for name, function in vars(type(core)).items():
-        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
         if code is not None and name != "__init__":
             names.update(code.co_names, code.co_varnames)
     return names
@@ -144,9 +144,13 @@ def _shrinks(site: Site) -> bool:
     core: Any = site.core
     if site.out is None:
         return True
-    names = _code_names(core)
+    names, interface = _code_names(core), _speaks_the_interface(core)
     if names & RIGID or any(n in names and n not in core.__dict__ for n in (*COUNTS, *KEY_COUNTS)):
         return False
+    if any(name in inspect.signature(type(core).forward).parameters for name in HANDED_IN):
+        return False
+    if not interface and any(part.module is core for part in site.parts.values()):
+        return False  # a bare vector per head cannot be spread, should the layer be emptied
     known = {id(p.module) for p in site.parts.values()} | {id(n) for n in site.norms.values()}
     for child in core.children():
         sizes = [p.numel() for p in child.parameters()]
@@ -164,16 +168,17 @@ def _silent(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -
         cache = getattr(cache, "self_attention_cache", cache)
         tick = hidden_states.new_zeros(len(hidden_states), 1, hidden_states.shape[1], 1)
         cache.update(tick, tick, self.layer_idx)
-    nothing = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
-    return (_output_of(self)(nothing) if self.deadhead_out else nothing), None
+    out = output_inside(self)
+    if out is None:
+        return hidden_states.new_zeros(*hidden_states.shape[:-1], 0), None
+    if out_axis(out) == 1:
+        return _bias_alone(out, hidden_states), None
+    return out(hidden_states.new_zeros(*hidden_states.shape[:-1], 0)), None
 
 
-def _output_of(core: nn.Module) -> nn.Module:
-    from .sites import _output
-
-    out = _output(core, None)
-    assert out is not None
-    return out
+def _bias_alone(self: Any, x: torch.Tensor) -> torch.Tensor:
+    """GPT-2's Conv1D cannot read nothing, as a linear layer can."""
+    return self.bias.expand(*x.shape[:-1], -1)
 
 
 class _Lay:
@@ -220,10 +225,12 @@ def _hook(module: nn.Module, hook: Any) -> None:
 
 
 def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
+    if not kept and site.out is not None and out_axis(site.out) == 1:
+        site.out.forward = types.MethodType(_bias_alone, site.out)
     for role, part in site.parts.items():
         if role == "o":
             _hook(part.module, _PickInput(part.present(kept, keys)))
-        elif role in ("q", "k", "v", "kv", "qkv") and part.cut:
+        elif part.cut:
             _hook(part.module, _Lay(part.present(kept, keys), part.size))
 
 
@@ -273,7 +280,9 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
             if parameter.is_meta:
                 return UnsupportedModel(f"the weights are on the meta device (at {name}).", "load the weights, then prune")
             if not parameter.is_floating_point():
-                return UnsupportedModel(f"{name} holds packed weights of type {parameter.dtype}.", "load it unquantised, prune, then quantise")
+                return UnsupportedModel(
+                    f"{name} holds packed weights of type {parameter.dtype}.", "load it unquantised, prune, then quantise"
+                )
     return None
 
 

@@ -1,0 +1,54 @@
+"""The command line: parse, call, print. No logic lives here, and no torch is loaded to show help.
+
+Exit codes: 0 done, 1 it could not be done (one clear line on standard error), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import DeadheadError
+from . import models
+
+app = typer.Typer(
+    name="deadhead",
+    help="Find, remove and study the attention heads a transformer does not need.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(models.heads)
+app.command()(models.prune)
+app.command()(models.bench)
+app.command()(models.export)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"deadhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; a user's mistake becomes one message and exit code 1."""
+    try:
+        app()
+    except DeadheadError as problem:
+        typer.secho(f"{type(problem).__name__}: {problem}", fg="red", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.secho("stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

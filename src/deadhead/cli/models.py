@@ -1,0 +1,327 @@
+"""`deadhead heads`, `prune`, `bench`, `export`: the commands that hold one model in their hands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import DeadheadError, HeadError
+
+if TYPE_CHECKING:
+    from ..heads.coverage import Row
+    from ..layout import HeadLayout
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder with a saved model, or its name on the hub.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
+
+
+def heads(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="A folder with a saved model, or its name on the hub.")] = "",
+    check: Annotated[bool, typer.Option("--check", help="Prove masked = pruned = reloaded on this model's own weights.")] = False,
+    coverage: Annotated[bool, typer.Option("--coverage", help="Prove every model type of the installed transformers.")] = False,
+    only: Annotated[str, typer.Option(metavar="TYPES", help="With --coverage: these model types, by commas.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the heads of a model: layers x heads, parameters, share of the model.
+
+    Examples:
+
+        deadhead heads bert-base-multilingual-cased
+
+        deadhead heads ./my-model --check
+
+        deadhead heads --coverage --json
+    """
+    if coverage:
+        _coverage([t.strip() for t in only.split(",") if t.strip()], as_json)
+        return
+    if not model:
+        raise typer.BadParameter("name a model, or ask for --coverage", param_hint="MODEL")
+    from ..heads import discover, load
+
+    loaded = load(model)
+    layout, facts = discover(loaded), _facts(model, loaded)
+    if check:
+        facts["check"] = _proofs(loaded)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+    else:
+        _show_heads(layout, facts)
+    if check and not all(p["holds"] for p in facts["check"].values()):
+        raise DeadheadError(
+            "the proof does not hold: removing heads of this model is not exact.", "do not prune it; please report the model type"
+        )
+
+
+def _facts(name: str, loaded: Any) -> dict[str, Any]:
+    from ..heads.discover import discover, located
+
+    layout = discover(loaded)
+    in_attention = sum(p.numel() for site in located(loaded) for p in {id(q): q for q in site.core.parameters()}.values())
+    total = sum(p.numel() for p in loaded.parameters())
+    per_head = {
+        (s.block, s.layer): sum(getattr(p.module, n).numel() for p in s.parts.values() for n, _ in p.tensors) // max(1, len(s.kept))
+        for s in located(loaded)
+    }
+    return {
+        "model": name,
+        "class": type(loaded).__name__,
+        "heads": len(layout),
+        "removed": [str(h) for h in layout.removed],
+        "parameters": total,
+        "attention_parameters": in_attention,
+        "layers": [
+            {
+                "block": a.block,
+                "layer": a.layer,
+                "built": a.size,
+                "left": list(a.kept),
+                "width": a.width,
+                "group": a.group,
+                "shared_by": a.shared_by,
+                "parameters_per_head": per_head[a.block, a.layer],
+            }
+            for a in layout.attentions
+        ],
+        "passed_over": layout.passed_over,
+    }
+
+
+def _proofs(loaded: Any) -> dict[str, Any]:
+    from ..heads import discover
+    from ..heads.coverage import batch_for, prompt_for
+    from ..heads.proof import prove, sample
+
+    layout, batch, prompt = discover(loaded), batch_for(loaded), prompt_for(loaded)
+    return {
+        title: prove(loaded, batch, sample(layout, whole), generate=prompt).to_dict()
+        for title, whole in (("uneven", False), ("a layer emptied", True))
+        if sample(layout, whole)
+    }
+
+
+def _show_heads(layout: HeadLayout, facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    share = facts["attention_parameters"] / facts["parameters"]
+    console.print(
+        f"[bold]{facts['class']}[/]: {facts['heads']} heads, {facts['parameters']:,} parameters, {share:.0%} of them in attention",
+        highlight=False,
+    )
+    per_head = {(row["block"], row["layer"]): row["parameters_per_head"] for row in facts["layers"]}
+    for block in layout.blocks:
+        size = layout.size(block)
+        digits = len(str(size - 1))
+        table = Table("layer", " ".join(f"{i:{digits}}" for i in range(size)), "left", "weights a head", title=block, title_justify="left")
+        table.columns[1].no_wrap = True
+        for a in layout.of(block):
+            marks = " ".join(" " * (digits - 1) + ("●" if i in a.kept else "·" if i < a.size else " ") for i in range(size))
+            note = f" (x {a.shared_by} layers)" if a.shared_by > 1 else ""
+            table.add_row(f"{a.layer}{note}", f"[green]{marks}[/]", f"{len(a.kept)} of {a.size}", f"{per_head[block, a.layer]:,}")
+        console.print(table)
+        first = layout.of(block)[0]
+        if first.group > 1:
+            console.print(f"Each {first.group} heads in a row read one key/value head; remove whole groups, or equally many of each.")
+        if first.shared_by > 1:
+            console.print(f"These weights serve {first.shared_by} layers: a head that goes, goes from all of them.")
+    for path, why in facts["passed_over"].items():
+        console.print(f"[yellow]passed over[/] {path}: {why}", highlight=False)
+    if "check" in facts:
+        _show_proofs(console, facts["check"])
+
+
+def _show_proofs(console: Any, proofs: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    columns = ("effect", "opened", "pruned", "reloaded", "generated")
+    table = Table("heads removed", *columns, "holds", title="largest difference in any output", title_justify="left")
+    for title, proof in proofs.items():
+        cells = [
+            f"{proof[c]:.1e}" if isinstance(proof[c], float) else {True: "same", False: "differs", None: "-"}[proof[c]] for c in columns
+        ]
+        table.add_row(f"{title} ({proof['removed']})", *cells, "[green]yes[/]" if proof["holds"] else "[red]no[/]")
+    console.print(table)
+
+
+def _coverage(types: list[str], as_json: bool) -> None:
+    from ..errors import unknown_name
+    from ..heads.coverage import coverage, model_types
+
+    known = model_types()
+    for name in types:
+        if name not in known:
+            raise unknown_name("model type", name, known)
+    rows = list(_with_progress(coverage(types or known), len(types or known)))
+    if as_json:
+        typer.echo(json.dumps([vars(r) for r in rows], indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("model type", "status", "reason")
+    colours = {"pass": "green", "refused": "yellow", "n/a": "dim"}
+    for row in rows:
+        table.add_row(row.model_type, f"[{colours[row.status]}]{row.status}[/]", row.reason)
+    Console().print(table)
+    counts = {status: sum(r.status == status for r in rows) for status in colours}
+    typer.echo(", ".join(f"{n} {status}" for status, n in counts.items()))
+
+
+def _with_progress(rows: Any, total: int) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("proving", total=total)
+        row: Row
+        for row in rows:
+            bar.update(task, advance=1, description=f"{row.model_type} {row.status}")
+            yield row
+
+
+def prune(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Folder to write the pruned model to.", show_default=False)],
+    heads: Annotated[str, typer.Option(metavar="LIST", help="These heads, by commas: encoder.3.7,encoder.4.0")] = "",
+    random: Annotated[float | None, typer.Option(metavar="PERCENT", help="This share of all heads, drawn at random.")] = None,
+    per: Annotated[str, typer.Option(help="With --random: draw from the whole model, or equally per block or layer.")] = "model",
+    layers: Annotated[str, typer.Option(metavar="SET", help="All heads of these layers: 'top 3 + bottom 3', 'odd', '0,2,5-7'.")] = "",
+    keep: Annotated[str, typer.Option(metavar="DIGITS", help="Heads to keep in each layer, drawn at random: 888444")] = "",
+    lowest: Annotated[int | None, typer.Option(metavar="K", help="The K lowest heads of --ranking.")] = None,
+    highest: Annotated[int | None, typer.Option(metavar="K", help="The K highest heads of --ranking.")] = None,
+    ranking: Annotated[Path | None, typer.Option(help="A ranking made by `deadhead rank`.")] = None,
+    seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
+    form: Annotated[str, typer.Option(help="compact: small weights, for deadhead. padded: full shapes, zeroed, for everyone.")] = "compact",
+    as_json: AsJson = False,
+) -> None:
+    """Remove heads from a model and save what is left.
+
+    Examples:
+
+        deadhead prune bert-base-cased --heads encoder.3.7,encoder.4.0 --out small
+
+        deadhead prune ./my-model --random 50 --seed 1 --out half
+
+        deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
+    """
+    ways: dict[str, Any] = {"heads": heads, "random": random, "layers": layers, "per_layer": keep, "lowest": lowest, "highest": highest}
+    asked = {name: value for name, value in ways.items() if value not in ("", None)}
+    if len(asked) != 1:
+        met = f"met {len(asked)}" if asked else "met none"
+        raise typer.BadParameter(f"give exactly one of --heads, --random, --layers, --keep, --lowest, --highest ({met})")
+    from ..heads import discover, load, save
+    from ..heads import prune as cut
+    from ..strategies import choose
+
+    loaded = load(model)
+    layout = discover(loaded)
+    (how, amount), options = next(iter(asked.items())), {}
+    if how in ("lowest", "highest"):
+        if ranking is None:
+            raise HeadError(f"--{how} needs a ranking.", f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json")
+        from ..ranking import Ranking
+
+        options["scores"] = Ranking.load(ranking).scores
+    if how == "random":
+        options["per"] = per
+    gone = layout.check(h for h in amount.split(",")) if how == "heads" else layout.check(choose(how, layout, amount, seed=seed, **options))
+    before = sum(p.numel() for p in loaded.parameters())
+    cut(loaded, gone)
+    save(loaded, out, _tokenizer(model), form=form)
+    after = sum(p.numel() for p in loaded.parameters())
+    facts = {
+        "out": str(out),
+        "form": form,
+        "removed": [str(h) for h in gone],
+        "left": len(layout) - len(gone),
+        "parameters": [before, after],
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+    else:
+        typer.echo(
+            f"{len(gone)} of {len(layout)} heads removed, {before:,} -> {after:,} parameters ({1 - after / before:.1%} less), in {out}"
+        )
+
+
+def _tokenizer(model: str) -> Any:
+    """The tokenizer that lies with the model, if one does."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def bench(
+    model: Annotated[str, typer.Argument(metavar="DIR", help="The pruned model.", show_default=False)],
+    against: Annotated[str, typer.Option(help="The model to compare it with.", show_default=False)],
+    batch: Annotated[str, typer.Option(help="Batch sizes, by commas.")] = "1,8",
+    length: Annotated[str, typer.Option(help="Lengths in tokens, by commas.")] = "32,128",
+    repeats: Annotated[int, typer.Option(help="Timed rounds.")] = 10,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a pruned model with another: parameters, FLOPs, disk, latency, peak memory, with ratios.
+
+    Example:
+
+        deadhead bench half --against bert-base-cased --batch 1,32 --length 128
+    """
+    from ..heads.bench import bench as measure
+
+    result = measure(model, against, batches=_numbers(batch), lengths=_numbers(length), repeats=repeats, device=device)
+    if as_json:
+        typer.echo(json.dumps(result, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        "", result["model"], result["against"], "ratio", title=f"{result['device']}, {result['threads']} threads", title_justify="left"
+    )
+    for row in result["rows"]:
+        cells = [_amount(row["what"], row[side], row.get("spread", (None, None))[i]) for i, side in enumerate(("model", "against"))]
+        table.add_row(row["what"], *cells, "-" if row["ratio"] is None else f"{row['ratio']:.3f}")
+    Console().print(table)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of whole numbers such as 1,8") from None
+
+
+def _amount(what: str, value: Any, spread: float | None) -> str:
+    if value is None:
+        return "-"
+    if what.startswith("seconds"):
+        return f"{value * 1e3:.1f} ms ± {(spread or 0) * 1e3:.1f}"
+    if "bytes" in what:
+        return f"{value / 2**20:.1f} MiB"
+    return f"{value:,}"
+
+
+def export(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The model to export.", show_default=False)],
+    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
+) -> None:
+    """Write a model as ONNX, checked against the model itself under onnxruntime.
+
+    Example:
+
+        deadhead export half --onnx half.onnx
+    """
+    from ..heads import export as write
+
+    path = write(folder, onnx=onnx)
+    typer.echo(f"{path}: {path.stat().st_size / 2**20:.1f} MiB, equal to the model in {folder}")
