@@ -1,0 +1,206 @@
+"""From a fact to a sentence: one small machine for all nine languages, driven by the tables in `tables/`.
+
+A table has three parts. `syntax` gives each kind of sentence (and of noun phrase, `np.def`, `np.num`, ...)
+as a row of items; `words` says how each concept is written; `paradigms` are endings that words share.
+The whole grammar rests on one rule: things come in variants with conditions, `Autos[pl]` or
+`transitive.fut.neg`, and **the variant that holds most of the features at hand wins**. So agreement,
+case, vowel harmony, noun classes and measure words are rows of a table, not lines of code.
+
+    car = "NOUN n | Auto Autos[pl]"             tag, inherent features | variants (`+` joins words, `-` is nothing)
+    red = "ADJ | rot:adj"                       the stem `rot`, put at every `_` of paradigm `adj`
+    transitive = "S V<S T P O+acc ./PUNCT"      roles, each with features it takes from another (`<S`), gains or
+                                                loses (`+acc`, `-pl`); `word/TAG` is itself; `G:to_city` fills a slot
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+Features = frozenset[str]
+NO_FEATURES: Features = frozenset()
+ITEM = re.compile(r"([A-Z]|[a-z_]+)((?:[<+-][A-Za-z]\w*)*)(?::(\w+))?")
+VARIANT = re.compile(r"(.+?)(?:\[([\w.]+)\])?")
+CLOSING = frozenset(".,?。，？۔؟،।")
+
+
+class Phrase(NamedTuple):
+    """Something with a noun or a name in it. `kind` picks the pattern: def, indef, num, name, full, loc, goal, ..."""
+
+    kind: str
+    head: str
+    number: str = "sg"
+    adjective: str | None = None
+    count: str | None = None
+    last_name: str | None = None
+
+
+class Fact(NamedTuple):
+    """What a sentence says, in no language: the kind of sentence, its features, and who plays which role."""
+
+    frame: str
+    features: Features
+    roles: tuple[tuple[str, Phrase | str], ...]
+
+    def role(self, name: str) -> Any:
+        """Who or what plays a role, if anyone does."""
+        return dict(self.roles).get(name)
+
+    def but(self, frame: str | None = None, features: Iterable[str] | None = None, **roles: Phrase | str | None) -> Fact:
+        """The same fact with some roles changed, added, or (None) left out."""
+        changed = {name: filler for name, filler in (dict(self.roles) | roles).items() if filler is not None}
+        return Fact(frame or self.frame, self.features if features is None else frozenset(features), tuple(sorted(changed.items())))
+
+
+class Token(NamedTuple):
+    """A word as written, with its part of speech, its entity and its slot ("" outside of any)."""
+
+    form: str
+    tag: str
+    entity: str = ""
+    slot: str = ""
+
+
+class Item(NamedTuple):
+    """One place in a pattern: a role or a word of the grammar, or a token that stands as it is."""
+
+    name: str
+    takes: tuple[str, ...] = ()
+    gains: Features = NO_FEATURES
+    loses: Features = NO_FEATURES
+    slot: str = ""
+    literal: Token | None = None
+
+
+class Language:
+    """The grammar of one language, read from its table."""
+
+    def __init__(self, table: Mapping[str, Any], entities: Mapping[str, str]):
+        self.space: str = table["space"]
+        self.capital: bool = table.get("capital", False)
+        self.dotted_i: bool = table.get("dotted_i", False)
+        self.sandhi = [(left, re.compile(right), new) for left, right, new in table.get("sandhi", ())]
+        self.entities = entities
+        self.paradigms = {name: text.split() for name, text in table["paradigms"].items()}
+        self.words = {name: self._entry(text) for name, text in table["words"].items()}
+        self.patterns: dict[str, list[tuple[Features, tuple[Item, ...]]]] = {}
+        for key, text in table["syntax"].items():
+            frame, *conditions = key.split(".")
+            self.patterns.setdefault(frame, []).append((frozenset(conditions), tuple(map(_item, text.split()))))
+        # Facts share most of their parts, so each is worked out once.
+        self.word = cache(self._word)
+        self.phrase = cache(self._phrase)
+        self.pattern = cache(lambda frame, features: _best(self.patterns[frame], features))
+
+    def _entry(self, text: str) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
+        head, _, body = text.partition(" | ")
+        tag, *inherent = head.split()
+        variants = []
+        for form in body.split():
+            stem, _, paradigm = form.partition(":")
+            for variant in [ending.replace("_", stem) for ending in self.paradigms[paradigm]] if paradigm else [form]:
+                written, conditions = VARIANT.fullmatch(variant).groups()  # type: ignore[union-attr]
+                parts = () if written == "-" else tuple(_token(part, tag) for part in written.split("+"))
+                variants.append((frozenset(conditions.split(".") if conditions else ()), parts))
+        return frozenset(inherent), variants
+
+    def _word(self, concept: str, features: Features) -> tuple[Token, ...]:
+        return _best(self.words[concept][1], features)
+
+    def own(self, filler: Phrase | str) -> Features:
+        """The features a filler brings along: gender, class, number, and the kind of phrase it is."""
+        if isinstance(filler, str):
+            return self.words[filler][0]
+        return self.words[filler.head][0] | {filler.number, filler.kind}
+
+    def _phrase(self, phrase: Phrase, features: Features) -> tuple[Token, ...]:
+        parts = {"N": phrase.head, "A": phrase.adjective, "Q": phrase.count, "L": phrase.last_name}
+        entity, tokens = self.entities.get(phrase.head, ""), []
+        for item in self.pattern("np", features):
+            if item.literal:
+                tokens.append(item.literal)
+            elif concept := parts.get(item.name, item.name):
+                words = self.word(concept, (features | item.gains) - item.loses)
+                named = entity if item.name in ("N", "L") else ""
+                tokens += [word._replace(entity=named) if named and word.tag != "ADP" else word for word in words]
+        return tuple(tokens)
+
+    def tokens(self, fact: Fact) -> list[Token]:
+        """The sentence that says this fact, word by word."""
+        roles, out = dict(fact.roles), []
+        own = {role: self.own(filler) for role, filler in roles.items()}
+        for item in self.pattern(fact.frame, fact.features):
+            if item.literal:
+                out.append(item.literal)
+                continue
+            filler = roles.get(item.name)
+            if filler is None and item.name.isupper():
+                continue
+            features = fact.features.union(item.gains, own.get(item.name, NO_FEATURES), *(own.get(role, NO_FEATURES) for role in item.takes))
+            features -= item.loses
+            made = self.phrase(filler, features) if isinstance(filler, Phrase) else self.word(filler or item.name, features)
+            out += [token._replace(slot=item.slot) for token in made] if item.slot else made
+        return self._finish(out)
+
+    def _finish(self, tokens: list[Token]) -> list[Token]:
+        """Let neighbours act on each other (a + apple, a + el), and start with a capital."""
+        for left, right, new in self.sandhi:
+            for i in range(len(tokens) - 1, 0, -1):
+                if tokens[i - 1].form == left and right.match(tokens[i].form):
+                    merged = right.fullmatch(tokens[i].form)  # the whole neighbour is named: the two become one
+                    tokens[i - 1 : i + 1] = [tokens[i - 1]._replace(form=new), *([] if merged else [tokens[i]])]
+        if self.capital:
+            first = tokens[0].form
+            start = "İ" if self.dotted_i and first[0] == "i" else first[0].upper()
+            tokens[0] = tokens[0]._replace(form=start + first[1:])
+        return tokens
+
+    def text(self, tokens: Iterable[Token]) -> str:
+        """The sentence as people write it, with the full stop where it belongs."""
+        text = ""
+        for token in tokens:
+            text += token.form if not text or token.form in CLOSING or text[-1] == "¿" else self.space + token.form
+        return text
+
+
+def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
+    """The variant whose conditions all hold and are the most; of equals, the first."""
+    return max(((len(wanted), -at, made) for at, (wanted, made) in enumerate(variants) if wanted <= features), key=lambda v: v[:2])[2]
+
+
+def _token(text: str, tag: str) -> Token:
+    form, _, own = text.partition("/")
+    return Token(form, own or tag)
+
+
+def _item(text: str) -> Item:
+    if "/" in text:
+        return Item("", literal=_token(text, ""))
+    name, marks, slot = ITEM.fullmatch(text).groups()  # type: ignore[union-attr]
+    found = re.findall(r"([<+-])(\w+)", marks)
+    gains, loses = (frozenset(word for mark, word in found if mark == sign) for sign in "+-")
+    return Item(name, tuple(word for mark, word in found if mark == "<"), gains, loses, slot or "")
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """A table of this package: `world`, or a language by its code."""
+    return tomllib.loads((resources.files(__package__) / "tables" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def world() -> dict[str, Any]:
+    """The concepts, by type, and what goes with what."""
+    return read_table("world")
+
+
+@cache
+def language(code: str) -> Language:
+    """The grammar of a language; what its table does not write, it writes as everyone does."""
+    types, table = world()["types"], read_table(code)
+    table["words"] = world()["shared"]["words"] | table["words"]
+    kinds = {"first_name": "PER", "last_name": "PER", "org": "ORG", "city": "LOC", "country": "LOC"}
+    return Language(table, {concept: entity for kind, entity in kinds.items() for concept in types[kind]})
