@@ -1,18 +1,224 @@
+"""A ranking: one score per head, with all that is needed to know a year on where it came from.
+
+Plain data and numpy: a ranking can be read, compared, merged and drawn on a machine without torch.
+Higher means more important; heads without a score (closed, removed) are in the layout but not here.
+"""
+
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .errors import DataError, HeadError
+from .layout import Head, HeadLayout
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+FORMAT = 1
 
 
-@dataclass
+class Correlation(NamedTuple):
+    """Spearman's rho of two rankings, its two-sided p-value, and the number of heads both have scored."""
+
+    rho: float
+    p: float
+    heads: int
+
+
+class Overlap(NamedTuple):
+    """How many of the m highest, and of the m lowest, heads two rankings share, and how many chance would give."""
+
+    m: int
+    highest: int
+    lowest: int
+    by_chance: float
+
+
+@dataclass(frozen=True)
 class Ranking:
-    scores: Any
-    layout: Any
-    method: Any
-    options: Any
-    model: Any
-    data: Any
-    seed: Any
-    versions: Any
-    raw: Any = None
-    details: Any = None
+    """Scores per head; iterate for the heads from the lowest to the highest."""
+
+    scores: Mapping[Head, float] = field(repr=False)
+    layout: HeadLayout
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    raw: Mapping[Head, float] | None = field(default=None, repr=False)  # before scaling, as the method measured it
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what else the method found
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, head: Head | str) -> float:
+        named = Head.parse(head) if isinstance(head, str) else head
+        if named not in self.scores:
+            raise HeadError(
+                f"head {named} has no score in this ranking.", f"scored are {len(self)} heads of {', '.join(self.layout.blocks)}"
+            )
+        return self.scores[named]
+
+    @property
+    def order(self) -> tuple[Head, ...]:
+        """The heads from the lowest to the highest score; ties by layer, then head."""
+        return tuple(sorted(self.scores, key=lambda head: (self.scores[head], *self._place(head))))
+
+    def _place(self, head: Head) -> tuple[int, int, int]:
+        return head.layer, head.index, self.layout.blocks.index(head.block)
+
+    def lowest(self, k: int) -> tuple[Head, ...]:
+        """The k least important heads, the least important first."""
+        return self.order[: self._count(k)]
+
+    def highest(self, k: int) -> tuple[Head, ...]:
+        """The k most important heads, the most important first."""
+        return tuple(sorted(self.scores, key=lambda head: (-self.scores[head], *self._place(head))))[: self._count(k)]
+
+    def _count(self, k: int) -> int:
+        if not 0 <= k <= len(self):
+            raise HeadError(f"{k} heads were asked for, but {len(self)} have a score.", f"ask for 0 to {len(self)}")
+        return k
+
+    def matrix(self, block: str | None = None, *, raw: bool = False) -> np.ndarray:
+        """Layers x heads, nan for heads without a score. `block` may be left out where there is only one."""
+        if block is None and len(self.layout.blocks) > 1:
+            raise HeadError(f"this ranking covers {', '.join(self.layout.blocks)}.", f"name one: ranking.matrix({self.layout.blocks[0]!r})")
+        block = self.layout.blocks[0] if block is None else block
+        values = (self.raw or {}) if raw else self.scores
+        table = np.full((self.layout.layers(block), self.layout.size(block)), np.nan)
+        for row, attention in enumerate(self.layout.of(block)):
+            for head in attention.heads:
+                table[row, head.index] = values.get(head, np.nan)
+        return table
+
+    def spearman(self, other: Ranking) -> Correlation:
+        """How alike the order of the heads is in another ranking (average ranks for ties)."""
+        from scipy.stats import spearmanr
+
+        both = self._shared(other)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scores all equal: rho is nan, which says it
+            result = spearmanr([self.scores[h] for h in both], [other.scores[h] for h in both])
+        return Correlation(float(result.statistic), float(result.pvalue), len(both))
+
+    def overlap(self, other: Ranking, m: int = 12) -> Overlap:
+        """How many of the m highest and lowest heads, among those both have scored, are the same."""
+        both = set(self._shared(other))
+        if not 0 < m <= len(both):
+            raise HeadError(f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.", f"ask for 1 to {len(both)}")
+        mine, theirs = ([h for h in r.order if h in both] for r in (self, other))
+        return Overlap(m, len(set(mine[-m:]) & set(theirs[-m:])), len(set(mine[:m]) & set(theirs[:m])), m * m / len(both))
+
+    def _shared(self, other: Ranking) -> list[Head]:
+        both = [head for head in self.scores if head in other.scores]
+        if len(both) < 3:
+            raise HeadError(
+                f"these rankings ({self.name}; {other.name}) have {len(both)} heads in common; a comparison needs 3.",
+                "compare rankings of models with the same layers and heads",
+            )
+        return both
+
+    @property
+    def name(self) -> str:
+        """A few words to tell this ranking from others."""
+        words = [self.method, self.data.get("task"), self.data.get("lang"), self.model]
+        return " ".join(str(word) for word in words if word)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "method": self.method,
+            "options": dict(self.options),
+            "seed": self.seed,
+            "data": dict(self.data),
+            "versions": dict(self.versions),
+            "layout": self.layout.to_dict(),
+            "scores": _written(self.scores),
+            "raw": None if self.raw is None else _written(self.raw),
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Ranking:
+        rest = {name: stored[name] for name in ("model", "method", "options", "seed", "data", "versions", "details")}
+        raw = stored["raw"]
+        return cls(_read(stored["scores"]), HeadLayout.from_dict(stored["layout"]), raw=None if raw is None else _read(raw), **rest)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the ranking as JSON: beside, then renamed, so that a file is whole or absent."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        os.replace(draft, target)
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Ranking:
+        """Read a ranking back from its JSON file."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(f"there is no ranking at {path}.", "write one with: deadhead rank MODEL --task T --lang L --out FILE") from None
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+            raise DataError(f"{path} cannot be read as a ranking: {problem}.", "make it again with: deadhead rank ...") from None
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            met = stored.get("format", "none") if isinstance(stored, dict) else type(stored).__name__
+            raise DataError(f"{path} is not a ranking of format {FORMAT} (met: {met}).", "make it again with: deadhead rank ...")
+        try:
+            return cls.from_dict(stored)
+        except (KeyError, TypeError, ValueError, AttributeError, HeadError) as problem:
+            raise DataError(f"{path} is damaged: {problem!r}.", "make it again with: deadhead rank ...") from None
+
+    def plot(self, title: str | None = None) -> Any:
+        """A heat map (an altair chart): `ranking.plot().save("heads.svg")`, or `.png`, `.html`."""
+        from .heatmap import chart
+
+        return chart(self, title)
+
+    def __rich__(self) -> Group:
+        from .heatmap import printed
+
+        return printed(self)
+
+
+def _written(scores: Mapping[Head, float]) -> dict[str, float]:
+    return {str(head): float(score) for head, score in scores.items()}
+
+
+def _read(scores: Mapping[str, float]) -> dict[Head, float]:
+    return {Head.parse(head): float(score) for head, score in scores.items()}
+
+
+def correlations(rankings: Sequence[Ranking]) -> np.ndarray:
+    """Spearman's rho of each ranking with each."""
+    table = np.eye(len(rankings))
+    for i, one in enumerate(rankings):
+        for j in range(i):
+            table[i, j] = table[j, i] = one.spearman(rankings[j]).rho
+    return table
+
+
+def same_heads(rankings: Iterable[Ranking]) -> None:
+    """An error unless the rankings score the same heads."""
+    several = list(rankings)
+    if not several:
+        raise DataError("no ranking was given.", "give at least one")
+    for other in several[1:]:
+        odd = set(several[0].scores) ^ set(other.scores)
+        if odd:
+            raise HeadError(
+                f"head {min(odd)} has a score in only one of these rankings: {several[0].name}; {other.name}.",
+                "merge rankings of models with the same heads",
+            )

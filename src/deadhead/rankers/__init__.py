@@ -75,7 +75,7 @@ def ranker(method: str, **options: Any) -> Ranker:
     for option in options:
         if option not in known:
             raise unknown_name(f"option of {method}", option, known) if known else UnknownName(f"{method} has no options; met {option!r}.")
-    return kind(**options)  # type: ignore[no-any-return]
+    return kind(**options)
 
 
 def rank(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -35,7 +34,6 @@ def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
     return "causal" if _shifts(type(model)) else "tag"
 
 
-@lru_cache(maxsize=64)
 def _shifts(kind: type) -> bool:
     """Whether models of this class predict the label of the next position."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
@@ -76,20 +74,19 @@ def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
             inputs["labels"] = batch["labels"]  # the model shifts them itself
         else:
             inputs["decoder_input_ids"] = shift(labels=batch["labels"])
-    if _keeps_cache(type(model)):
+    if "use_cache" in inspect.signature(type(model).forward).parameters:
         inputs["use_cache"] = False  # type: ignore[assignment]
     return model(**inputs)
-
-
-@lru_cache(maxsize=64)
-def _keeps_cache(kind: type) -> bool:
-    return "use_cache" in inspect.signature(kind.forward).parameters  # type: ignore[attr-defined]
 
 
 def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """The batch where the model is."""
     device = next(model.parameters()).device
-    return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    moved = {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    mask = batch.get("attention_mask")
+    if device.type == "cuda" and mask is not None and not mask.is_cuda and bool(mask.all()):
+        del moved["attention_mask"]  # it hides nothing, and transformers would stop the device to find that out
+    return moved
 
 
 def attended(batch: Mapping[str, Tensor]) -> Tensor:
