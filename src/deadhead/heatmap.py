@@ -61,7 +61,7 @@ def chart(ranking: Ranking, title: str | None) -> Any:
             if head.block == block
         ]
         layers, size = [a.layer for a in ranking.layout.of(block)], ranking.layout.size(block)
-        squares = alt.Chart(alt.InlineData(values=rows)).mark_rect(stroke="white", strokeWidth=1)  # type: ignore[arg-type]
+        squares = alt.Chart(alt.InlineData(values=rows)).mark_rect(stroke="white", strokeWidth=1)
         panels.append(
             squares.encode(
                 x=alt.X("head:O", title="head", scale=alt.Scale(domain=list(range(size))), axis=alt.Axis(labelAngle=0)),

@@ -116,8 +116,11 @@ class Ranking:
         both = set(self._shared(other))
         if not 0 < m <= len(both):
             raise HeadError(f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.", f"ask for 1 to {len(both)}")
-        mine, theirs = ([h for h in r.order if h in both] for r in (self, other))
-        return Overlap(m, len(set(mine[-m:]) & set(theirs[-m:])), len(set(mine[:m]) & set(theirs[:m])), m * m / len(both))
+        top, bottom = (
+            [[h for h in heads if h in both][:m] for heads in pair]
+            for pair in ((self.highest(len(self)), other.highest(len(other))), (self.order, other.order))
+        )
+        return Overlap(m, len({*top[0]} & {*top[1]}), len({*bottom[0]} & {*bottom[1]}), m * m / len(both))
 
     def _shared(self, other: Ranking) -> list[Head]:
         both = [head for head in self.scores if head in other.scores]
