@@ -75,8 +75,8 @@ def _thing(rng: Random, verb: str, kind: str, negated: bool) -> Phrase:
     return Phrase(how, head, "pl" if how == "num" else "sg", adjective, _of(rng, "number") if how == "num" else None)
 
 
-def _place(rng: Random) -> Phrase:
-    where = rng.choice(("city", "city", "country", "place"))
+def _place(rng: Random, verb: str) -> Phrase:
+    where = rng.choice(("city", "city", "country") + ("place",) * (verb not in ("build", "open")))
     return Phrase("place" if where == "place" else "loc", _of(rng, where))
 
 
@@ -91,7 +91,7 @@ def transitive(rng: Random) -> Fact:
     verb, tense, negated = rng.choice(list(verbs)), rng.choice(TENSES), rng.random() < 0.15
     thing = _thing(rng, verb, rng.choice(verbs[verb]), negated)
     subject = Phrase("name", _of(rng, "org")) if by_org else _subject(rng)
-    place = None if negated else _sometimes(rng, 0.4, lambda: _place(rng))
+    place = None if negated else _sometimes(rng, 0.4, lambda: _place(rng, verb))
     time = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
     return _negated(fact("transitive", tense, S=subject, V=verb, O=thing, P=place, T=time), negated)
 
@@ -102,7 +102,7 @@ def social(rng: Random) -> Fact:
     subject = _subject(rng)
     while subject.head == helped.head:
         subject = _subject(rng)
-    place = None if negated else _sometimes(rng, 0.4, lambda: _place(rng))
+    place = None if negated else _sometimes(rng, 0.4, lambda: _place(rng, verb))
     time = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
     return _negated(fact("social", tense, S=subject, V=verb, O=helped, P=place, T=time), negated)
 
@@ -151,9 +151,7 @@ def statement(rng: Random) -> Fact:
 
 
 def _negated(said: Fact, negated: bool = True) -> Fact:
-    features = said.features | ({"neg"} if negated else set())
-    thing = said.role("O")
-    return said.but(features=features | ({"odef"} if thing and thing.kind != "indef" else set()))
+    return said.but(features=said.features | {"neg"}) if negated else said
 
 
 @cache

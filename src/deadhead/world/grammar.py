@@ -133,7 +133,7 @@ class Language:
         """The sentence that says this fact, word by word."""
         roles, out = dict(fact.roles), []
         own = {role: self.own(filler) for role, filler in roles.items()}
-        for item in self.pattern(fact.frame, fact.features):
+        for item in self.pattern(fact.frame, fact.features | _cast(roles)):
             if item.literal:
                 out.append(item.literal)
                 continue
@@ -170,6 +170,11 @@ class Language:
 def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
     """The variant whose conditions all hold and are the most; of equals, the first."""
     return max(((len(wanted), -at, made) for at, (wanted, made) in enumerate(variants) if wanted <= features), key=lambda v: v[:2])[2]
+
+
+def _cast(roles: Mapping[str, Phrase | str]) -> Features:
+    """Conditions for the pattern of a sentence: who is in it (`work.P`), and as what (`transitive.O_def`)."""
+    return frozenset(roles) | {f"{role}_{filler.kind}" for role, filler in roles.items() if isinstance(filler, Phrase)}
 
 
 def _token(text: str, tag: str) -> Token:
