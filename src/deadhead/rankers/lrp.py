@@ -1,0 +1,125 @@
+"""Layer-wise relevance propagation: how much of the model's decision came through each head.
+
+The decision (the logit of the class predicted, at every labelled position) is handed back through the
+network, every operation passing it to its inputs by their share in the output. What arrives at the
+input of an attention's output projection, summed over positions, is the relevance of its heads.
+
+Written from the published formulas (Bach et al. 2015, Voita et al. 2019 and 2021, Achtibat et al.
+2024). The LRP method is reported to be patented, and free for personal and scientific use only; if
+your use is another, find out before you use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import unknown_name
+from ..heads.discover import located
+from ..heads.gates import attach
+from ..heads.sites import Site
+from ..layout import Head, HeadLayout
+from . import Progress, Scores
+from .loss import IGNORED, answer, on_device, task_of
+from .lrp_alphabeta import AlphaBeta
+from .lrp_epsilon import Epsilon
+from .lrp_flow import Rules, flowing, only_present, refusal
+
+RULES: dict[str, type] = {"alpha-beta": AlphaBeta, "epsilon": Epsilon}
+TARGETS = ("predicted", "gold")
+
+
+@dataclass(frozen=True)
+class LRP:
+    """Score a head by its share in the relevance of its layer: per sentence, averaged, then scaled to 0..1.
+
+    `epsilon` is AttnLRP and costs about one backward pass. `alpha-beta` follows Voita et al.; it lays out every
+    weight's part for every token, which takes a thousand times the arithmetic: use a GPU, or few sentences.
+    """
+
+    rule: str = "epsilon"
+    target: str = "predicted"  # the class whose logit is explained: the one predicted, or the gold one
+    constant_attention: bool = False  # attention weights count as constants: CP-LRP; nothing goes to queries and keys
+
+    def __call__(
+        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int, progress: Progress
+    ) -> Scores:
+        rules = self.rules()
+        total = {(a.block, a.layer): torch.zeros(len(a.kept), dtype=torch.float64) for a in layout.attentions}
+        sentences = 0
+        for number, batch in enumerate(batches):
+            batch = on_device(batch, model)
+            found = relevance(model, layout, batch, rules, gold=self.target == "gold")
+            told = (batch["labels"] != IGNORED).flatten(1).any(1) if batch["labels"].dim() > 1 else batch["labels"] != IGNORED
+            sentences += int(told.sum())
+            for place, each in found.items():
+                size = each.abs().double()
+                total[place] += (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0).cpu()
+            progress(number + 1, len(batches))
+        raw = {
+            Head(*place, i): float(t) / sentences for place, sums in total.items() for i, t in zip(layout[place].kept, sums, strict=True)
+        }
+        low, high = min(raw.values()), max(raw.values())
+        return Scores({head: (value - low) / ((high - low) or 1.0) for head, value in raw.items()}, raw=raw)
+
+    def rules(self) -> Rules:
+        if self.rule not in RULES:
+            raise unknown_name("LRP rule", self.rule, RULES)
+        if self.target not in TARGETS:
+            raise unknown_name("LRP target", self.target, TARGETS)
+        return RULES[self.rule](self.constant_attention)
+
+
+def relevance(
+    model: nn.Module, layout: HeadLayout, batch: Mapping[str, Tensor], rules: Rules, *, gold: bool = False
+) -> dict[tuple[str, int], Tensor]:
+    """The relevance of every head of the layout for every sentence of a batch: (block, layer) -> sentences x heads."""
+    sites = [site for site in located(model) if site.kept and layout[site.block, site.layer].kept]
+    seen: list[tuple[Site, Tensor]] = []
+    with ExitStack() as stack:
+        for site in sites:
+            if site.time_first or site.out is None:
+                raise refusal(model, "its own form of attention")
+            stack.callback(attach(site, partial(_look, seen, site, layout)))
+        with flowing(model, rules):
+            logits = answer(model, batch).logits
+    start = decision(logits, batch["labels"], shifted=task_of(model, batch) == "causal", gold=gold)
+    gradients = torch.autograd.grad(start, [context for _, context in seen], allow_unused=True)
+    found: dict[tuple[str, int], Tensor] = {}
+    for (site, context), gradient in zip(seen, gradients, strict=True):
+        place = (site.block, site.layer)
+        arrived = torch.zeros_like(context) if gradient is None else rules.relevance(context.detach(), gradient)
+        heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, _columns(site, layout)]
+        found[place] = heads if place not in found else found[place] + heads  # one layer's weights used twice: ALBERT
+    return found
+
+
+def _columns(site: Site, layout: HeadLayout) -> list[int]:
+    """Where the heads that are asked about lie among those the layer has: closed ones are there, but not asked about."""
+    return [site.kept.index(i) for i in layout[site.block, site.layer].kept]
+
+
+def _look(seen: list[tuple[Site, Tensor]], site: Site, layout: HeadLayout, context: Tensor) -> Tensor:
+    """Remember what the output projection reads; below the lowest such place no relevance is needed."""
+    if not context.requires_grad:
+        context = context.detach().requires_grad_()
+    columns = _columns(site, layout)
+    if len(columns) < len(site.kept):
+        only_present(context, columns, site.width)
+    seen.append((site, context))
+    return context
+
+
+def decision(logits: Tensor, labels: Tensor, *, shifted: bool, gold: bool) -> Any:
+    """The sum of the logits to explain: one for each labelled position."""
+    if shifted:
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    told = labels != IGNORED
+    classes = labels.clamp(min=0) if gold else logits.detach().argmax(-1)
+    return logits.gather(-1, classes.unsqueeze(-1)).squeeze(-1)[told].sum()

@@ -1,0 +1,255 @@
+"""LRP: each rule against its formula, relevance conserved from the logit to the embeddings, and no trace left."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import planted_truth
+import pytest
+import torch
+import torch.nn.functional as F
+from planted_truth import assert_truth, planted
+from torch import Tensor, nn
+from transformers import BertConfig, BertForTokenClassification
+
+from deadhead.errors import UnknownName, UnsupportedModel
+from deadhead.heads import discover, gated, prune
+from deadhead.heads.coverage import batch_for, randomise, shrunk, tiny
+from deadhead.layout import Head
+from deadhead.rankers import lrp_alphabeta as rules
+from deadhead.rankers import silent
+from deadhead.rankers.loss import answer
+from deadhead.rankers.lrp import LRP, AlphaBeta, Epsilon, decision, relevance
+from deadhead.rankers.lrp_flow import flowing
+
+FAMILIES = ("roberta", "xlm-roberta", "electra", "marian", "bart", "mbart", "m2m_100", "opt")
+BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])
+
+
+def ready(family: str) -> tuple[Any, dict[str, Tensor]]:
+    """A tiny language model with labels, the second sentence padded."""
+    model = tiny(family).double().requires_grad_(False)
+    batch = batch_for(model)
+    labels = (
+        batch["decoder_input_ids"] if "decoder_input_ids" in batch else batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    )
+    return model, {**batch, "labels": labels.clone()}
+
+
+def tagger() -> tuple[Any, dict[str, Tensor]]:
+    model = BertForTokenClassification(shrunk(BertConfig, {"num_labels": 5}))
+    randomise(model, 0)
+    model = model.double().eval().requires_grad_(False)
+    batch = batch_for(model)
+    labels = torch.randint(0, 5, (2, 12), generator=torch.Generator().manual_seed(3)).masked_fill(batch["attention_mask"] == 0, -100)
+    labels[0, :4] = -100
+    return model, {**batch, "labels": labels}
+
+
+def by_formula(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], arrived: Tensor) -> tuple[Tensor, ...]:
+    """The alpha-beta rule as it stands in the paper, entry by entry, with the Jacobian from autograd."""
+    jacobians = torch.autograd.functional.jacobian(function, inputs)
+    output, at_zero = function(*inputs).numel(), function(*(torch.zeros_like(x) for x in inputs)).flatten()
+    z = torch.cat([j.reshape(output, -1) * x.flatten() for j, x in zip(jacobians, inputs, strict=True)], dim=1)
+    reads = torch.cat([j.reshape(output, -1) for j in jacobians], dim=1) != 0
+    z = z + reads * (at_zero / reads.sum(1).clamp(min=1))[:, None]  # shared by the inputs that the output reads
+    found = torch.zeros(z.shape[1], dtype=z.dtype)
+    for j, r in enumerate(arrived.flatten()):
+        plus, minus = z[j].clamp(min=0), z[j].clamp(max=0)
+        found += r * (0.5 * plus / (plus.sum() + 1e-5) + 0.5 * minus / (minus.sum() - 1e-5))
+    return tuple(part.view_as(x) for part, x in zip(found.split([x.numel() for x in inputs]), inputs, strict=True))
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def test_dense_rule_is_the_formula() -> None:
+    x, weight, bias, arrived = noise(1, 3, 6), noise(4, 6, seed=1), noise(4, seed=2), noise(1, 3, 4, seed=3).abs()
+    arrived[0, 1], arrived[0, :, 2] = 0, 0  # a row and an output that are passed over
+    expected = by_formula(lambda x: F.linear(x, weight, bias), (x,), arrived)
+    torch.testing.assert_close(rules.dense(arrived, x, weight, bias), expected[0])
+
+
+def test_layer_norm_rule_is_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias, arrived = noise(1, 5, 6), noise(6, seed=1), noise(6, seed=2), noise(1, 5, 6, seed=3).abs()
+    expected = by_formula(lambda x: F.layer_norm(x, (6,), weight, bias, 1e-5), (x,), arrived)
+    torch.testing.assert_close(rules.layer_norm(arrived, x, weight, bias, 1e-5), expected[0])
+    monkeypatch.setattr(rules, "ENTRIES_AT_ONCE", 50)  # one row at a time
+    torch.testing.assert_close(rules.layer_norm(arrived, x, weight, bias, 1e-5), expected[0])
+
+
+def test_residual_rule_is_the_formula() -> None:
+    x, y, arrived = noise(1, 3, 4), noise(1, 3, 4, seed=1), noise(1, 3, 4, seed=2).abs()
+    for found, expected in zip(rules.added(arrived, x, y), by_formula(torch.add, (x, y), arrived), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_attention_rule_is_the_formula(constant: bool) -> None:
+    q, k, v, arrived = noise(1, 1, 3, 4), noise(1, 1, 5, 4, seed=1), noise(1, 1, 5, 4, seed=2), noise(1, 1, 3, 4, seed=3).abs()
+    mask = torch.ones(3, 5, dtype=torch.bool).tril(2)
+    weights = (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return weights @ v if constant else (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
+
+    found = rules.attention(arrived, q, k, v, weights=weights, scale=0.7, constant=constant)
+    inputs = (v,) if constant else (q, k, v)
+    expected = by_formula((lambda v: attend(q, k, v)) if constant else attend, inputs, arrived)
+    for part, wanted in zip(found[-len(inputs) :], expected, strict=True):
+        torch.testing.assert_close(part, wanted)
+    assert all(bool((part == 0).all()) for part in found[: 3 - len(inputs)])
+
+
+def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Tensor, float]:
+    """Relevance of each sentence summed over everything it was embedded with, and the logits it came from."""
+    seen: list[Tensor] = []
+
+    def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        seen.append(output.detach().expand(2, *output.shape[-2:]).clone().requires_grad_())
+        return seen[-1]
+
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, nn.Embedding):
+                stack.callback(module.register_forward_hook(keep).remove)
+        with flowing(model, rule):
+            logits = answer(model, batch).logits
+    start = decision(logits, batch["labels"], shifted=False, gold=False)
+    gradients = torch.autograd.grad(start, seen, allow_unused=True)
+    total = sum(rule.relevance(x.detach(), g).flatten(1).sum(1) for x, g in zip(seen, gradients, strict=True) if g is not None)
+    return total, float(start.detach())  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("family", ["tagger", "marian"])
+def test_alpha_beta_conserves_relevance(family: str, constant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = tagger() if family == "tagger" else ready(family)
+    total, _ = arriving(model, batch, AlphaBeta(constant))
+    torch.testing.assert_close(total, (batch["labels"] != -100).sum(1).double(), rtol=1e-9, atol=0)
+    monkeypatch.setattr(rules, "rescaled", lambda parts, arrived: parts)  # the twin: without the scaling it leaks
+    leaking, _ = arriving(model, batch, AlphaBeta(constant))
+    assert float((leaking / total).max()) < 0.999
+
+
+def without_bias(model: Any) -> Any:
+    """Biases swallow relevance under the epsilon rule: there is none to hand on."""
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter.data.zero_()
+    return model
+
+
+@pytest.mark.parametrize("family", ["tagger", "marian", "roberta"])
+def test_epsilon_conserves_relevance(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = tagger() if family == "tagger" else ready(family)
+    model = without_bias(model)
+    total, start = arriving(model, batch, Epsilon(constant_attention=True))
+    assert float(total.sum()) == pytest.approx(start, rel=1e-6)
+    monkeypatch.setattr(Epsilon, "activation", lambda self, x, output: output)  # the twin: the true gradient of the activation
+    assert float(arriving(model, batch, Epsilon(constant_attention=True))[0].sum()) != pytest.approx(start, rel=1e-2)
+
+
+def test_attention_products_give_half_to_each_factor() -> None:
+    """AttnLRP through one attention: as if q and k were given a quarter and v half of their gradients."""
+    q, k, v = (noise(1, 2, 3, 4, seed=i).requires_grad_() for i in range(3))
+    plain = torch.autograd.grad(((q @ k.transpose(-2, -1)).softmax(-1) @ v).pow(2).sum(), (q, k, v))
+    bent = torch.autograd.grad(Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1)).pow(2).sum(), (q, k, v))
+    for found, gradient, share in zip(bent, plain, (0.25, 0.25, 0.5), strict=True):
+        torch.testing.assert_close(found, share * gradient)
+    output = Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1))
+    (to_v,) = torch.autograd.grad(output.sum(), v)
+    assert float((to_v * v).sum()) == pytest.approx(float(output.sum()) / 2)
+
+
+@BOTH
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> None:
+    model, batch = ready(family)
+    plain = answer(model, batch).logits
+    before = {name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()}
+    model.set_attn_implementation("eager")
+    with flowing(model, LRP(rule=rule).rules()):
+        torch.testing.assert_close(answer(model, batch).logits, plain)
+    assert model.config._attn_implementation == "eager"
+    scores = LRP(rule=rule)(model, discover(model), [batch], seed=0, progress=silent)
+    assert set(scores) == set(discover(model))
+    assert min(scores.values()) == 0
+    assert max(scores.values()) == 1
+    assert {name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()} == before
+
+
+@pytest.mark.parametrize(("family", "reason"), [("llama", "pow"), ("gpt2", "addmm"), ("xlnet", "its own form of attention"), ("t5", "pow")])
+def test_others_are_refused_by_name(family: str, reason: str) -> None:
+    model, batch = ready(family)
+    with pytest.raises(UnsupportedModel, match=f"'{family}' does: .*{reason}.*Supported are .*BERT.*Marian"):
+        LRP()(model, discover(model), [batch], seed=0, progress=silent)
+    assert not any(m._forward_pre_hooks for m in model.modules())
+
+
+@BOTH
+def test_company_and_padding_do_not_matter(rule: str) -> None:
+    model, batch = tagger()
+    chosen, layout = LRP(rule=rule).rules(), discover(model)
+    together = relevance(model, layout, batch, chosen)
+    for row, length in ((0, 12), (1, 9)):
+        alone = relevance(model, layout, {k: v[row : row + 1, :length] for k, v in batch.items()}, chosen)
+        for place, found in alone.items():
+            torch.testing.assert_close(together[place][row], found[0], rtol=1e-8, atol=1e-10)
+    assert float((together["encoder", 0][0] - together["encoder", 0][1]).abs().max()) > 1e-3
+
+
+@BOTH
+def test_a_closed_head_is_as_good_as_removed(rule: str) -> None:
+    model, batch = tagger()
+    gone = [Head("encoder", 0, 1), Head("encoder", 1, 0), Head("encoder", 1, 3)]
+    left = discover(model).without(gone)
+    chosen = LRP(rule=rule)
+    with gated(model, closed=gone):
+        closed = chosen(model, left, [batch], seed=0, progress=silent)
+    pruned_model = prune(copy.deepcopy(model), gone)
+    pruned = chosen(pruned_model, discover(pruned_model), [batch], seed=0, progress=silent)
+    whole = chosen(model, discover(model), [batch], seed=0, progress=silent)
+    assert set(closed) == set(left) == set(pruned)
+    assert closed.raw == pytest.approx(pruned.raw, abs=1e-9)
+    assert whole.raw is not None
+    assert max(abs(whole.raw[h] - pruned.raw[h]) for h in left) > 1e-3  # type: ignore[index]
+
+
+@BOTH
+def test_shares_of_a_layer_sum_to_one_and_repeat(rule: str) -> None:
+    model, batch = ready("marian")
+    layout = discover(model)
+    first, second = (LRP(rule=rule)(model, layout, [batch], seed=seed, progress=silent) for seed in (0, 1))
+    assert first == second
+    assert first.raw is not None
+    for attention in layout.attentions:
+        assert sum(first.raw[head] for head in attention.heads) == pytest.approx(1)
+
+
+def test_gold_and_predicted_differ() -> None:
+    model, batch = tagger()
+    layout = discover(model)
+    predicted, gold = (LRP(target=target)(model, layout, [batch], seed=0, progress=silent) for target in ("predicted", "gold"))
+    assert predicted != gold
+    said = answer(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
+    assert LRP(target="gold")(model, layout, [{**batch, "labels": said}], seed=0, progress=silent) == predicted
+
+
+def test_unknown_options_are_told() -> None:
+    with pytest.raises(UnknownName, match="alpha-beta"):
+        LRP(rule="alpha_beta").rules()
+    with pytest.raises(UnknownName, match="gold"):
+        LRP(target="golden").rules()
+
+
+@BOTH
+@pytest.mark.parametrize("constant", [False, True])
+def test_planted_truth_is_found(rule: str, constant: bool) -> None:
+    model = planted()
+    scores = LRP(rule=rule, constant_attention=constant)(model, discover(model), planted_truth.batches(), seed=0, progress=silent)
+    assert_truth(scores)
