@@ -13,6 +13,7 @@ Paths are relative to the YAML file; the two sides of a translation are written 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from .table import KINDS, WORDS, Task
 from .tags import NER_TYPES
 
 METRICS_OF = {"classify": ("accuracy", "macro_f1"), "tag": ("span_f1", "accuracy"), "translate": ("bleu",)}
-KEYS = {"name": str, "kind": str, "metrics": list, "languages": list, "texts": list, "label": str, "labels": list, "merge": bool,
+KEYS = {"name": str, "kind": str, "metrics": list, "languages": list, "texts": list, "label": str, "labels": list, "merge": str,
         "files": dict, "format": str, "columns": dict}  # fmt: skip
 
 
@@ -47,11 +48,11 @@ def read_task_file(path: str | Path) -> Task:
         name=fields.get("name", path.stem),
         kind=kind,
         metrics=metrics,
-        languages=tuple(map(str, fields.get("languages", ()))),
-        texts=tuple(map(str, fields.get("texts", (WORDS,) if kind == "tag" else ()))),
+        languages=tuple(fields.get("languages", ())),
+        texts=tuple(fields.get("texts", (WORDS,) if kind == "tag" else ())),
         label=fields.get("label", "tags|labels" if kind == "tag" else "label"),
-        labels=tuple(map(str, fields.get("labels", ()))),
-        types=NER_TYPES if fields.get("merge") else None,
+        labels=tuple(fields.get("labels", ())),
+        types=NER_TYPES if fields.get("merge", "").lower() in ("true", "yes") else None,
         files=_files(path, fields.get("files")),
         format=form,
         columns=_columns(path, fields.get("columns", {})),
@@ -62,7 +63,7 @@ def _fields(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        fields = yaml.safe_load(path.read_text("utf-8"))
+        fields = yaml.load(path.read_text("utf-8"), yaml.BaseLoader)  # all texts: `no` is a label, not False
     except OSError as error:
         raise DataError(f"{path}: there is no such task file.", "name a YAML file with --task-file") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -91,6 +92,6 @@ def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:
     for key, value in columns.items():
         if key not in ("word", "tag"):
             raise unknown_name(f"column (in {path})", key, ("word", "tag"))
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not re.fullmatch("-?[0-9]{1,3}", str(value)):
             raise DataError(f"{path}: the column of the {key} is {value!r}.", "count columns from 0, or from the end with -1")
-    return dict(columns)
+    return {key: int(value) for key, value in columns.items()}

@@ -1,0 +1,130 @@
+"""Batches: every window once, in an order that only the seed decides, little padding, ready for a model; and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadhead.errors import DataError
+from deadhead.tasks import Row, batches, collect, dataset, encode, score
+from deadhead.tasks.encode import Encoded
+
+
+@pytest.fixture(scope="module")
+def encoded(tokenizers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Encoded:
+    rows = [Row(tuple(["the", "fox", "x"] * (1 + i * 7 % 11)), ("DET", "NOUN", "X") * (1 + i * 7 % 11)) for i in range(100)]
+    return encode(dataset("pos", "en", "train", rows), tokenizers["wordpiece"], max_length=64, cache=tmp_path_factory.mktemp("cache"))
+
+
+options = st.fixed_dictionaries(
+    {"size": st.integers(1, 40), "tokens": st.none() | st.integers(1, 2000), "seed": st.none() | st.integers(0, 3), "sort": st.booleans()}
+)
+
+
+@given(options)
+def test_every_window_comes_once(encoded: Encoded, given: dict[str, Any]) -> None:
+    made = batches(encoded, **given)
+    assert sorted(np.concatenate(made.numbers).tolist()) == list(range(len(encoded)))
+    assert 0 <= made.padding < 1
+    lengths = encoded.arrays["lengths"]
+    for numbers in made.numbers:
+        if given["tokens"] is None:
+            assert len(numbers) <= given["size"]
+        else:
+            assert len(numbers) == 1 or len(numbers) * int(lengths[numbers].max()) <= given["tokens"]
+
+
+def test_file_order_and_seeded_order(encoded: Encoded) -> None:
+    plain = batches(encoded, size=10, sort=False)
+    assert np.concatenate(plain.numbers).tolist() == list(range(len(encoded)))
+    one, same, other = (batches(encoded, size=10, seed=seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(one.numbers, same.numbers, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(one.numbers, other.numbers, strict=True))
+
+
+def test_the_order_is_pinned() -> None:
+    lengths = np.asarray([3 + i * 7 % 11 for i in range(100)], np.int32)
+    some = Encoded(dataset("sst2", "en", "test", []), (), {"lengths": lengths}, 0, {}, "")
+    assert batches(some, size=5, seed=0, sort=False).numbers[0].tolist() == [13, 74, 55, 78, 92]
+    assert batches(some, size=5, seed=0).numbers[0].tolist() == [92, 59, 81, 37, 26]
+    assert batches(some, tokens=40, seed=0).numbers[0].tolist() == [23, 45, 89, 34]
+    assert batches(some, size=5).numbers[0].tolist() == [0, 11, 22, 33, 44]
+
+
+def test_sorting_saves_padding_and_waste_is_what_it_says(encoded: Encoded) -> None:
+    sorted_, plain = batches(encoded, size=10, seed=0), batches(encoded, size=10, seed=0, sort=False)
+    assert sorted_.padding < plain.padding / 3
+    masks = torch.cat([batch["attention_mask"].flatten() for batch in plain])
+    assert plain.padding == pytest.approx(1 - masks.float().mean().item())
+
+
+def test_a_batch_is_ready_for_a_model(encoded: Encoded) -> None:
+    made = batches(encoded, size=3, sort=False, device="cpu")
+    batch = made[1]
+    assert set(batch) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
+    assert all(tensor.dtype == torch.int64 for tensor in batch.values())
+    for row, n in enumerate(made.numbers[1]):
+        ids = encoded.arrays["ids"][encoded.starts[n] : encoded.starts[n + 1]]
+        assert batch["input_ids"][row, : len(ids)].tolist() == ids.tolist()
+        assert set(batch["input_ids"][row, len(ids) :].tolist()) <= {encoded.pad}
+        assert batch["attention_mask"][row].sum() == len(ids)
+        assert set(batch["labels"][row, len(ids) :].tolist()) <= {-100}
+    assert len(made[2:4]) == 2
+    assert torch.equal(next(iter(made[2:4]))["input_ids"], made[2]["input_ids"])
+
+
+def test_a_model_takes_them(encoded: Encoded) -> None:
+    from transformers import BertConfig, BertForTokenClassification
+
+    config = BertConfig(vocab_size=400, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, num_labels=17)
+    model = BertForTokenClassification(config).eval()
+    losses = []
+    for batch in batches(encoded, tokens=400, seed=3):
+        with torch.no_grad():
+            losses.append(model(**batch).loss.item())
+    assert np.isfinite(losses).all()
+
+
+@given(options)
+def test_what_comes_back_is_in_the_order_of_the_rows(encoded: Encoded, given: dict[str, Any]) -> None:
+    made = batches(encoded, **given)
+    said = [batch["labels"].clamp(min=0).numpy() for batch in made]
+    predictions = collect(made, said)
+    assert predictions == [list(row.labels) for row in encoded.data.rows]
+    said[0][:] = 0
+    assert score("pos", collect(made, said), encoded.data)["micro_f1"] < 1.0
+
+
+def test_split_sentences_come_back_whole(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+    data = dataset("pos", "en", "test", [Row(("the", "fox", "x") * 20, ("DET", "NOUN", "X") * 20)])
+    for long, want in (("split", 1.0), ("cut", None)):
+        some = encode(data, tokenizers["wordpiece"], max_length=16, long=long, cache=tmp_path)
+        made = batches(some, size=2, seed=1)
+        found = collect(made, [batch["labels"].clamp(min=0).numpy() for batch in made])
+        assert [len(one) for one in found] == [60]
+        assert (score("pos", found, data)["micro_f1"] == 1.0) == (want == 1.0)
+
+
+def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+    rows = [Row(("the fox " * (9 - i),), ("positive" if i % 3 else "negative",)) for i in range(9)]
+    data = dataset("sst2", "en", "test", rows)
+    made = batches(encode(data, tokenizers["bytelevel"], cache=tmp_path), size=4, seed=5)
+    assert "token_type_ids" not in made[0]
+    assert made[0]["labels"].shape == (4,)
+    assert collect(made, [batch["labels"] for batch in made]) == [row.labels[0] for row in rows]
+    pairs = dataset("parallel", "en-de", "test", [Row(("the " * (5 - i), f"text {i}")) for i in range(5)])
+    turned = batches(encode(pairs, tokenizers["unigram"], cache=tmp_path), size=2)
+    texts = [[pairs.rows[turned.encoded.arrays["rows"][n]].texts[1] for n in numbers] for numbers in turned.numbers]
+    assert collect(turned, texts) == [f"text {i}" for i in range(5)]
+    assert (turned[0]["labels"] == -100).any() or turned[0]["labels"].shape[0] == 2
+
+
+def test_nothing_fits_into_nothing(encoded: Encoded) -> None:
+    with pytest.raises(DataError, match="at least one window"):
+        batches(encoded, size=0)

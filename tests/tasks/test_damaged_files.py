@@ -1,0 +1,155 @@
+"""Damaged files: right rows or one error with file and line, never a hang, never a silent drop."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadhead.errors import DataError
+from deadhead.tasks import TASKS, Row
+from deadhead.tasks.readers import reader_of
+
+NER, POS, MNLI, SST2, SLOTS = (TASKS[name] for name in ("ner", "pos", "mnli", "sst2", "slots"))
+FORMS = [("conllu", POS), ("columns", NER), ("tsv2", POS), ("xsid-conll", SLOTS), ("germeval", NER), ("wikiann", NER),
+         ("tsv", MNLI), ("csv", MNLI), ("jsonl", SST2)]  # fmt: skip
+
+CONLLU = "1\tHi\t_\tINTJ\t_\t_\t_\t_\t_\t_\n2-3\tx\t_\t_\t_\t_\t_\t_\t_\t_\n2\tyou\t_\tPRON\t_\t_\t_\t_\t_\t_\n3\t!\t_\tPUNCT\t_\t_\t_\t_\t_\t_\n\n"
+WHOLE = {
+    "conllu": CONLLU + CONLLU,
+    "columns": "Jan\tB-PER\nJansen\tI-PER\n\nloopt\tO\nnaar\tO\nDelft\tB-LOC\n",
+    "tsv2": "a\tDET\nb\tNOUN\n\nc\tVERB\n",
+    "xsid-conll": "# text\n1\ta\ti\tO\n2\tb\ti\tB-x\n\n1\tc\ti\tO\n",
+    "germeval": "#\thttp\n1\ta\tB-PER\tO\n2\tb\tO\tO\n\n1\tc\tO\tO\n",
+    "wikiann": "nl:a\tB-PER\nnl:b\tO\n\nnl:c\tO\n",
+    "tsv": "premise\thypothesis\tlabel\na\tb\tneutral\nc\td\tentailment\n",
+    "csv": 'premise,hypothesis,label\n"a, b",c,neutral\nd,"e ""f""",entailment\n',
+    "jsonl": '{"sentence": "a", "label": 0}\n{"sentence": "b", "label": "positive"}\n',
+}
+DAMAGE = [
+    b"",
+    b"\n",
+    b"\n\n",
+    b"\r\n",
+    b"\r",
+    b"\t",
+    b" ",
+    b"\0",
+    b"\xff",
+    b"\xc3",
+    b"\xef\xbb\xbf",
+    b"#",
+    b'"',
+    b",",
+    b"-",
+    b"{",
+    b"x" * 1_000_000,
+]
+edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(DAMAGE)), min_size=1, max_size=3)
+
+
+def damaged(raw: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
+    for at, gone, new in changes:
+        start = int(at * len(raw))
+        raw = raw[:start] + new + raw[start + gone :]
+    return raw
+
+
+def rows_or_error(path: Path, form: str, task: object) -> tuple[list[Row], Counter[str]] | None:
+    notes: Counter[str] = Counter()
+    try:
+        return reader_of(form)({"": path}, task, notes), notes
+    except DataError as error:
+        assert re.match(re.escape(str(path)) + r":\d+: \S", error.message), error.message
+        assert len(error.message) < 600  # a megabyte line is not printed
+        return None
+
+
+@pytest.mark.parametrize(("form", "task"), FORMS)
+def test_whole_files_are_read(tmp_path: Path, form: str, task: object) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(WHOLE[form].encode())
+    found = rows_or_error(path, form, task)
+    assert found is not None
+    assert len(found[0]) == 2
+
+
+@pytest.mark.parametrize(("form", "task"), FORMS)
+@given(edits, st.booleans())
+def test_damage_gives_rows_or_one_error(
+    tmp_path: Path, form: str, task: object, changes: list[tuple[float, int, bytes]], packed: bool
+) -> None:
+    path, raw = tmp_path / "f", damaged(WHOLE[form].encode(), changes)
+    path.write_bytes(gzip.compress(raw, 1) if packed else raw)
+    found = rows_or_error(path, form, task)
+    if found is not None:
+        check_nothing_lost(raw, form, *found)
+
+
+def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[str]) -> None:
+    """Every line of the file is a word, a comment, a blank or counted."""
+    text = raw.removeprefix(b"\xef\xbb\xbf").decode()
+    body = [line.rstrip("\r") for line in text.split("\n")]
+    full = [line for line in body if line.strip(" ")]
+    if form in ("columns", "tsv2", "wikiann"):
+        assert sum(len(row.texts) for row in rows) == len(full)
+        words = [word for row in rows for word in row.texts]
+        assert all(word in line for word, line in zip(words, full, strict=True))
+    elif form in ("xsid-conll", "germeval"):
+        assert sum(len(row.texts) for row in rows) == len([line for line in full if not line.startswith("#")])
+    elif form == "conllu":
+        comments = sum(line.startswith("#") for line in full)
+        assert sum(len(row.texts) for row in rows) + notes.total() + comments == len(full)
+    elif form == "tsv":
+        header = {"premise", "hypothesis", "label"} <= set(full[0].split("\t")) if full else False
+        assert len(rows) == len(full) - header
+    elif form == "jsonl":
+        assert len(rows) == len([line for line in full if line.strip()])
+
+
+@pytest.mark.parametrize(("form", "task"), FORMS)
+@given(raw=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_at_all(tmp_path: Path, form: str, task: object, raw: bytes) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(raw)
+    rows_or_error(path, form, task)
+
+
+@given(cut=st.integers(0, 200))
+def test_a_gzip_that_breaks_off(tmp_path: Path, cut: int) -> None:
+    packed = gzip.compress(WHOLE["columns"].encode() * 50)
+    path = tmp_path / "f"
+    path.write_bytes(packed[: max(2, len(packed) - cut)])
+    found = rows_or_error(path, "columns", NER)
+    assert (found is not None) == (cut == 0)
+
+
+def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"[" * 1_000_000)
+    assert rows_or_error(path, "jsonl", SST2) is None
+
+
+def test_a_megabyte_line_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    word = "x" * 1_000_000
+    path.write_text(f"{word}\tO\n")
+    found = rows_or_error(path, "columns", NER)
+    assert found is not None
+    assert found[0] == [Row((word,), ("O",))]
+    path.write_text(f'"{word}",b,neutral\n')
+    assert rows_or_error(path, "csv", MNLI) is not None
+
+
+@pytest.mark.parametrize("side", ["short", "long"])
+def test_line_parallel_files_of_different_length(tmp_path: Path, side: str) -> None:
+    (tmp_path / "en").write_text("a\n" * (2 if side == "short" else 4))
+    (tmp_path / "de").write_text("b\n" * 3)
+    want = "en:3" if side == "short" else "de:4"
+    with pytest.raises(DataError, match=f"{want}: the file ends here"):
+        reader_of("lines")({"en": tmp_path / "en", "de": tmp_path / "de"}, TASKS["parallel"], Counter(), lang="en-de")

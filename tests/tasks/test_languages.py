@@ -1,0 +1,77 @@
+"""What the papers say of languages, row by row, and URIEL's distances."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from deadhead.errors import MissingExtra, UnknownName
+from deadhead.tasks import TASKS, distances, group, language, languages, paper_languages
+from deadhead.tasks.languages import DISTANCES, code_of, facts
+
+
+def test_word_order_and_resources_are_those_of_the_mbert_paper() -> None:
+    assert group("word_order", "mbert-prunability") == {
+        "SVO": ("en", "es", "de", "vi", "zh"),
+        "SOV": ("hi", "el", "ur"),
+        "VSO": ("ar",),
+        "Agglutinative": ("tr", "sw"),
+    }
+    assert group("resource") == {"high": ("en", "es", "de"), "medium": ("vi", "zh", "ar", "tr"), "low": ("hi", "el", "ur", "sw")}
+
+
+def test_families_are_those_of_the_contributions_paper() -> None:
+    assert group("family", "contributions") == {
+        "IE, Germanic": ("en", "de", "nl"),
+        "Afro-Asiatic, Semitic": ("ar", "he"),
+        "Sino-Tibetan": ("zh",),
+        "Japanese": ("ja",),
+        "IE, Indic": ("ur",),
+        "IE, Iranian": ("fa",),
+    }
+
+
+def test_the_papers_languages_are_in_the_tasks() -> None:
+    assert paper_languages("mbert-prunability") == TASKS["xnli"].languages[:11]
+    assert set(paper_languages("contributions", "UD_")) == set(TASKS["pos"].languages)
+    assert set(paper_languages("contributions", "MultiATIS")) == set(TASKS["slots"].languages)
+    assert len(facts()) - sum(not row["paper"] for row in facts()) == 38
+
+
+def test_a_language_has_many_names() -> None:
+    assert language("German") == language("de") == language("deu")
+    assert language("ar") == ("ar", "arb", "Arabic", "VSO", "medium", "Afro-Asiatic, Semitic")
+    assert code_of("zho") == "zh"
+    assert code_of("klingon") is None
+    with pytest.raises(UnknownName, match="no language 'xx'"):
+        language("xx")
+    with pytest.raises(UnknownName, match="Did you mean 'family'"):
+        group("familiy")
+    with pytest.raises(UnknownName, match="no paper"):
+        paper_languages("other")
+
+
+def test_distances() -> None:
+    pytest.importorskip("urielplus")
+    near, far = distances("en", "de"), distances("en", "ja")
+    assert tuple(near) == DISTANCES
+    assert all(0 <= value <= 1 for value in (*near.values(), *far.values()))
+    assert near["genetic"] < far["genetic"]
+    assert near["syntactic"] < far["syntactic"]
+    assert distances("de", "en") == near
+    assert set(distances("en", "en").values()) == {0.0}
+
+
+def test_without_urielplus_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deadhead.tasks import languages as module
+
+    module._uriel.cache_clear()
+    monkeypatch.setitem(sys.modules, "urielplus", None)
+    with pytest.raises(MissingExtra, match=r'pip install "deadhead\[lang\]"'):
+        distances("en", "de")
+    module._uriel.cache_clear()
+
+
+def test_languages_are_listed() -> None:
+    assert {"en", "sw", "kk"} <= set(languages.languages())

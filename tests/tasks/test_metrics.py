@@ -1,0 +1,114 @@
+"""Our numbers are those of seqeval, scikit-learn and sacrebleu."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadhead.errors import DataError
+from deadhead.tasks import Row, bleu_signature, dataset, score
+from deadhead.tasks.metrics import METRICS, accuracy, bleu, macro_f1, span_f1, span_precision, span_recall, spans
+from deadhead.tasks.tags import UPOS
+
+Pair = tuple[list[list[str]], list[list[str]]]
+
+
+def pairs(tags: list[str]) -> st.SearchStrategy[Pair]:
+    """Gold and predicted tags of the same shape."""
+    sentence = st.lists(st.tuples(st.sampled_from(tags), st.sampled_from(tags)), min_size=1, max_size=8)
+    return st.lists(sentence, min_size=1, max_size=5).map(
+        lambda found: ([[g for g, _ in s] for s in found], [[p for _, p in s] for s in found])
+    )
+
+
+BIO = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-PER", "S-LOC", "B-a-b", "I-a-b", "B-a", "I"]
+
+
+@given(pairs(BIO) | pairs(list(UPOS)) | pairs(["SYM", "SCONJ", "CCONJ", "X", "O"]))
+def test_spans_agree_with_seqeval(pair: Pair) -> None:
+    seqeval = pytest.importorskip("seqeval.metrics")
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [list(spans(tags)) for tags in pair[0]] == [get_entities(tags) for tags in pair[0]]
+        assert span_f1(*pair) == pytest.approx(seqeval.f1_score(*pair), abs=1e-12)
+        assert span_precision(*pair) == pytest.approx(seqeval.precision_score(*pair), abs=1e-12)
+        assert span_recall(*pair) == pytest.approx(seqeval.recall_score(*pair), abs=1e-12)
+        assert accuracy(*pair) == pytest.approx(seqeval.accuracy_score(*pair), abs=1e-12)
+
+
+@given(pairs(["a", "b", "c", "d"]))
+def test_accuracy_and_macro_f1_agree_with_scikit_learn(pair: Pair) -> None:
+    sklearn = pytest.importorskip("sklearn.metrics")
+    gold, predicted = ([label for row in side for label in row] for side in pair)
+    assert accuracy(*pair) == pytest.approx(sklearn.accuracy_score(gold, predicted), abs=1e-12)
+    assert accuracy(*pair) == pytest.approx(sklearn.f1_score(gold, predicted, average="micro"), abs=1e-12)
+    assert macro_f1(*pair) == pytest.approx(sklearn.f1_score(gold, predicted, average="macro", zero_division=0), abs=1e-12)
+
+
+texts = st.lists(st.sampled_from(["the", "cat", "sat", "on", "mat", ".", "über", "猫"]), min_size=1, max_size=9).map(" ".join)
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
+def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    gold, predicted = [g for g, _ in both], [p for _, p in both]
+    data = dataset("parallel", "en-de", "test", [Row(("source", g)) for g in gold])
+    want = sacrebleu.corpus_bleu(predicted, [gold]).score
+    assert score("parallel", predicted, data) == {"bleu": want}
+
+
+def test_bleu_by_hand() -> None:
+    pytest.importorskip("sacrebleu")
+    text = [["the cat sat on the mat ."]]
+    assert bleu(text, text) == pytest.approx(100)
+    assert bleu(text, [["a dog"]]) < 10
+
+
+def test_the_bleu_signature_says_how() -> None:
+    pytest.importorskip("sacrebleu")
+    assert "tok:13a" in bleu_signature("en-de")
+    assert "tok:zh" in bleu_signature("en-zh")
+    assert "version:" in bleu_signature()
+
+
+def test_by_hand() -> None:
+    gold = [["B-PER", "I-PER", "O", "B-LOC"]]
+    assert span_f1(gold, gold) == 1.0
+    assert span_f1(gold, [["B-PER", "O", "O", "B-LOC"]]) == 0.5  # the PER ends elsewhere: strict
+    assert span_f1([["O"]], [["O"]]) == 0.0
+    assert accuracy([], []) == 0.0
+    assert macro_f1([["a", "a", "a", "b"]], [["a", "a", "a", "a"]]) == pytest.approx((6 / 7 + 0) / 2)
+
+
+def test_the_quirks_of_prefix_free_chunks() -> None:
+    assert list(spans(["NOUN", "NOUN", "VERB"])) == [("OUN", 0, 1), ("ERB", 2, 2)]  # a run is a chunk
+    assert list(spans(["SYM", "SYM"])) == [("YM", 0, 0), ("YM", 1, 1)]  # S is read as single
+    assert span_f1([["CCONJ"]], [["SCONJ"]]) == 1.0  # types differ in the first letter only
+
+
+def test_score_gives_all_metrics_of_the_task() -> None:
+    data = dataset("pos", "en", "test", [Row(("a", "b"), ("NOUN", "VERB"))])
+    assert score("pos", [["NOUN", "NOUN"]], data) == {"micro_f1": 0.5, "macro_f1": pytest.approx(1 / 3), "chunk_f1": 0.0}
+    pair = dataset("sst2", "en", "test", [Row(("a",), ("positive",)), Row(("b",), ("negative",))])
+    assert score("sst2", ["positive", "positive"], pair)["accuracy"] == 0.5
+
+
+def test_predictions_must_fit() -> None:
+    data = dataset("pos", "en", "test", [Row(("a", "b"), ("NOUN", "VERB"))])
+    with pytest.raises(DataError, match="0 predictions for 1 rows"):
+        score("pos", [], data)
+    with pytest.raises(DataError, match="row 0 of pos in en: 1 predictions for 2 labels"):
+        score("pos", [["NOUN"]], data)
+
+
+def test_every_task_names_known_metrics() -> None:
+    from deadhead.tasks import KINDS, TASKS
+
+    for task in TASKS.values():
+        assert set(task.metrics) <= set(METRICS)
+        assert task.kind in KINDS

@@ -1,0 +1,269 @@
+"""Each layout that the corpora use gives the rows that are in it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from deadhead.errors import DataError, UnknownName
+from deadhead.tasks import TASKS, Row
+from deadhead.tasks.readers import FORMATS, reader_of
+from deadhead.tasks.table import Task
+
+Notes = Counter[str]
+
+
+def read(tmp_path: Path, form: str, text: str | bytes, task: str | Task, **options: object) -> tuple[list[Row], Notes]:
+    path = tmp_path / "file.txt"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    notes: Notes = Counter()
+    known = TASKS[task] if isinstance(task, str) else task
+    return reader_of(form)({"": path}, known, notes, **options), +notes
+
+
+CONLLU = """# sent_id = 1
+# text = vámonos al mar
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\t_\t_\t1\tobj\t_\t_
+2.1\tir\t_\tVERB\t_\t_\t_\t_\t_\t_
+3-4\tal\t_\t_\t_\t_\t_\t_\t_\t_
+3\ta\ta\tADP\t_\t_\t5\tcase\t_\t_
+4\tel\tel\tDET\t_\t_\t5\tdet\t_\t_
+5\tmar\tmar\tNOUN\t_\t_\t1\tobl\t_\t_
+
+1\t#\t#\tSYM\t_\t_\t0\troot\t_\t_
+"""
+
+
+def test_conllu_takes_syntactic_words_only(tmp_path: Path) -> None:
+    rows, notes = read(tmp_path, "conllu", CONLLU, "pos")
+    assert rows[0] == Row(("vamos", "nos", "a", "el", "mar"), ("VERB", "PRON", "ADP", "DET", "NOUN"))
+    assert rows[1] == Row(("#",), ("SYM",))
+    assert notes == {"multiword ranges and empty nodes passed over": 3}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line", "words"),
+    [
+        (("3\ta\ta", "7\ta\ta"), 8, "'7' where 3"),
+        (("2\tnos\t", "2\t\t"), 5, "no word"),
+        (("DET", "DETT"), 9, "'DETT' is not a label of pos"),
+        (("\n\n1", "\n1"), 11, "'1' where 6"),
+        (("4\tel\tel\t", "4\tel\t"), 9, "9 columns"),
+    ],
+)
+def test_conllu_names_the_line(tmp_path: Path, spoil: tuple[str, str], line: int, words: str) -> None:
+    assert spoil[0] in CONLLU
+    with pytest.raises(DataError, match=rf"file\.txt:{line}: .*{words}"):
+        read(tmp_path, "conllu", CONLLU.replace(spoil[0], spoil[1], 1), "pos")
+
+
+TWO = "Der\tDET\nHund\tNOUN\n\nEr\tPRON\nbellt\tVERB\n"
+TWO_ROWS = [Row(("Der", "Hund"), ("DET", "NOUN")), Row(("Er", "bellt"), ("PRON", "VERB"))]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        TWO.encode(),
+        TWO.replace("\n", "\r\n").encode(),
+        b"\xef\xbb\xbf" + TWO.encode(),
+        gzip.compress(TWO.encode()),
+        TWO.rstrip("\n").encode(),
+        TWO.replace("\n\n", "\n\n\n  \n").encode(),
+        TWO.replace("\t", " ").encode(),
+    ],
+    ids=["plain", "crlf", "bom", "gzip", "no end", "more blanks", "blanks for tabs"],
+)
+def test_two_columns_however_packed(tmp_path: Path, raw: bytes) -> None:
+    assert read(tmp_path, "tsv2", raw, "pos") == (TWO_ROWS, {})
+
+
+CONLL2003 = """-DOCSTART- -X- -X- O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+German JJ I-NP I-MISC
+call NN I-NP O
+
+Peter NNP I-NP I-PER
+Blackburn NNP I-NP I-PER
+"""
+
+
+def test_conll2003_is_iob1_with_document_starts(tmp_path: Path) -> None:
+    rows, notes = read(tmp_path, "columns", CONLL2003, "ner")
+    assert rows == [
+        Row(("EU", "rejects", "German", "call"), ("B-ORG", "O", "B-MISC", "O")),
+        Row(("Peter", "Blackburn"), ("B-PER", "I-PER")),
+    ]
+    assert notes == {"document starts dropped": 1, "spans begun by I-": 3}
+    kept, _ = read(tmp_path, "columns", CONLL2003, "ner", document_starts="keep")
+    assert kept == [Row(("-DOCSTART-",), ("O",)), *rows]
+
+
+def test_conll2002_has_no_blank_line_after_a_document_start(tmp_path: Path) -> None:
+    text = "-DOCSTART- -DOCSTART- O\nDe Art O\ntekst N O\n-DOCSTART- -DOCSTART- O\nJan N B-PER\n"
+    rows, notes = read(tmp_path, "columns", text, "ner")
+    assert [row.texts for row in rows] == [("De", "tekst"), ("Jan",)]
+    assert notes == {"document starts dropped": 2}
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "words", "tags"),
+    [
+        ("wikiann", "en:New\tB-LOC\nen:York\tI-LOC\nen::\tO\n", ("New", "York", ":"), ("B-LOC", "I-LOC", "O")),
+        ("germeval", "#\thttp://de.wiki [2010]\n1\tBonn\tB-LOC\tO\n2\tist\tO\tO\n", ("Bonn", "ist"), ("B-LOC", "O")),
+        ("uner", "# sent_id = 1\n1\t北京\tB-LOC\t-\tann\n2\t。\tO\t-\tann\n", ("北京", "。"), ("B-LOC", "O")),
+        ("columns", "海 O\n钓 O\n厦 B-LOC\n门 I-LOC\n", ("海", "钓", "厦", "门"), ("O", "O", "B-LOC", "I-LOC")),
+        ("columns", "2005\t名詞,数\tB-DAT\n年\t名詞\tI-DAT\n", ("2005", "年"), ("B-MISC", "I-MISC")),
+        ("columns", "هاينريش B-PER\nفي O\nبارادايم B-MIS1\n", ("هاينريش", "في", "بارادايم"), ("B-PER", "O", "B-MISC")),
+        ("columns", "تهران\tB-loc\nپایتخت\tO\n", ("تهران", "پایتخت"), ("B-LOC", "O")),
+        ("columns", "علی\tPerson\nخان\tPerson\nنے\tOther\n", ("علی", "خان", "نے"), ("B-PER", "I-PER", "O")),
+        ("columns", "ירושלים S-GPE\nשל O\nדוד B-PER\nכהן E-PER\n", ("ירושלים", "של", "דוד", "כהן"), ("B-LOC", "O", "B-PER", "I-PER")),
+    ],
+    ids=["wikiann", "germeval", "uner", "peoples daily", "iob2corpus", "aqmar", "arman", "mk-pucit", "hebrew"],
+)
+def test_ner_corpora(tmp_path: Path, form: str, text: str, words: tuple[str, ...], tags: tuple[str, ...]) -> None:
+    rows, _ = read(tmp_path, form, text, "ner")
+    assert rows == [Row(words, tags)]
+
+
+def test_columns_in_any_order(tmp_path: Path) -> None:
+    rows, _ = read(tmp_path, "columns", "B-PER\tx\tJan\nO\tx\tloopt\n", "ner", word=2, tag=0)
+    assert rows == [Row(("Jan", "loopt"), ("B-PER", "O"))]
+
+
+def test_a_malformed_tag_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"file\.txt:2: 'PRE' is not a tag"):
+        read(tmp_path, "columns", "a\tB-PER\nb\tPRE\n", "ner")
+
+
+def test_blank_words_are_kept_and_told(tmp_path: Path) -> None:
+    rows, notes = read(tmp_path, "columns", "a\tO\n \tO\n\tO\n", "ner")
+    assert rows == [Row(("a", " ", ""), ("O", "O", "O"))]
+    assert notes == {"words that are blank": 2}
+
+
+def test_a_no_break_space_does_not_cut_a_word(tmp_path: Path) -> None:
+    rows, _ = read(tmp_path, "columns", "10\u00a0000 O\n", "ner")
+    assert rows == [Row(("10\u00a0000",), ("O",))]
+
+
+def test_xsid(tmp_path: Path) -> None:
+    text = "# text = wake me\n# intent = alarm\n1\twake\talarm\tO\n2\tme\talarm\tB-who\n\n# id\n1\tx\talarm\tOdd\n"
+    rows, notes = read(tmp_path, "xsid-conll", text, "slots")
+    assert rows == [Row(("wake", "me"), ("O", "B-who")), Row(("x",), ("O",))]
+    assert notes == {"tags read as O": 1}
+
+
+def _files(tmp_path: Path, **texts: str) -> dict[str, Path]:
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    return {name.replace("_", "."): tmp_path / name for name in texts}
+
+
+def test_slot_lines(tmp_path: Path) -> None:
+    notes: Notes = Counter()
+    files = _files(tmp_path, seq_in="to boston\n\nfly\n", seq_out="O B-city\n\nO\n", label="a\nb\nc\n")
+    rows = reader_of("lines-seq.in")(files, TASKS["slots"], notes)
+    assert rows == [Row(("to", "boston"), ("O", "B-city")), Row(("fly",), ("O",))]
+    assert +notes == {"empty utterances dropped": 1}
+    xsid = _files(tmp_path, text="to boston\n", label="O B-city\tflight\n")
+    assert reader_of("lines-text")(xsid, TASKS["slots"], notes) == rows[:1]
+
+
+def test_slot_lines_that_do_not_match_are_named(tmp_path: Path) -> None:
+    files = _files(tmp_path, seq_in="to boston\nfly\n", seq_out="O B-city\nO O\n")
+    with pytest.raises(DataError, match=r"seq_out:2: 2 tags for the 1 words"):
+        reader_of("lines-seq.in")(files, TASKS["slots"], Counter())
+    files = _files(tmp_path, seq_in="to\nfly\n", seq_out="O\n")
+    with pytest.raises(DataError, match=r"seq_out:2: the file ends here"):
+        reader_of("lines-seq.in")(files, TASKS["slots"], Counter())
+
+
+def test_parallel_lines_in_either_direction(tmp_path: Path) -> None:
+    files = _files(tmp_path, en="a\n\nc\n", de="x\ny\nz\n")
+    notes: Notes = Counter()
+    rows = reader_of("lines")(files, TASKS["parallel"], notes, lang="en-de")
+    assert rows == [Row(("a", "x")), Row(("c", "z"))]
+    assert notes == {"pairs with an empty side dropped": 1}
+    assert reader_of("lines")(files, TASKS["parallel"], notes, lang="de-en")[0] == Row(("x", "a"))
+
+
+PAIR = Row(("A man, so to speak.", 'He said "no".'), ("neutral",))
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("tsv", 'A man, so to speak.\tHe said "no".\tneutral\n'),
+        ("tsv", 'index\tsentence1\tsentence2\tgold_label\n7\tA man, so to speak.\tHe said "no".\tneutral\n'),
+        ("csv", 'premise,hypothesis,label\n"A man, so to speak.","He said ""no"".",1\n'),
+        ("jsonl", json.dumps({"premise": PAIR.texts[0], "hypothesis": PAIR.texts[1], "label": 1})),
+        ("jsonl", json.dumps({"sentence1": PAIR.texts[0], "sentence2": PAIR.texts[1], "gold_label": "neutral"})),
+    ],
+    ids=["tsv", "tsv with header", "csv", "jsonl by number", "jsonl by name"],
+)
+def test_tables(tmp_path: Path, form: str, text: str) -> None:
+    assert read(tmp_path, form, text, "mnli") == ([PAIR], {})
+
+
+def test_rows_without_agreement_are_counted(tmp_path: Path) -> None:
+    rows, notes = read(tmp_path, "tsv", "a\tb\tneutral\nc\td\t-\ne\tf\tcontradictory\n", "mnli")
+    assert [row.labels for row in rows] == [("neutral",), ("contradiction",)]
+    assert notes == {"dropped: no label": 1}
+
+
+def test_withheld_labels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r":1: '-1' is not a label of sst2 \(the label is withheld\)"):
+        read(tmp_path, "tsv", "fine film\t-1\n", "sst2")
+
+
+def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
+    text = "a\tb\tneutral\nbroken\nc\td\tneutral\n"
+    with pytest.raises(DataError, match=r":2: 1 columns where 3"):
+        read(tmp_path, "tsv", text, "mnli")
+    rows, notes = read(tmp_path, "tsv", text, "mnli", malformed="drop")
+    assert len(rows) == 2
+    assert notes == {"malformed lines dropped": 1}
+
+
+def test_multiatis_and_massive(tmp_path: Path) -> None:
+    atis = "id\tutterance\tslot_labels\tintent\n1\tvuelos a boston\tO O B-city\tflight\n"
+    assert read(tmp_path, "tsv", atis, "slots")[0] == [Row(("vuelos", "a", "boston"), ("O", "O", "B-city"))]
+    lines = [
+        {"locale": "en-US", "partition": "train", "annot_utt": "wake me at [time : nine am] on [date : friday]"},
+        {"locale": "en-US", "partition": "test", "annot_utt": "stop"},
+    ]
+    text = "\n".join(map(json.dumps, lines))
+    rows, _ = read(tmp_path, "jsonl", text, "slots", partition="train")
+    assert rows == [Row(("wake", "me", "at", "nine", "am", "on", "friday"), ("O", "O", "O", "B-time", "I-time", "O", "B-date"))]
+    chinese = json.dumps({"locale": "zh-CN", "annot_utt": "[date : 周五] 叫醒我"})
+    assert read(tmp_path, "jsonl", chinese, "slots")[0] == [Row(tuple("周五叫醒我"), ("B-date", "I-date", "O", "O", "O"))]
+    with pytest.raises(DataError, match=r":1: unmatched bracket"):
+        read(tmp_path, "jsonl", json.dumps({"annot_utt": "at [time : nine"}), "slots")
+
+
+def test_translation_records(tmp_path: Path) -> None:
+    text = json.dumps({"translation": {"en": "a", "de": "x"}}) + "\n" + json.dumps({"en": "b", "de": ""})
+    rows, notes = read(tmp_path, "jsonl", text, "wmt14", lang="en-de")
+    assert rows == [Row(("a", "x"))]
+    assert notes == {"dropped: an empty side": 1}
+    assert read(tmp_path, "tsv", "a\tx\n", "parallel", lang="en-de")[0] == rows
+
+
+def test_half_a_surrogate_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r":1: half of a surrogate"):
+        read(tmp_path, "jsonl", r'{"sentence": "\ud800", "label": 1}', "sst2")
+
+
+def test_an_unknown_format_names_the_known() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'conllu'"):
+        reader_of("conlu")
+    assert "conllu" in FORMATS

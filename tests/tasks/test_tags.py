@@ -1,0 +1,79 @@
+"""Whatever scheme a corpus writes, the same spans come out as BIO."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadhead.tasks.metrics import spans
+from deadhead.tasks.tags import BIO_ENTITIES, NER_TYPES, UPOS, is_plain, split_tag, to_bio
+
+Span = tuple[str, int, int]
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> tuple[int, list[Span]]:
+    """A length, and spans that do not overlap."""
+    found, at = [], 0
+    for kind, gap, size in draw(
+        st.lists(st.tuples(st.sampled_from(["PER", "LOC", "GPE"]), st.integers(0, 2), st.integers(1, 4)), max_size=6)
+    ):
+        found.append((kind, at + gap, at + gap + size - 1))
+        at += gap + size
+    return at + draw(st.integers(0, 2)) + (at == 0), found
+
+
+def write(length: int, found: list[Span], scheme: str) -> list[str]:
+    tags = ["O"] * length
+    for kind, first, last in found:
+        touching = any(k == kind and end == first - 1 for k, _, end in found)
+        for i in range(first, last + 1):
+            letter = "B" if i == first else "I"
+            if scheme == "IOB1":
+                letter = "B" if i == first and touching else "I"
+            if scheme == "BIOES":
+                letter = "S" if first == last else "B" if i == first else "E" if i == last else "I"
+            if scheme == "BILOU":
+                letter = "U" if first == last else "B" if i == first else "L" if i == last else "I"
+            tags[i] = f"{letter}-{kind}"
+    return tags
+
+
+@given(sentences(), st.sampled_from(["IOB1", "IOB2", "BIOES", "BILOU"]))
+def test_every_scheme_gives_the_same_bio(sentence: tuple[int, list[Span]], scheme: str) -> None:
+    length, found = sentence
+    bio, _ = to_bio(write(length, found, scheme))
+    assert list(bio) == write(length, found, "IOB2")
+    assert list(spans(bio)) == found
+
+
+def test_the_schemes_do_differ() -> None:
+    assert len({tuple(write(3, [("PER", 0, 1), ("PER", 2, 2)], scheme)) for scheme in ("IOB1", "IOB2", "BIOES", "BILOU")}) == 4
+
+
+def test_neighbours_that_become_one_type_stay_two() -> None:
+    assert to_bio(["B-GPE", "I-LOC", "I-LOC"], NER_TYPES) == (("B-LOC", "B-LOC", "I-LOC"), 1)
+
+
+def test_types_not_in_the_table_are_misc() -> None:
+    assert to_bio(["B-event", "I-event", "O", "B-pers"], NER_TYPES)[0] == ("B-MISC", "I-MISC", "O", "B-PER")
+    assert set(NER_TYPES.values()) == {"PER", "ORG", "LOC"}
+
+
+def test_plain_tags_are_runs_and_other_is_outside() -> None:
+    tags = ["Person", "Person", "Other", "Location", "Person"]
+    assert is_plain(tags)
+    assert to_bio(tags, NER_TYPES, plain=True)[0] == ("B-PER", "I-PER", "O", "B-LOC", "B-PER")
+    assert not is_plain(["O", "B-PER"])
+    assert not is_plain(["O", "O"])
+
+
+def test_hebrew_news_writes_an_underscore() -> None:
+    assert split_tag("I_PERS") == ("I", "PERS")
+    assert to_bio(["I_PERS", "I_PERS", "O", "I_MISC__AFF"], NER_TYPES)[0] == ("B-PER", "I-PER", "O", "B-MISC")
+
+
+def test_label_sets() -> None:
+    assert len(UPOS) == 17
+    assert BIO_ENTITIES[:3] == ("O", "B-PER", "I-PER")
+    assert len(BIO_ENTITIES) == 9

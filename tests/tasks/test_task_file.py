@@ -1,0 +1,70 @@
+"""A task of your own in a few lines of YAML takes the same road as those of the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.tasks import Row, load_data, read_task_file, score
+
+REVIEWS = """
+name: reviews
+kind: classify
+labels: [bad, good]
+texts: [review]
+label: stars
+metrics: [accuracy]
+files: {train: train.tsv, test: "{lang}/test.tsv"}
+"""
+
+
+def test_classification(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(REVIEWS)
+    (tmp_path / "de").mkdir()
+    (tmp_path / "de/test.tsv").write_text("review\tstars\nprima\tgood\nmies\t0\n")
+    data = load_data(str(tmp_path / "task.yaml"), "de", "test")
+    assert data.rows == [Row(("prima",), ("good",)), Row(("mies",), ("bad",))]
+    assert score(data.task, ["good", "good"], data) == {"accuracy": 0.5}
+
+
+def test_tagging_with_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.yml").write_text("kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\nfiles: {test: x.txt}\n")
+    (tmp_path / "x.txt").write_text("B-Person\tJan\nO\tloopt\n")
+    data = load_data(read_task_file(tmp_path / "t.yml"), "nl", "test")
+    assert data.task.name == "t"
+    assert data.rows == [Row(("Jan", "loopt"), ("B-PER", "O"))]
+
+
+def test_translation_of_two_files(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("kind: translate\nfiles: {test: a.en|a.de}\n")
+    (tmp_path / "a.en").write_text("one\n")
+    (tmp_path / "a.de").write_text("eins\n")
+    assert load_data(str(tmp_path / "t.yaml"), "en-de", "test").rows == [Row(("one", "eins"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        (REVIEWS.replace("kind: classify", "kind: clasify"), UnknownName, "Did you mean 'classify'"),
+        (REVIEWS.replace("metrics: [accuracy]", "metrics: [acuracy]"), UnknownName, "Did you mean 'accuracy'"),
+        (REVIEWS.replace("texts:", "text:"), UnknownName, "Did you mean 'texts'"),
+        (REVIEWS.replace("{train:", "{trian:"), UnknownName, "Did you mean 'train'"),
+        (REVIEWS.replace("labels: [bad, good]", "labels: bad"), DataError, "a list was expected"),
+        (REVIEWS + "format: tvs\n", UnknownName, "Did you mean 'tsv'"),
+        (REVIEWS + "columns: {word: x}\n", DataError, "column of the word is 'x'"),
+        ("kind: tag\n", DataError, "no files"),
+        ("- a\n", DataError, ":1: a task file is"),
+        ("a: [\n", DataError, r":2: not YAML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, error: type[DeadheadError], words: str) -> None:
+    (tmp_path / "task.yaml").write_text(text)
+    with pytest.raises(error, match=words):
+        read_task_file(tmp_path / "task.yaml")
+
+
+def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such task file"):
+        read_task_file(tmp_path / "none.yaml")
