@@ -42,7 +42,7 @@ def check_batches(model: nn.Module, batches: Iterable[Mapping[str, Tensor]]) -> 
     """The batches as a sequence, or what is wrong with them."""
     if isinstance(batches, Mapping):
         raise DataError("one batch was given where a list of batches belongs.", "write rank(model, [batch])")
-    found = batches if isinstance(batches, Sequence) else list(batches)
+    found = list(batches)  # made once, however often they are gone over
     if not found:
         raise DataError("there is no data: the list of batches is empty.", "give at least one batch")
     for number, batch in enumerate(found):

@@ -1,0 +1,240 @@
+"""`deadhead rank` and `deadhead compare`: score the heads of a model, and see how alike rankings are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import DataError
+
+if TYPE_CHECKING:
+    from ..rankers import Progress
+    from ..ranking import Ranking
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
+IN_ORDER = ("per_batch", "cumulative")  # units for which the order of the data counts, so that it stays that of the file
+SHOWN = 10
+
+
+def rank(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A folder with a fine-tuned model, or its name on the hub.", show_default=False)
+    ],
+    task: Annotated[str, typer.Option(help="The task, or a YAML file with one of your own.", show_default=False)],
+    lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The JSON file to write.", show_default=False)],
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    method: Annotated[str, typer.Option(help="gradient, taylor, lrp, l0, shapley, ablation, entropy or confidence.")] = "gradient",
+    option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
+    max_examples: Annotated[int | None, typer.Option(metavar="N", help="So many examples, drawn at random; by default all.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
+    batch: Annotated[int, typer.Option(help="Examples in a batch.")] = 32,
+    max_length: Annotated[int, typer.Option(help="Sub-words in a window.")] = 256,
+    seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the heat map, as .svg, .png or .html.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score every head of a fine-tuned model by how much it matters, and save the ranking.
+
+    Examples:
+
+        deadhead rank ./pos-en --task pos --lang en --out ranking.json
+
+        deadhead rank ./pos-en --task pos --lang de --method shapley --option permutations=50 --max-examples 512 --out shapley.json
+    """
+    options = _options(option or [])
+    from ..rankers import rank as score
+    from ..rankers import ranker
+
+    ranker(method, **options)  # a mistake here should not cost the time to load a model
+    chosen = _data(task, lang, split, data, max_examples, seed)
+    loaded, tokenizer = _model(model, device)
+    batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
+    facts = {"task": task, "lang": lang, "split": split, "rows": chosen.fingerprint}
+    with watched(method) as progress:
+        ranking = score(loaded, batches, method, seed=seed, progress=progress, data=facts, **options)
+    ranking.save(out)
+    if plot is not None:
+        ranking.plot().save(str(plot))
+    if as_json:
+        few = min(SHOWN, len(ranking))
+        ends = {"lowest": [str(h) for h in ranking.lowest(few)], "highest": [str(h) for h in ranking.highest(few)]}
+        typer.echo(json.dumps({"out": str(out), **ends, **ranking.to_dict()}, indent=1))
+    else:
+        _show(ranking, out)
+
+
+def _options(texts: list[str]) -> dict[str, Any]:
+    """`name=value` pairs; a value is read as JSON where it is (2, 0.5, true, [1, 2]), else as a word."""
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--option")
+        try:
+            options[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip()] = value
+    return options
+
+
+def _data(task: str, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Any:
+    from dataclasses import replace
+
+    from ..tasks import load_data
+    from ..tasks.dataset import shuffled
+
+    langs = [part.strip() for part in lang.split(",") if part.strip()]
+    found = load_data(task, langs[0] if len(langs) == 1 else langs, split, root=root)
+    if most is None or most >= len(found):
+        return found
+    if most < 1:
+        raise DataError(f"--max-examples {most} leaves no data.", "give 1 or more")
+    return replace(found, rows=[found.rows[i] for i in sorted(shuffled(len(found), f"rank/{seed}")[:most])])
+
+
+def _model(name: str, device: str | None) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoTokenizer
+
+    from ..heads import load
+
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    loaded = load(name, **({"dtype": torch.float32} if where == "cpu" else {}))  # a CPU is slow at, and rounds with, small floats
+    try:
+        return loaded.to(where), AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as problem:
+        raise DataError(
+            f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
+        ) from None
+
+
+def _batches(loaded: Any, tokenizer: Any, data: Any, size: int, max_length: int, *, in_file_order: bool) -> Any:
+    from ..tasks import batches, encode
+
+    encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(loaded, data))
+    return batches(encoded, size=size, sort=not in_file_order)
+
+
+def model_labels(loaded: Any, data: Any) -> tuple[str, ...] | None:
+    """The labels in the model's own order; an error where it was made for another task."""
+    import transformers
+
+    from ..tasks import KINDS
+
+    auto = getattr(transformers, KINDS[data.task.kind].model)
+    made = auto._model_mapping[type(loaded.config)] if type(loaded.config) in auto._model_mapping else ()
+    if not isinstance(loaded, made):
+        raise DataError(
+            f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {KINDS[data.task.kind].model}.",
+            "fine-tune the model on the task first, and rank the result",
+        )
+    if KINDS[data.task.kind].labels == "text":
+        return None
+    names = tuple(str(loaded.config.id2label[i]) for i in range(loaded.config.num_labels))
+    if set(names) & set(data.labels):
+        return names
+    if len(names) == len(data.labels) and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+        return tuple(data.labels)  # the model was saved without names for its classes
+    raise DataError(
+        f"the model's classes ({', '.join(names[:4])}{', ...' if len(names) > 4 else ''}) are not the labels of {data.task.name} "
+        f"({', '.join(data.labels[:4])}{', ...' if len(data.labels) > 4 else ''}).",
+        "rank on the task the model was fine-tuned on, or set id2label in its config.json",
+    )
+
+
+@contextmanager
+def watched(title: str) -> Iterator[Progress]:
+    """A bar on standard error, where somebody sits before it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task(title, total=None)
+
+        def progress(done: int, total: int, note: str = "") -> None:
+            bar.update(line, completed=done, total=total, description=f"{title} {note}".strip())
+
+        yield progress
+
+
+def _show(ranking: Ranking, out: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(ranking)
+    few = min(SHOWN, len(ranking))
+    table = Table("", "lowest", "score", "highest", "score")
+    for place, (low, high) in enumerate(zip(ranking.lowest(few), ranking.highest(few), strict=True), 1):
+        table.add_row(str(place), str(low), f"{ranking[low]:.4g}", str(high), f"{ranking[high]:.4g}")
+    console.print(table)
+    console.print(f"{ranking.data['examples']} examples, {ranking.data['tokens']} tokens; written to {out}", highlight=False)
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="RANKING...", help="Two or more rankings.", show_default=False)],
+    heads: Annotated[
+        int | None, typer.Option(metavar="M", help="Count the overlap of the M highest and lowest; by default a 12th.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How alike rankings are: Spearman's rho of each with each, and the heads their ends share.
+
+    Example:
+
+        deadhead compare en.json de.json zh.json
+    """
+    if len(files) < 2:
+        raise typer.BadParameter("name at least two rankings", param_hint="RANKING")
+    from ..ranking import Ranking, correlations
+
+    rankings = [Ranking.load(file) for file in files]
+    m = heads or max(1, min(len(r) for r in rankings) // 12)
+    pairs = [(i, j) for i in range(len(files)) for j in range(i + 1, len(files))]
+    found = [
+        {
+            "rankings": [str(files[i]), str(files[j])],
+            "spearman": rankings[i].spearman(rankings[j])._asdict(),
+            "overlap": rankings[i].overlap(rankings[j], m)._asdict(),
+        }
+        for i, j in pairs
+    ]
+    table = correlations(rankings)
+    if as_json:
+        typer.echo(json.dumps({"rankings": [str(f) for f in files], "spearman": table.tolist(), "pairs": found}, indent=1))
+    else:
+        _show_matrix([f.stem for f in files], table)
+        _show_pairs(found, m)
+
+
+def _show_matrix(names: list[str], matrix: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("Spearman", *names)
+    for name, row in zip(names, matrix, strict=True):
+        table.add_row(name, *(f"{value:.3f}" for value in row))
+    Console().print(table)
+
+
+def _show_pairs(found: list[dict[str, Any]], m: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("pair", "rho", "p", f"{m} highest shared", f"{m} lowest shared", "by chance")
+    for pair in found:
+        rho, overlap = pair["spearman"], pair["overlap"]
+        names = " / ".join(Path(name).stem for name in pair["rankings"])
+        cells = (str(overlap["highest"]), str(overlap["lowest"]), f"{overlap['by_chance']:.1f}")
+        table.add_row(names, f"{rho['rho']:.3f}", f"{rho['p']:.2g}", *cells)
+    Console().print(table)
