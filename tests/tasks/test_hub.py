@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ class Table(list[Any]):
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[str, str, str], Any]]:
+def hub(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, str], Any]:
     tables: dict[tuple[str, str, str], Any] = {}
 
     def load_dataset(repository: str, config: str, split: str) -> Any:
@@ -35,7 +34,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[str, str, str], 
     module = ModuleType("datasets")
     module.load_dataset = load_dataset  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", module)
-    yield tables
+    return tables
 
 
 def test_classification_by_number(hub: dict[tuple[str, str, str], Any]) -> None:

@@ -202,6 +202,42 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
     assert load_data("parallel", "de-en", "train", root=tmp_path, cut="given").rows == [Row(("x", "a"))]
 
 
+def test_several_corpora_are_not_chosen_between(tmp_path: Path) -> None:
+    put(tmp_path, {"ner/wikiann/nl/test": "nl:Jan\tB-PER\n", "ner/conll2002/ned.testb": "Piet N B-PER\n"})
+    with pytest.raises(DataError, match="ner in nl is here more than once: conll2002, wikiann"):
+        load_data("ner", "nl", "test", root=tmp_path)
+    assert words(load_data("ner", "nl", "test", root=tmp_path, source="wikiann")) == ["Jan"]
+
+
+def test_corpora_that_do_not_name_language_or_split(tmp_path: Path) -> None:
+    folds = {
+        f"ner/ArmanPersoNER/{part}_fold{k}.txt": sentences(10 * k, 10 * k + 10, "B-pers") for part in ("train", "test") for k in (1, 2, 3)
+    }
+    put(tmp_path, folds | {"ner/peoples/example.dev": "厦 B-LOC\n", "ner/IOB2Corpus/hironsan.txt": sentences(0, 10, "B-PSN")})
+    assert words(load_data("ner", "zh", "dev", root=tmp_path)) == ["厦"]
+    assert len(load_data("ner", "ja", "train", root=tmp_path)) == 8
+    assert words(load_data("ner", "fa", "test", root=tmp_path)) == [f"w{i}" for i in range(10, 20)]  # fold 1
+    assert [len(load_data("ner", "fa", split, root=tmp_path, cut="pooled")) for split in ("train", "dev", "test")] == [48, 6, 6]
+    assert sum(f.sentences for f in check(tmp_path) if f.language == "fa") == 60  # every file is seen
+
+
+def test_glue_and_xnli_as_they_are_given_out(tmp_path: Path) -> None:
+    head = "language\tgold_label\tsentence1\tsentence2\n"
+    put(
+        tmp_path,
+        {
+            "SST-2/train.tsv": "sentence\tlabel\nfine\t1\n",
+            "MNLI/dev_matched.tsv": "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tx\tneutral\n",
+            "XNLI/xnli.dev.tsv": head + "de\tneutral\ta\tb\nfr\tneutral\tc\td\nde\tneutral\te\tf\n",
+        },
+    )
+    assert len(load_data("sst2", "en", "train", root=tmp_path)) == 1
+    assert load_data("mnli", "en", "dev", root=tmp_path).rows == [Row(("a", "b"), ("neutral",))]
+    assert [row.texts[0] for row in load_data("xnli", "de", "dev", root=tmp_path).rows] == ["a", "e"]
+    with pytest.raises(DataError, match=r"xnli\.dev\.tsv:1: no sentence"):
+        load_data("xnli", "sw", "dev", root=tmp_path)
+
+
 def test_a_folder_of_one_task(tmp_path: Path) -> None:
     put(tmp_path, {"en/test.txt": "Jan\tB-PER\n"})
     assert len(load_data("ner", "en", "test", root=tmp_path)) == 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, DeadheadError
+from .entry import Entry
 from .load import read_entry
-from .sources import Entry, index, only
+from .sources import index
 from .table import Task, task_of
 
 
@@ -64,5 +65,4 @@ def _pairs(entries: list[Entry]) -> Iterator[Entry]:
             continue
         lead = first.setdefault((entry.task, entry.split, entry.source), entry)
         if lead is not entry:
-            files = {lead.lang: only(lead.files), entry.lang: only(entry.files)}
-            yield Entry(**{**vars(entry), "lang": f"{lead.lang}-{entry.lang}", "files": files})
+            yield replace(entry, lang=f"{lead.lang}-{entry.lang}", files={lead.lang: lead.first, entry.lang: entry.first})

@@ -82,7 +82,8 @@ def encode(
     names = tuple(data.labels if labels is None else labels)
     pieces = Pieces(tokenizer)
     job = _Job(data, pieces, names, max_length, align, long)
-    key = [FORM, data.fingerprint, pieces.identity, names, max_length, align, long]
+    frames = [job.frame, pieces.target_frame() if data.task.kind == "translate" else None]
+    key = [FORM, data.fingerprint, pieces.identity, repr(frames), names, max_length, align, long]
     fingerprint = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
     arrays, notes = stored((cache_folder() if cache is None else Path(cache)) / "encoded" / fingerprint, job.write)
     return Encoded(data, names, arrays, pieces.pad, notes, fingerprint)
@@ -99,9 +100,12 @@ class _Job:
     align: str
     long: str
 
+    @cached_property
+    def frame(self) -> Frame:
+        return self.pieces.frame(pair=self.data.task.kind == "classify" and any(len(row.texts) > 1 for row in self.data.rows))
+
     def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
-        pair = any(len(row.texts) > 1 for row in self.data.rows) and self.data.task.kind == "classify"
-        frame = self.pieces.frame(pair)
+        frame = self.frame
         room = self.max_length - frame.size
         if room < 2:
             raise DataError(

@@ -17,8 +17,10 @@ from typing import Any
 
 from ..errors import DataError, unknown_name
 from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
+from .entry import Entry
+from .names import guess
 from .readers import reader_of
-from .sources import Entry, choose, guess, index
+from .sources import choose, index
 from .table import TASKS, Task, task_of
 
 CUTS = ("auto", "given", "pooled")
@@ -43,7 +45,7 @@ def load_data(
 
     root: a folder of data (or the environment variable DEADHEAD_DATA); without one, the hub is asked.
     source: a corpus other than the default one, such as `wikiann`.
-    cut: `auto` cuts missing splits out of train; `given` takes only what is there; `pooled` pools all files and cuts 80/10/10.
+    cut: `auto` cuts the missing splits of tagged corpora out of train; `given` takes only what is there; `pooled` pools all files and cuts 80/10/10.
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
     parts: only the first so many of ten disjoint random parts (seeded), for low-resource curves.
     merge: entity types to PER, ORG, LOC and MISC. document_starts: `keep` counts them as sentences.
@@ -99,21 +101,21 @@ class _Splits:
             return {}
         return choose(index(self.root, self.task), self.name, self.lang, self.source)
 
+    @property
+    def cuts(self) -> bool:
+        """Whether what is missing is cut out of train: only for tagged corpora, many of which have no official splits."""
+        return self.cut == "auto" and self.task.kind == "tag" and "train" in self.entries and "dev" not in self.entries
+
     @cached_property
     def splits(self) -> tuple[str, ...]:
-        here = set(self.entries)
-        if "train" in here and self.cut != "given":
-            here |= {"dev"} if "test" in here else {"dev", "test"} - ({"test"} if "dev" in here else set())
-        return tuple(split for split in SPLITS if split in here)
+        return tuple(split for split in SPLITS if split in self.entries or self.cuts)
 
     def __call__(self, split: str) -> Dataset:
-        if self.cut == "pooled":
+        if self.cut == "pooled" and self.entries:
             return self._pooled(split)
-        if split in self.entries and (split != "train" or self.cut == "given" or "dev" in self.entries):
-            return read_entry(self.task, self.entries[split], self.options)
-        if split in self.splits and not (split == "test" and "dev" in self.entries):
+        if self.cuts and not (split == "test" and "test" in self.entries):
             return self._cut(split)
-        return self._elsewhere(split)
+        return read_entry(self.task, self.entries[split], self.options) if split in self.entries else self._elsewhere(split)
 
     def _cut(self, split: str) -> Dataset:
         """A split cut out of the training file: dev is its last tenth, or without a test set 80/10/10."""
@@ -123,15 +125,13 @@ class _Splits:
         return share(whole, split, (0.8, 0.9, 1.0))
 
     def _pooled(self, split: str) -> Dataset:
+        """80/10/10 of all files of the corpus, one after the other."""
         if self.root is None:
             raise DataError("pooling needs the files of a corpus.", "name their folder with --data DIR or DEADHEAD_DATA")
-        chosen = self.entries
-        if not chosen:
-            return self._elsewhere(split)
-        corpus = next(iter(chosen.values())).source
+        corpus = next(iter(self.entries.values())).source
         same = [e for e in index(self.root, self.task) if (e.task, e.lang, e.source) == (self.name, self.lang, corpus)]
         pool = concatenate([read_entry(self.task, entry, self.options) for entry in same])
-        return share(replace(pool, lang=self.lang), split, (0.8, 0.9, 1.0))
+        return share(pool, split, (0.8, 0.9, 1.0))
 
     def _elsewhere(self, split: str) -> Dataset:
         borrowed = TASKS.get(self.task.train_on)

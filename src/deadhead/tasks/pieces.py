@@ -15,6 +15,8 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from ..errors import DataError
+
 REMEMBERED = 1_000_000  # words; then the memory starts afresh
 
 
@@ -155,7 +157,7 @@ def _find(ids: list[int], part: list[int], start: int) -> int:
     for i in range(start, len(ids) - len(part) + 1):
         if ids[i : i + len(part)] == part:
             return i
-    raise ValueError(f"the tokenizer writes a text differently when it is alone: {part} not in {ids}")
+    raise DataError(f"the tokenizer writes a text differently when it stands alone: {part} is not in {ids}.")
 
 
 def _types(types: list[int], start: int, end: int, other: int, stop: int) -> tuple[int, int, int, int, int]:

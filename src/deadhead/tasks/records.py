@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import DataError
+from .languages import languages
 from .table import Task
 from .tags import split_tag, to_bio
 from .text import bad, lines
@@ -228,6 +229,8 @@ def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Co
         try:
             if isinstance(item, Unusable):
                 raise item
+            if _other_language(item, str(options.get("lang", ""))):
+                continue  # a file of all languages; each is read for itself
             rows.append(row_of(item, task, str(options.get("lang", ""))))
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
@@ -236,6 +239,12 @@ def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Co
                 raise _refusal(path, number, reason) from None
             notes["malformed lines dropped"] += 1
     return rows
+
+
+def _other_language(record: Mapping[str, Any], lang: str) -> bool:
+    """XNLI's own files hold all languages, each row with its code."""
+    code = record.get("language")
+    return isinstance(code, str) and code != lang and code in languages() and lang in languages()
 
 
 def _refusal(path: Path, number: int, reason: Unusable) -> DataError:
