@@ -24,10 +24,11 @@ from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
 from ..layout import Head, HeadLayout, spans
 from .discover import layout_of, located
 from .sites import Site
-from .surgery import FORMAT, RECORD, cut, record, unfit
+from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
 
 FORMS = ("compact", "padded")
 ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
+MADE = "with deadhead by removing"  # how a card of ours is told from one that somebody wrote
 
 
 def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "compact", max_shard_size: int | str = "50GB") -> Path:
@@ -40,6 +41,8 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
     """
     if form not in FORMS:
         raise unknown_name("form", form, FORMS)
+    from safetensors import SafetensorError
+
     if not hasattr(model, "save_pretrained"):
         raise UnsupportedModel(f"{type(model).__name__} is not a transformers model, so it cannot be saved as one.")
     state = unfit(model)
@@ -65,14 +68,10 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
             model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size, save_original_format=form == "padded")
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
-        if not (target / "README.md").exists():
+        if not (target / "README.md").exists() or MADE in (target / "README.md").read_text(encoding="utf-8", errors="replace"):
             (draft / "README.md").write_text(card(model, layout_of(found, {}), form), encoding="utf-8")
-        for old in target.glob("model*.safetensors*"):
-            old.unlink()
-        for file in draft.iterdir():
-            file.chmod(0o666 & ~_umask())  # weights come out readable by their owner alone
-            os.replace(file, target / file.name)
-    except OSError as problem:
+        _move_in(draft, target)
+    except (OSError, SafetensorError) as problem:
         raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -81,6 +80,29 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
         else:
             setattr(config, RECORD, before)
     return target
+
+
+def _move_in(draft: Path, target: Path) -> None:
+    """Put the files of the draft in the place of those in the folder; should that fail, put the old ones back."""
+    new = sorted(draft.iterdir())
+    names = {f.name for f in new} | {f.name for f in target.glob("model*.safetensors*")}  # shards of another size would stay behind
+    aside = draft / ".aside"
+    aside.mkdir()
+    try:
+        for name in names:
+            if (target / name).exists():
+                os.replace(target / name, aside / name)
+        for file in new:
+            if file.is_file():
+                file.chmod(0o666 & ~_umask())  # weights come out readable by their owner alone
+            os.replace(file, target / file.name)
+    except OSError:
+        for file in new:
+            if not file.exists():
+                os.replace(target / file.name, file)
+        for old in aside.iterdir():
+            os.replace(old, target / old.name)
+        raise
 
 
 def _umask() -> int:
@@ -130,7 +152,8 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
     from safetensors import SafetensorError
 
     config = _config(folder)
-    removed, padded = _removed(config, folder), getattr(config, RECORD, None) and getattr(config, RECORD).get("form") == "padded"
+    removed, ours = _removed(config, folder), getattr(config, RECORD, None)
+    padded = ours is not None and ours.get("form") == "padded"
     cls = _class(config, folder)
     trimmed: Any = type(cls.__name__, (cls,), {"__init__": _trimming(cls, removed, folder)}) if removed and not padded else cls
     trimmed.__module__ = cls.__module__
@@ -144,6 +167,8 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
             f"the weights in {folder} cannot be read: {_first_line(problem)}", "save or download the folder again"
         ) from problem
     bad = [f"{key} is missing" for key in sorted(report["missing_keys"])] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
+    if ours is not None:  # what others saved may well hold more than the model reads; what we saved does not
+        bad += [f"{key} has no place" for key in sorted(report["unexpected_keys"])]
     if bad:
         raise FolderError(
             f"{folder}: the weights do not fit the model{' and the heads that config.json says were removed' if removed else ''}: "
@@ -152,8 +177,27 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
         )
     model.__class__ = cls
     if padded:
+        _refuse_regrown(model, removed, folder)
         _trim(model, removed, folder)
+    if removed:  # in memory there is one form only, so that `save_pretrained` writes what is there
+        setattr(model.config, RECORD, record(located(model)))
     return model
+
+
+def _refuse_regrown(model: nn.Module, removed: Mapping[str, Mapping[int, list[int]]], folder: str | Path) -> None:
+    """A padded model that was trained as it is has its heads back, and cutting them would lose what they learnt."""
+    for site in located(model):
+        part = site.parts.get("o", site.parts.get("all"))
+        name, axis = next(t for t in part.tensors if t[0] in ("weight", "o"))  # type: ignore[union-attr]
+        for head in removed.get(site.block, {}).get(site.layer, []):
+            if not 0 <= head < site.size:
+                continue  # said in full by what comes next
+            rows = next(iter(part.rows.values()))[head]  # type: ignore[union-attr]
+            if getattr(part.module, name).index_select(axis, rows).any():  # type: ignore[union-attr]
+                raise FolderError(
+                    f"{folder}: head {Head(site.block, site.layer, head)} was removed by zeroing, and is no longer zero.",
+                    f"it was trained since; delete the key {RECORD!r} from config.json to keep its heads",
+                )
 
 
 def _trim(model: Any, removed: Mapping[str, Mapping[int, list[int]]], folder: str | Path) -> None:
@@ -164,12 +208,14 @@ def _trim(model: Any, removed: Mapping[str, Mapping[int, list[int]]], folder: st
         named = [Head(b, n, i) for b, layers in removed.items() for n, indices in layers.items() for i in indices]
         try:
             gone = set(layout.check(h._replace(block=layout.blocks[0]) if h.block == ANY else h for h in named))
+            left = {s.path: tuple(i for i in s.kept if Head(s.block, s.layer, i) not in gone) for s in found}
+            for site in found:
+                refuse_ragged(site, list(left[site.path]))
         except HeadError as problem:
             raise FolderError(f"{folder}: the removed heads do not fit the model: {problem.message}", "save the folder again") from problem
         for site in found:
-            kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in gone)
-            if kept != site.kept:
-                cut(site, kept)
+            if left[site.path] != site.kept:
+                cut(site, left[site.path])
 
 
 def _trimming(cls: type, removed: Mapping[str, Mapping[int, list[int]]], folder: str | Path) -> Any:
@@ -204,25 +250,29 @@ def _removed(config: Any, folder: str | Path) -> dict[str, dict[int, list[int]]]
         version = ours.get("format") if isinstance(ours, dict) else None
         if not isinstance(version, int) or version > FORMAT:
             raise FolderError(f"{folder} is of format {version!r}, this deadhead reads up to {FORMAT}.", "pip install --upgrade deadhead")
-        try:
-            return {b: {int(n): [int(i) for i in gone] for n, gone in layers.items()} for b, layers in ours["removed"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again") from problem
-    if old:
-        return {ANY: {int(n): [int(i) for i in gone] for n, gone in old.items()}}
-    return {}
+        return _heads_of(ours.get("removed"), folder)
+    return _heads_of({ANY: old}, folder) if old else {}
+
+
+def _heads_of(listed: Any, folder: str | Path) -> dict[str, dict[int, list[int]]]:
+    try:
+        return {block: {int(n): [int(i) for i in gone] for n, gone in layers.items()} for block, layers in listed.items()}
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again") from problem
 
 
 def _class(config: Any, folder: str | Path) -> Any:
     import transformers
 
     names = getattr(config, "architectures", None) or []
-    if not names:
-        return transformers.AutoModel._model_mapping[type(config)]
-    cls = getattr(transformers, names[0], None)
+    known = transformers.AutoModel._model_mapping
+    cls: Any = getattr(transformers, str(names[0]), None) if names else known.get(type(config), None)
+    if isinstance(cls, tuple):
+        cls = cls[0]
     if cls is None or not hasattr(cls, "from_pretrained"):
         raise FolderError(
-            f"{folder} holds a {names[0]}, which the installed transformers does not know.", "install the release it was saved with"
+            f"{folder} holds a {names[0] if names else config.model_type}, which the installed transformers does not know.",
+            "install the release it was saved with",
         )
     return cls
 
@@ -248,6 +298,6 @@ def card(model: nn.Module, layout: HeadLayout, form: str) -> str:
     name = Path(name).name if Path(name).exists() else name  # where it lay on this machine is nobody's business
     return (
         f"---\nlibrary_name: transformers\ntags:\n- deadhead\n- pruned\n---\n\n# {type(model).__name__} with {len(layout)} of {total} heads\n\n"
-        f"Made from `{name}` with deadhead by removing {total - len(layout)} attention heads (counted from 0):\n\n"
+        f"Made from `{name}` {MADE} {total - len(layout)} attention heads (counted from 0):\n\n"
         f"| block | layer | removed | left |\n|---|---|---|---|\n{rows}\n\n## Load\n\n{how}\n"
     )

@@ -358,8 +358,9 @@ def _further_parts(site: Site) -> str | None:
         if vector.startswith("lambda_"):
             return f"{name}.{vector} weighs pairs of heads against each other (differential attention), so no head can go alone"
         if vector in PER_HEAD_VECTORS and value.dim() == 1:
-            per = value.numel() // max(1, len(site.kept))
-            site.parts[vector] = Part(core, ((vector, 0),), {"q": _even(site.size, per)}, site.size * per)
+            per = 1 if vector == "sinks" else site.width
+            whole = value.numel() > per * len(site.kept)  # an earlier cut left it so, see `surgery.cut`
+            site.parts[vector] = Part(core, ((vector, 0),), {"q": _even(site.size, per)}, site.size * per, cut=not whole)
         elif vector not in HARMLESS and value.numel() not in (1, site.width):
             return f"{name}.{vector} works on all heads at once, as far as can be told, so no head can go alone"
     return None

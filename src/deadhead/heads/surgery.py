@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-import types
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,6 +42,9 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     model gets a copy that remembers the removed heads. An optimizer made before holds the old
     parameters; make it after pruning.
     """
+    state = unfit(model)
+    if state is not None:
+        raise state
     found = located(model)
     layout = layout_of(found, {})
     gone = layout.check(_named(layout, heads))
@@ -81,7 +85,7 @@ def cut(site: Site, kept: tuple[int, ...]) -> None:
     site.kept = kept
     setattr(site.core, MARK, Born(site.size, site.keys, site.width, kept))
     if not kept and shrinks and _speaks_the_interface(site.core):
-        site.core.forward = types.MethodType(_silent, site.core)
+        site.core.forward = partial(_silent, site.core)  # unlike a bound method, it can be copied and pickled
     elif shrinks and (kept or site.out is None):
         _set_counts(site, len(kept), len(keys))
         for role, norm in site.norms.items():
@@ -226,7 +230,7 @@ def _hook(module: nn.Module, hook: Any) -> None:
 
 def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
     if not kept and site.out is not None and out_axis(site.out) == 1:
-        site.out.forward = types.MethodType(_bias_alone, site.out)
+        site.out.forward = partial(_bias_alone, site.out)
     for role, part in site.parts.items():
         if role == "o":
             _hook(part.module, _PickInput(part.present(kept, keys)))
@@ -238,25 +242,25 @@ def _refuse(model: nn.Module, found: list[Site], layout: HeadLayout, gone: tuple
     """Every reason not to begin, before anything is changed."""
     if len(gone) == len(layout):
         raise HeadError("that would remove every head of every layer.", "leave at least one head in the model")
-    state = unfit(model)
-    if state is not None:
-        raise state
-    owners: dict[int, set[int]] = {}
-    for module in model.modules():
-        for parameter in module.parameters(recurse=False):
-            owners.setdefault(id(parameter), set()).add(id(module))
+    # a weight may be shared as a parameter of two modules, or as a module of two parents
+    owners = Counter(id(p) for module in model.modules() for p in module._parameters.values() if p is not None)
+    parents = Counter(id(child) for module in model.modules() for child in module._modules.values())
     lost = set(gone)
     for site in found:
         left = [i for i in site.kept if Head(site.block, site.layer, i) not in lost]
         if len(left) == len(site.kept):
             continue
         for part in site.parts.values():
-            if any(len(owners.get(id(getattr(part.module, name)), ())) > 1 for name, _ in part.tensors):
-                raise UnsupportedModel(f"{site.path} shares a projection with another module; cutting one would tear them apart.")
-        _refuse_ragged(site, left)
+            shared = part.module is not site.core and parents[id(part.module)] > 1
+            if shared or any(owners[id(getattr(part.module, name))] > 1 for name, _ in part.tensors):
+                raise UnsupportedModel(
+                    f"{site.path} shares a projection with another module; cutting one would tear them apart.",
+                    "give each module a projection of its own, for instance module.q_proj = copy.deepcopy(module.q_proj)",
+                )
+        refuse_ragged(site, left)
 
 
-def _refuse_ragged(site: Site, left: list[int]) -> None:
+def refuse_ragged(site: Site, left: list[int]) -> None:
     if site.keys in (1, site.size):
         return
     sizes = {g: [i for i in left if i // site.group == g] for g in {i // site.group for i in left}}

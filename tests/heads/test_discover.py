@@ -1,0 +1,143 @@
+"""Model in, heads out: blocks, counts and groups are right, also after pruning, and the model is not touched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny_models import answers, build, build_class, hooks
+from torch import nn
+
+import deadhead
+from deadhead.errors import UnknownArchitecture
+from deadhead.heads import discover, prune
+from deadhead.layout import Head
+
+BLOCKS = {
+    "bert": ("encoder",),
+    "xlnet": ("encoder",),
+    "gpt2": ("decoder",),
+    "llama": ("decoder",),
+    "marian": ("encoder", "decoder", "cross"),
+    "t5": ("encoder", "decoder", "cross"),
+    "prophetnet": ("encoder", "decoder", "cross"),
+    "clip": ("vision", "text"),
+    "vit": ("encoder",),
+}
+
+
+@pytest.mark.parametrize("family", BLOCKS)
+def test_blocks_and_counts(family: str) -> None:
+    layout = discover(build(family))
+    assert layout.blocks == BLOCKS[family]
+    assert [(layout.layers(b), layout.size(b)) for b in layout.blocks] == [(2, 4)] * len(BLOCKS[family])
+    assert len(layout) == len(list(layout)) == 8 * len(BLOCKS[family])
+    assert all(a.width == 8 for a in layout.attentions)
+    assert list(layout) == sorted(layout, key=lambda h: (layout.blocks.index(h.block), h.layer, h.index))
+
+
+def test_counts_follow_the_sizes_of_the_model() -> None:
+    layout = discover(build("bert", num_hidden_layers=3, num_attention_heads=2))
+    assert (layout.layers("encoder"), layout.size("encoder"), layout["encoder", 0].width) == (3, 2, 16)
+
+
+def test_a_head_is_printed_and_hashed() -> None:
+    layout = discover(build("bert"))
+    assert [str(h) for h in layout][:5] == ["encoder.0.0", "encoder.0.1", "encoder.0.2", "encoder.0.3", "encoder.1.0"]
+    assert len({*layout, Head("encoder", 1, 3)}) == 8
+    assert repr(layout) == "HeadLayout(8 heads: encoder 2 x 4)"
+
+
+def test_a_bert_that_reads_left_to_right_is_a_decoder_and_may_have_cross_attention() -> None:
+    from transformers import BertLMHeadModel
+
+    layout = discover(build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True))
+    assert layout.blocks == ("decoder", "cross")
+    assert len(layout) == 16
+
+
+@pytest.mark.parametrize(("keys", "group"), [(4, 1), (2, 2), (1, 1)])
+def test_key_value_groups(keys: int, group: int) -> None:
+    layout = discover(build("llama", num_key_value_heads=keys))
+    assert {a.group for a in layout.attentions} == {group}
+    assert [len(g) for g in layout["decoder", 0].groups] == [group] * (4 // group)
+
+
+def test_albert_shares_its_layers() -> None:
+    layout = discover(build("albert", num_hidden_layers=5))
+    assert len(layout) == 4
+    assert layout["encoder", 0].shared_by == 5
+    assert {a.shared_by for a in discover(build("bert")).attentions} == {1}
+
+
+def test_albert_in_two_groups() -> None:
+    layout = discover(build("albert", num_hidden_layers=4, num_hidden_groups=2))
+    assert [(a.layer, a.shared_by) for a in layout.attentions] == [(0, 2), (1, 2)]
+
+
+def test_counts_after_pruning_come_from_the_weights() -> None:
+    model = build("marian")
+    prune(model, ["encoder.0.1", "decoder.1.0", "decoder.1.3", *(Head("cross", 0, i) for i in range(4))])
+    layout = discover(model)
+    assert len(layout) == 24 - 7
+    assert layout["encoder", 0].kept == (0, 2, 3)
+    assert layout["decoder", 1].kept == (1, 2)
+    assert layout["cross", 0].kept == ()
+    assert {a.size for a in layout.attentions} == {4}
+    assert Head("cross", 0, 2) not in layout
+    assert layout == discover(model)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
+def test_looking_changes_nothing(family: str) -> None:
+    model = build(family)
+    before, state, hung, config = answers(model), {k: v.clone() for k, v in model.state_dict().items()}, hooks(model), model.config.to_dict()
+    discover(model)
+    assert hooks(model) == hung
+    assert model.config.to_dict() == config
+    assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+    assert all(map(torch.equal, before, answers(model)))
+
+
+def test_what_cannot_be_gated_is_passed_over_with_the_reason() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert, self.torch_attention = build("bert"), nn.MultiheadAttention(8, 2)
+
+    layout = discover(Both())
+    assert len(layout) == 8
+    assert list(layout.passed_over) == ["torch_attention"]
+    assert "no place for a gate" in layout.passed_over["torch_attention"]
+    assert discover(build("bert")).passed_over == {}
+
+
+class StrangeAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ask, self.look, self.tell, self.answer = (nn.Linear(8, 8) for _ in range(4))
+
+
+def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None:
+    model = nn.Module()
+    model.layer = StrangeAttention()
+    with pytest.raises(UnknownArchitecture) as met:
+        discover(model)
+    assert "layer  (ask, look, tell, answer)" in met.value.message
+    assert "sites.py" in str(met.value.mend)
+
+
+def test_a_known_attention_of_a_refused_kind_says_why() -> None:
+    with pytest.raises(UnknownArchitecture, match="ConvBertSelfAttention: 2 heads of width 8 are not what"):
+        discover(build("convbert"))
+
+
+def test_a_model_without_attention_says_so() -> None:
+    with pytest.raises(UnknownArchitecture, match="has no attention layer"):
+        discover(nn.Sequential(nn.Linear(2, 2)))
+
+
+def test_the_public_names_are_these() -> None:
+    assert deadhead.discover is discover
+    assert {"discover", "gated", "prune", "save", "load", "export", "Head", "HeadLayout"} <= set(dir(deadhead))
+    with pytest.raises(AttributeError, match="no attribute 'heads_of'"):
+        _ = deadhead.heads_of

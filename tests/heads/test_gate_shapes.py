@@ -1,0 +1,88 @@
+"""What may be given as gates, as people had it in transformers 4, and what is refused, before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, build, hooks
+
+from deadhead.errors import HeadError, UnsupportedModel
+from deadhead.heads import gated
+from deadhead.layout import Head
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.float16])
+def test_the_head_mask_of_transformers_4(dtype: torch.dtype) -> None:
+    model = build("bert")
+    mask = torch.ones(2, 4, dtype=dtype)
+    mask[0, 2] = mask[1, 1] = 0
+    with gated(model, closed=["encoder.0.2", "encoder.1.1"]):
+        wanted = answers(model)
+    with gated(model, mask):
+        assert apart(wanted, answers(model)) == 0
+    assert apart(wanted, answers(model)) > 0.1
+
+
+def test_one_mask_per_block_for_an_encoder_decoder() -> None:
+    model = build("marian")
+    masks = {b: torch.ones(2, 4) for b in ("encoder", "decoder", "cross")}
+    masks["cross"][1, 3] = masks["decoder"][0, 0] = 0
+    with gated(model, closed=["cross.1.3", "decoder.0.0"]):
+        wanted = answers(model)
+    with gated(model, masks):
+        assert apart(wanted, answers(model)) == 0
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("layers and heads swapped", torch.ones(4, 2), "shape (4, 2)"),
+    ("a layer short", torch.ones(1, 4), "shape (1, 4)"),
+    ("flat", torch.ones(8), "shape (8,)"),
+    ("an axis too many", torch.ones(1, 1, 2, 4), "shape (1, 1, 2, 4)"),
+    ("a block that is not there", {"decoder": torch.ones(2, 4)}, "'decoder'"),
+    ("a head that is not there", {Head("encoder", 0, 4): 0.0}, "built with 4 heads"),
+    ("a list", [[1, 1, 1, 1], [1, 1, 1, 1]], "met list"),
+    ("a number for a block", {"encoder": 0.5}, "'encoder'"),
+]
+
+
+@pytest.mark.parametrize(("gates", "said"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
+def test_gates_of_a_wrong_shape_are_refused(gates: Any, said: str) -> None:
+    model = build("bert")
+    hung = hooks(model)
+    with pytest.raises(HeadError) as met, gated(model, gates):
+        pass
+    assert said in met.value.message
+    assert met.value.mend
+    assert hooks(model) == hung
+
+
+@pytest.mark.parametrize("heads", [["encoder.2.0"], ["decoder.0.0"], ["encoder.0.0", "encoder.0.0"], ["encoder.0"], "encoder.0.0"])
+def test_closed_heads_that_do_not_fit_are_refused(heads: Any) -> None:
+    with pytest.raises(HeadError), gated(build("bert"), closed=heads):
+        pass
+
+
+def test_one_tensor_does_not_say_which_block_it_means() -> None:
+    with pytest.raises(HeadError, match="attention in encoder, decoder, cross"), gated(build("marian"), torch.ones(2, 4)):
+        pass
+
+
+def test_a_batch_of_gates_must_fit_the_batch() -> None:
+    model = build("bert")
+    hung = hooks(model)
+    with pytest.raises(HeadError, match="gates for 3 examples met a batch of shape"), gated(model, torch.ones(3, 2, 4)):
+        answers(model)
+    assert hooks(model) == hung
+
+
+@pytest.mark.parametrize("name", ["head_mask", "decoder_head_mask", "cross_attn_head_mask"])
+def test_a_head_mask_given_to_a_gated_model_is_refused(name: str) -> None:
+    """transformers 5 swallows the argument and ignores it; so the answer would be silently wrong."""
+    model = build("bert" if name == "head_mask" else "marian")
+    batch = {"input_ids": torch.ones(1, 3, dtype=torch.long)}
+    with pytest.raises(UnsupportedModel, match=name), gated(model):
+        model(**batch, **{name: torch.ones(2, 4)})
+    with gated(model):
+        model(**batch, **{name: None}, **({} if name == "head_mask" else {"decoder_input_ids": batch["input_ids"]}))

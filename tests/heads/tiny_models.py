@@ -1,0 +1,67 @@
+"""Tiny models in double precision, built once and copied for each test, and the few questions tests ask of them."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from functools import cache
+from typing import Any
+
+import torch
+
+from deadhead.heads import discover
+from deadhead.heads.coverage import batch_for, randomise, shrunk, tiny
+from deadhead.heads.folder import quiet
+from deadhead.heads.proof import outputs
+from deadhead.layout import Head
+
+torch.set_num_threads(1)
+
+
+@cache
+def _built(family: str, overrides: tuple[tuple[str, Any], ...]) -> Any:
+    with warnings.catch_warnings(), quiet():
+        warnings.simplefilter("ignore")
+        return tiny(family, **dict(overrides)).double()
+
+
+def build(family: str, **overrides: Any) -> Any:
+    """A fresh tiny model of this family, in evaluation mode, in float64."""
+    return copy.deepcopy(_built(family, tuple(sorted(overrides.items()))))
+
+
+def build_class(model_class: Any, **overrides: Any) -> Any:
+    """A tiny model of one particular class, for instance one with a classifier."""
+    torch.manual_seed(0)
+    model = model_class(shrunk(model_class.config_class, overrides))
+    randomise(model, 0)
+    return model.eval().double()
+
+
+@torch.no_grad()
+def answers(model: Any, batch: dict[str, Any] | None = None) -> list[torch.Tensor]:
+    with quiet():
+        return outputs(model, batch or batch_for(model))
+
+
+def apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
+    assert [t.shape for t in one] == [t.shape for t in two]
+    return max(float((a - b).abs().max()) for a, b in zip(one, two, strict=True))
+
+
+def hooks(model: torch.nn.Module) -> dict[str, Any]:
+    """Everything a hook could hide in, and every attribute set on a module by hand."""
+    return {
+        path: (list(m._forward_pre_hooks.items()), list(m._forward_hooks.items()), list(m._backward_hooks.items()), sorted(m.__dict__))
+        for path, m in model.named_modules()
+    }
+
+
+def uneven(model: torch.nn.Module) -> list[Head]:
+    """Another number of heads (or key/value groups) from every layer of every block, at least one left in each."""
+    gone: list[Head] = []
+    for nth, attention in enumerate(discover(model).attentions):
+        groups = attention.groups
+        picked = groups[1:] if nth % 2 == 0 else groups[:1] if len(groups) > 1 else ()
+        gone += [head for group in picked for head in group]
+    return gone
