@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 IN_ORDER = ("per_batch", "cumulative")  # units for which the order of the data counts, so that it stays that of the file
 SHOWN = 10
+TOKENS_ON_GPU = 32768  # in one batch
 
 
 def rank(
@@ -33,7 +34,7 @@ def rank(
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
     max_examples: Annotated[int | None, typer.Option(metavar="N", help="So many examples, drawn at random; by default all.")] = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
-    batch: Annotated[int, typer.Option(help="Examples in a batch.")] = 32,
+    batch: Annotated[int | None, typer.Option(help="Examples in a batch; by default 32, and on a GPU as many as keep it busy.")] = None,
     max_length: Annotated[int, typer.Option(help="Sub-words in a window.")] = 256,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
@@ -115,11 +116,13 @@ def _model(name: str, device: str | None) -> tuple[Any, Any]:
         ) from None
 
 
-def _batches(loaded: Any, tokenizer: Any, data: Any, size: int, max_length: int, *, in_file_order: bool) -> Any:
+def _batches(loaded: Any, tokenizer: Any, data: Any, size: int | None, max_length: int, *, in_file_order: bool) -> Any:
     from ..tasks import batches, encode
 
     encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(loaded, data))
-    return batches(encoded, size=size, sort=not in_file_order)
+    if size is None and loaded.device.type == "cuda" and not in_file_order:
+        return batches(encoded, tokens=TOKENS_ON_GPU)
+    return batches(encoded, size=size or 32, sort=not in_file_order)
 
 
 def model_labels(loaded: Any, data: Any) -> tuple[str, ...] | None:
@@ -129,7 +132,7 @@ def model_labels(loaded: Any, data: Any) -> tuple[str, ...] | None:
     from ..tasks import KINDS
 
     auto = getattr(transformers, KINDS[data.task.kind].model)
-    made = auto._model_mapping[type(loaded.config)] if type(loaded.config) in auto._model_mapping else ()
+    made = auto._model_mapping.get(type(loaded.config), ())
     if not isinstance(loaded, made):
         raise DataError(
             f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {KINDS[data.task.kind].model}.",

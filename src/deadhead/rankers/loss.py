@@ -82,11 +82,17 @@ def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
 def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """The batch where the model is."""
     device = next(model.parameters()).device
-    moved = {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    moved = {name: _moved(value, device) if isinstance(value, Tensor) else value for name, value in batch.items()}
     mask = batch.get("attention_mask")
     if device.type == "cuda" and mask is not None and not mask.is_cuda and bool(mask.all()):
         del moved["attention_mask"]  # it hides nothing, and transformers would stop the device to find that out
     return moved
+
+
+def _moved(value: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda" and not value.is_cuda:
+        value = value.pin_memory()  # a copy from other memory would wait until the device has nothing left to do
+    return value.to(device, non_blocking=True)
 
 
 def attended(batch: Mapping[str, Tensor]) -> Tensor:
