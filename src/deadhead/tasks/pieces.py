@@ -37,8 +37,8 @@ class Frame:
         return [*self.before, *first, *self.between, *second, *self.after]
 
     def segments(self, first: int, second: int = 0) -> list[int]:
-        sizes = (len(self.before), first, len(self.between), second, len(self.after))
-        return list(chain.from_iterable([kind] * n for kind, n in zip(self.types, sizes, strict=True)))
+        a, b, c, d, e = self.types
+        return [a] * len(self.before) + [b] * first + [c] * len(self.between) + [d] * second + [e] * len(self.after)
 
 
 class Pieces:
@@ -84,14 +84,15 @@ class Pieces:
 
     def texts(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of whole texts, without special tokens."""
-        if self.cuts_at_blanks:
-            cut = [text.split(" ") for text in texts]
-            self._learn(chain.from_iterable(cut))
-            known = self._words
-            return [list(chain.from_iterable(map(known.__getitem__, words))) for words in cut]
         different = list(dict.fromkeys(texts))  # premises come three times each
-        pieces = dict(zip(different, self._plain(different), strict=True))
+        pieces = dict(zip(different, self._by_word(different) if self.cuts_at_blanks else self._plain(different), strict=True))
         return [pieces[text] for text in texts]
+
+    def _by_word(self, texts: Sequence[str]) -> list[list[int]]:
+        cut = [text.split(" ") for text in texts]
+        self._learn(chain.from_iterable(cut))
+        known = self._words
+        return [list(chain.from_iterable([known[word] for word in words])) for words in cut]
 
     def targets(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of texts in the target language, without special tokens."""
