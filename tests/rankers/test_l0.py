@@ -1,0 +1,128 @@
+"""L0: the hard-concrete formulas, both scalings of the penalty, the mask that comes of it, and a model left alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import planted_truth
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from planted_truth import USELESS, assert_truth, batches, planted
+
+from deadhead.errors import DeadheadError, UnknownName
+from deadhead.heads import discover, gated, prune
+from deadhead.heads.coverage import batch_for, tiny
+from deadhead.layout import Head
+from deadhead.rankers import Scores, silent
+from deadhead.rankers.l0 import L0, chance_open, sampled, settled_gate
+
+QUICK = {"steps": 12, "penalty": 0.2}
+
+
+def scored(ranker: L0, model: torch.nn.Module | None = None, seed: int = 0) -> Scores:
+    model = planted() if model is None else model
+    return ranker(model, discover(model), batches(), seed=seed, progress=silent)
+
+
+@given(st.floats(-4, 4))
+def test_chance_open_is_how_often_a_gate_is_open(log_a: float) -> None:
+    uniform = (torch.arange(20001) + 0.5) / 20001
+    gates = sampled(torch.tensor(log_a), uniform)
+    assert float((gates > 0).double().mean()) == pytest.approx(float(chance_open(torch.tensor(log_a))), abs=2e-4)
+    assert float(gates.min()) >= 0
+    assert float(gates.max()) <= 1
+
+
+def test_the_settled_gate_is_shut_and_wholly_open_where_the_paper_says() -> None:
+    edge = math.log(11)  # 2.398
+    gates = settled_gate(torch.tensor([-edge - 1e-3, -edge + 1e-3, 0.0, edge - 1e-3, edge + 1e-3, 2.5]))
+    assert gates[0] == 0
+    assert 0 < gates[1] < 1e-3
+    assert gates[2] == pytest.approx(0.5)
+    assert 1 > gates[3] > 1 - 1e-3
+    assert gates[4] == gates[5] == 1
+
+
+def test_the_two_scalings_differ_by_the_number_of_layers() -> None:
+    model = tiny("marian").requires_grad_(False)  # 2 layers in each of 3 blocks
+    batch = batch_for(model)
+    data = [{**batch, "labels": batch["decoder_input_ids"].clone()}]
+    layout = discover(model)
+    by_layers, by_heads, same = (
+        L0(steps=8, penalty=penalty, scaling=scaling)(model, layout, data, seed=0, progress=silent)
+        for penalty, scaling in ((6.0, "layers"), (1.0, "heads"), (6.0, "heads"))
+    )
+    assert by_layers == pytest.approx(by_heads, rel=1e-5)
+    assert max(abs(by_layers[h] - same[h]) for h in layout) > 1e-3
+
+
+@pytest.mark.parametrize("train_weights", [False, True])
+def test_the_model_is_left_as_it_was(train_weights: bool) -> None:
+    model = copy.deepcopy(planted())
+    before = copy.deepcopy(model.state_dict())
+    hooks = sum(len(m._forward_pre_hooks) for m in model.modules())
+    scored(L0(train_weights=train_weights, weight_rate=1e-2, **QUICK), model)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(p.grad is None and not p.requires_grad for p in model.parameters())
+    assert not model.training
+    assert sum(len(m._forward_pre_hooks) for m in model.modules()) == hooks
+
+
+def test_training_the_weights_changes_the_outcome() -> None:
+    plain, trained = scored(L0(**QUICK)), scored(L0(train_weights=True, weight_rate=1e-2, **QUICK))
+    assert plain != trained
+
+
+def test_a_seed_decides_all() -> None:
+    for options in ({}, {"train_weights": True}):
+        assert scored(L0(**QUICK, **options)) == scored(L0(**QUICK, **options))
+        assert scored(L0(**QUICK, **options)) != scored(L0(**QUICK, **options), seed=1)
+
+
+def test_a_sweep_is_the_mean_of_its_runs() -> None:
+    low, high, both = (scored(L0(steps=12, penalty=penalty)) for penalty in (0.1, 2.0, [0.1, 2.0]))
+    assert both == pytest.approx({head: (low[head] + high[head]) / 2 for head in low})
+    assert both.details["runs"] == low.details["runs"] + high.details["runs"]
+    assert low != high
+
+
+def test_planted_truth_is_found_and_the_mask_keeps_the_score() -> None:
+    notes: list[str] = []
+    model = planted()
+    ranker = L0(penalty=(0.05, 0.4), steps=120)
+    scores = ranker(model, discover(model), batches(), seed=0, progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}"))
+    assert_truth(scores)
+    mild = scores.details["runs"][0]
+    assert {Head.parse(name) for name in mild["closed"]} == set(USELESS)
+    assert mild["open"] == 5
+    assert notes[-1].startswith("240/240 penalty 0.4: ")
+    pruned = prune(copy.deepcopy(model), mild["closed"])
+    test = planted_truth.sentences(64, 77)
+    assert torch.equal(pruned(**test).logits.argmax(-1), test["labels"])
+    assert scores.details["runs"][1]["open"] < mild["open"]
+
+
+def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
+    gone = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
+    model, ranker = planted(), L0(**QUICK)
+    left = discover(model).without(gone)
+    with gated(model, closed=gone):
+        closed = ranker(model, left, batches(), seed=0, progress=silent)
+        kept_closed = L0(train_weights=True, weight_rate=0.0, **QUICK)(model, left, batches(), seed=0, progress=silent)
+    removed = scored(ranker, prune(copy.deepcopy(model), gone))
+    assert set(closed) == set(left) == set(removed)
+    assert closed == pytest.approx(removed, abs=1e-4)
+    assert kept_closed == pytest.approx(closed, abs=1e-4)  # closed in the copy that is trained, too
+    whole = ranker(model, left, batches(), seed=0, progress=silent)
+    assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
+
+
+@pytest.mark.parametrize(("options", "told"), [({"steps": 0}, "0 steps"), ({"penalty": -1}, "-1"), ({"penalty": []}, "nor some")])
+def test_bad_options_are_told(options: dict[str, object], told: str) -> None:
+    with pytest.raises(DeadheadError, match=told):
+        L0(**options)  # type: ignore[arg-type]
+    with pytest.raises(UnknownName, match="Did you mean 'layers'"):
+        L0(scaling="layer")

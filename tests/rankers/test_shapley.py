@@ -1,0 +1,262 @@
+"""Shapley: brute force over all sets, the efficiency identity, the walk as the paper's pseudocode has it, and v(S) itself."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted_truth import USELESS, assert_truth, batches, planted
+from transformers import BertConfig, BertForSequenceClassification
+
+from deadhead.errors import DeadheadError, UnknownName
+from deadhead.heads import discover, gated, prune
+from deadhead.heads.coverage import batch_for, randomise, shrunk, tiny
+from deadhead.layout import Head, HeadLayout
+from deadhead.rankers import silent
+from deadhead.rankers.loss import example_losses
+from deadhead.rankers.shapley import ModelValue, Samples, Shapley, orders, walk
+
+FOUR = list(HeadLayout.grid(encoder=(2, 2)))
+NEVER = {"truncation": 0.0, "tolerance": -math.inf, "limit": 10**9}  # every walk to its end, no head settled
+
+games = st.lists(st.floats(-1, 1, width=32), min_size=16, max_size=16)
+
+
+class Game:
+    """Any value for every set of closed heads, counting how often it is asked."""
+
+    def __init__(self, numbers: list[float], heads: list[Head] = FOUR):
+        sets = (frozenset(s) for n in range(len(heads) + 1) for s in itertools.combinations(heads, n))
+        self.value = dict(zip(sets, itertools.cycle(numbers), strict=False))
+        self.asked: list[frozenset[Head]] = []
+
+    def __call__(self, sets: Any) -> list[float]:
+        self.asked += sets
+        return [self.value[s] for s in sets]
+
+
+def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
+    """The weighted sum over all sets without the head, `value` being that of the set of closed heads."""
+    n, found = len(heads), {}
+    for head in heads:
+        others = [h for h in heads if h != head]
+        found[head] = sum(
+            math.factorial(k) * math.factorial(n - k - 1) / math.factorial(n) * (value(frozenset(s)) - value(frozenset(s) | {head}))
+            for k in range(n)
+            for s in itertools.combinations(others, k)
+        )
+    return found
+
+
+@given(games)
+def test_all_orders_give_the_shapley_values(numbers: list[float]) -> None:
+    game = Game(numbers)
+    found = walk(Shapley(permutations=24, **NEVER), FOUR, game, map(list, itertools.permutations(FOUR)), silent)
+    expected = by_definition(game.value.__getitem__, FOUR)
+    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-9)
+
+
+@given(games, st.integers(1, 5), st.integers(0, 9))
+def test_values_sum_to_what_all_heads_are_worth(numbers: list[float], permutations: int, seed: int) -> None:
+    game = Game(numbers)
+    found = walk(Shapley(permutations=permutations, **NEVER), FOUR, game, orders(FOUR, seed), silent)
+    whole, none = game.value[frozenset()], game.value[frozenset(FOUR)]
+    assert sum(s.mean for s in found.samples.values()) == pytest.approx(whole - none, abs=1e-9)
+
+
+def test_truncated_walks_sum_to_something_else() -> None:
+    square = Game([])
+    square.value = {s: float(len(s) ** 2) for n in range(5) for s in map(frozenset, itertools.combinations(FOUR, n))}
+    for truncation, total in ((0.0, -16), (0.3, -4 * (1 + 3) / 2)):  # of the four steps, -1 -3 -5 -7, two are left
+        found = walk(
+            Shapley(permutations=24, **{**NEVER, "truncation": truncation}), FOUR, square, map(list, itertools.permutations(FOUR)), silent
+        )
+        assert sum(s.mean for s in found.samples.values()) == pytest.approx(total)
+
+
+def one_by_one(options: Shapley, heads: list[Head], value: Any, endless: Any) -> tuple[dict[Head, list[float]], set[Head]]:
+    """The walk as the pseudocode has it: one evaluation after the other."""
+    samples: dict[Head, list[float]] = {head: [] for head in heads}
+    closed: set[Head] = set()
+    for _ in range(options.permutations):
+        order, gone, previous, fresh = next(endless), frozenset(), value(frozenset()), True
+        for head in order:
+            before, gone = gone, gone | {head}
+            if len(heads) - len(gone) <= options.truncation * len(heads):
+                break
+            if head in closed:
+                fresh = False
+                continue
+            if not fresh:
+                previous = value(before)
+            current = value(gone)
+            samples[head].append(previous - current)
+            previous, fresh = current, True
+            mean, n = sum(samples[head]) / len(samples[head]), len(samples[head])
+            deviation = math.sqrt(sum((x - mean) ** 2 for x in samples[head]) / n)
+            lower = mean - (deviation * math.sqrt(2 * math.log(30) / n) + 3 * math.log(30) / n) if n > 1 else -math.inf
+            if lower > -options.tolerance or n > options.limit:
+                closed.add(head)
+        if len(closed) == len(heads):
+            break
+    return samples, closed
+
+
+@settings(max_examples=30, deadline=None)
+@given(games, st.integers(0, 99))
+def test_a_walk_evaluated_at_once_is_the_walk_of_the_paper(numbers: list[float], seed: int) -> None:
+    heads = list(HeadLayout.grid(encoder=(2, 3)))
+    game = Game(numbers, heads)
+    options = Shapley(permutations=60, limit=25, tolerance=0.4)
+    found = walk(options, heads, game, orders(heads, seed), silent)
+    samples, closed = one_by_one(options, heads, game.value.__getitem__, orders(heads, seed))
+    assert {head: s.count for head, s in found.samples.items()} == {head: len(s) for head, s in samples.items()}
+    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx({h: sum(s) / len(s) for h, s in samples.items()}, abs=1e-9)
+    assert found.settled == closed
+
+
+def test_settled_heads_are_not_evaluated_again() -> None:
+    always, never = Game([0.5]), Game([0.5])
+    walk(Shapley(permutations=50, truncation=0, limit=5), FOUR, always, orders(FOUR, 0), silent)
+    walk(Shapley(permutations=50, **NEVER), FOUR, never, orders(FOUR, 0), silent)
+    assert len(always.asked) == 1 + 6 * 4
+    assert len(never.asked) == 1 + 50 * 4
+
+
+def test_the_bound_is_empirical_bernstein() -> None:
+    marginals = [0.1, -0.2, 0.3, 0.0, 0.15]
+    found = Samples()
+    for marginal in marginals:
+        found.add(marginal)
+    deviation = float(torch.tensor(marginals, dtype=torch.float64).std(unbiased=False))
+    assert found.deviation == pytest.approx(deviation)
+    assert Shapley().bound(found) == pytest.approx(deviation * math.sqrt(2 * math.log(30) / 5) + 3 * math.log(30) / 5)
+    assert Shapley(as_released=True).bound(found) == pytest.approx(deviation * math.sqrt(2 * math.log(30)) / 5 + 3 * math.log(30) / 5)
+    assert Shapley(span=2.0).bound(found) > Shapley().bound(found)
+    assert Shapley().bound(Samples(1, 0.1, 0.01)) == math.inf
+
+
+def small() -> tuple[Any, list[dict[str, torch.Tensor]]]:
+    """One layer of four heads, and two batches, one padded."""
+    model = BertForSequenceClassification(shrunk(BertConfig, {"num_hidden_layers": 1, "num_labels": 3}))
+    randomise(model, 0)
+    model = model.double().eval().requires_grad_(False)
+    batch = {**batch_for(model), "labels": torch.tensor([0, 2])}
+    return model, [batch, {name: value[:1] for name, value in batch.items()}]
+
+
+def test_a_model_by_brute_force() -> None:
+    model, data = small()
+    layout = discover(model)
+
+    def value(closed: frozenset[Head]) -> float:
+        with gated(model, closed=closed), torch.no_grad():
+            return -float(torch.cat([example_losses(model, batch) for batch in data]).mean())
+
+    expected = by_definition(value, list(layout))
+    found = walk(
+        Shapley(permutations=24, **NEVER),
+        list(layout),
+        ModelValue(model, layout, data, "loss", 5),
+        map(list, itertools.permutations(layout)),
+        silent,
+    )
+    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-10)
+    assert max(expected.values()) - min(expected.values()) > 1e-2
+    scores = Shapley(permutations=3, value="loss", **NEVER)(model, layout, data, seed=4, progress=silent)
+    assert sum(scores.values()) == pytest.approx(value(frozenset()) - value(frozenset(layout)), abs=1e-10)
+    assert scores.details["full"] == pytest.approx(value(frozenset()))
+
+
+def said(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+    shifted = model.config.model_type == "opt"
+    logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits
+    logits, labels = (logits[:, :-1], batch["labels"][:, 1:]) if shifted else (logits, batch["labels"])
+    return int((logits.argmax(-1) == labels)[labels != -100].sum()), int((labels != -100).sum())
+
+
+@pytest.mark.parametrize("family", ["marian", "opt"])
+def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None:
+    model = tiny(family).double().requires_grad_(False)
+    batch = batch_for(model)
+    told = (
+        batch["decoder_input_ids"].clone()
+        if "decoder_input_ids" in batch
+        else batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    )
+    with torch.no_grad():  # labels that the model gets right here and there, so that its score can fall
+        own = model(**batch).logits.argmax(-1)
+    own = own.roll(1, 1) if family == "opt" else own
+    data = [{**batch, "labels": torch.where(told == -100, told, torch.where(told % 3 == 0, told, own))}]
+    layout = discover(model)
+    sets = [frozenset(), *(frozenset([h]) for h in list(layout)[::3]), frozenset(list(layout)[2:7])]
+    for kind in ("score", "loss"):
+        alone = []
+        for closed in sets:
+            with gated(model, closed=closed), torch.no_grad():
+                right, of = said(model, data[0])
+                alone.append(right / of if kind == "score" else -float(example_losses(model, data[0]).mean()))
+        for rows in (1, 6, 256):
+            assert ModelValue(model, layout, data, kind, rows)(sets) == pytest.approx(alone, abs=1e-9)
+        assert len(set(alone)) > 2
+
+
+def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
+    heads = list(HeadLayout.grid(encoder=(3, 4)))
+    found = walk(Shapley(permutations=1), heads, lambda sets: [float(len(s)) for s in sets], orders(heads, 0), silent)
+    assert found.walked > 1
+    assert all(s.count for s in found.samples.values())
+    assert {s.mean for s in found.samples.values()} == {-1.0}
+
+
+@pytest.mark.parametrize("value", ["score", "loss"])
+def test_planted_truth_is_found(value: str) -> None:
+    model, notes = planted(), []
+    scores = Shapley(permutations=30, value=value)(
+        model, discover(model), batches(), seed=0, progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}")
+    )
+    assert_truth(scores)
+    assert all(scores[head] == pytest.approx(0, abs=1e-6) for head in USELESS)
+    assert notes[-1].startswith("30/30 widest bound ")
+    assert scores.details["permutations"] == 30
+
+
+def test_a_seed_decides_all() -> None:
+    model = planted()
+    first, second, other = (
+        Shapley(permutations=4, value="loss")(model, discover(model), batches(), seed=seed, progress=silent) for seed in (0, 0, 1)
+    )
+    assert first == second
+    assert first != other
+
+
+def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
+    gone = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
+    model, ranker = planted(), Shapley(permutations=4, value="loss")
+    left = discover(model).without(gone)
+    with gated(model, closed=gone):
+        closed = ranker(model, left, batches(), seed=0, progress=silent)
+    smaller = prune(copy.deepcopy(model), gone)
+    removed = ranker(smaller, discover(smaller), batches(), seed=0, progress=silent)
+    assert set(closed) == set(left) == set(removed)
+    assert closed == pytest.approx(removed, abs=1e-5)
+    whole = ranker(model, left, batches(), seed=0, progress=silent)
+    assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
+
+
+def test_bad_options_are_told() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'score'"):
+        Shapley(value="scores")
+    with pytest.raises(DeadheadError, match="counts from 1"):
+        Shapley(permutations=0)
+    with pytest.raises(DeadheadError, match="delta of shapley"):
+        Shapley(delta=0)
+    model = planted()
+    with pytest.raises(DeadheadError, match="before it closes one"):
+        Shapley(truncation=0.9)(model, discover(model), batches(), seed=0, progress=silent)
