@@ -19,7 +19,25 @@ from deadhead.tasks.encode import IGNORE, Encoded
 from deadhead.tasks.pieces import Pieces
 from deadhead.tasks.stored import stored
 
-SAMPLES = ["the", "quick", "Männern", "人民日报", "北京", "עברית", "العربية", "don't", "x", "ß", "!", "\u200b", "pneumonoultramicroscopic"]
+SAMPLES = [
+    "the",
+    "[SEP]",
+    "a[CLS]b",
+    "\u0301",
+    "\u3000",
+    "quick",
+    "Männern",
+    "人民日报",
+    "北京",
+    "עברית",
+    "العربية",
+    "don't",
+    "x",
+    "ß",
+    "!",
+    "\u200b",
+    "pneumonoultramicroscopic",
+]
 word = st.sampled_from(SAMPLES) | st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=6)
 text = st.lists(word, max_size=8).map(" ".join)
 KINDS = ["wordpiece", "bytelevel", "unigram"]
@@ -162,6 +180,8 @@ def test_mistakes_are_named(tokenizers: dict[str, Any]) -> None:
     data = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
     with pytest.raises(DataError, match="leaves no room"):
         encode(data, tokenizers["wordpiece"], max_length=3)
+    with pytest.raises(DataError, match="has nothing to encode"):
+        encode(dataset("sst2", "en", "test", []), tokenizers["wordpiece"])
     with pytest.raises(UnknownName, match="Did you mean 'first'"):
         encode(data, tokenizers["wordpiece"], align="frist")
     with pytest.raises(UnknownName, match="Did you mean 'split'"):

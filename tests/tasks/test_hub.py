@@ -74,7 +74,7 @@ def test_the_folder_comes_first(hub: dict[tuple[str, str, str], Any], tmp_path: 
     assert load_data("sst2", "en", "train", root=tmp_path).rows[0].texts == ("from the hub",)
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2/train.tsv").write_text("sentence\tlabel\nfrom the folder\t1\n")
-    assert load_data("sst2", "en", "train", root=tmp_path, cut="given").rows[0].texts == ("from the folder",)
+    assert load_data("sst2", "en", "train", root=tmp_path).rows[0].texts == ("from the folder",)
 
 
 def test_without_datasets_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

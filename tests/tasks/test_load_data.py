@@ -126,7 +126,7 @@ def test_single_languages_make_a_pair(root: Path) -> None:
 
 
 def test_xnli_trains_on_mnli(root: Path) -> None:
-    assert len(load_data("xnli", "en", "train", root=root, cut="given")) == 3
+    assert len(load_data("xnli", "en", "train", root=root)) == 3  # whole: only tagged corpora are cut
 
 
 def test_several_languages_in_fixed_order(root: Path) -> None:
@@ -297,6 +297,11 @@ def test_data_of_different_kinds_does_not_mix() -> None:
 
 
 # --- fingerprints -------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_is_pinned() -> None:
+    """It is kept with results, so it must not change from version to version."""
+    assert dataset("sst2", "en", "test", [Row(("Größe 北京",), ("positive",))]).fingerprint == "d3a5fb217b150ab3"
 
 
 def test_packing_does_not_change_the_fingerprint(root: Path) -> None:

@@ -79,6 +79,8 @@ def encode(
         raise unknown_name("alignment", align, ALIGN)
     if long not in LONG:
         raise unknown_name("way with long sentences", long, LONG)
+    if not data.rows:
+        raise DataError(f"{data!r} has nothing to encode.", "take a larger part of the data")
     names = tuple(data.labels if labels is None else labels)
     pieces = Pieces(tokenizer)
     job = _Job(data, pieces, names, max_length, align, long)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import FolderError
+
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -34,17 +36,17 @@ def stored(folder: Path, write: Callable[[dict[str, int]], Iterable[Arrays]]) ->
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         _write(draft, write)
-        if folder.exists():  # damaged, or another writer was quicker
-            shutil.rmtree(folder, ignore_errors=True)
-        try:
+        found = _load(folder)  # another writer may have been quicker; then theirs is as good
+        if found is None:
+            shutil.rmtree(folder, ignore_errors=True)  # damaged
             os.replace(draft, folder)
-        except OSError:
-            if _load(folder) is None:
-                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     found = _load(folder)
-    assert found is not None
+    if found is None:
+        raise FolderError(
+            f"{folder}: what was just written there cannot be read.", "is the disk full? choose another folder with DEADHEAD_CACHE"
+        )
     return found
 
 

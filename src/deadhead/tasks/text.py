@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 from ..errors import DataError
 
 GZIP = b"\x1f\x8b"
+UTF8 = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-8"  # CoNLL-2002 comes in Latin-1
 
 
 def bad(path: Path | str, number: int, message: str, mend: str | None = None) -> DataError:
@@ -47,10 +48,10 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if b"\0" in raw:
-        raise bad(path, number, "a NUL byte: this is not UTF-8 text.", "convert the file to UTF-8")
+        raise bad(path, number, "a NUL byte: this is not UTF-8 text.", UTF8)
     if b"\r" in raw:
         raise bad(path, number, "a carriage return inside the line.", "end every line with a line feed")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise bad(path, number, f"not UTF-8 (byte {error.start + 1} of the line).", "convert the file to UTF-8") from error
+        raise bad(path, number, f"not UTF-8 (byte {error.start + 1} of the line).", UTF8) from error
