@@ -59,6 +59,7 @@ def tokens(lang: str, fact: Fact) -> list[Token]:
     return language(lang).tokens(fact)
 
 
+@cache
 def text(lang: str, fact: Fact) -> str:
     """A fact in a language, as people write it."""
     return language(lang).text(tokens(lang, fact))

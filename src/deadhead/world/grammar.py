@@ -25,7 +25,7 @@ Features = frozenset[str]
 NO_FEATURES: Features = frozenset()
 ITEM = re.compile(r"([A-Z]|[a-z_]+)((?:[<+-][A-Za-z]\w*)*)(?::(\w+))?")
 VARIANT = re.compile(r"(.+?)(?:\[([\w.]+)\])?")
-CLOSING = frozenset(".,?。，？۔؟،।")
+LOOSE = re.compile(r" ([.,?۔؟।])|(¿) ")
 
 
 class Phrase(NamedTuple):
@@ -92,9 +92,7 @@ class Language:
             frame, *conditions = key.split(".")
             self.patterns.setdefault(frame, []).append((frozenset(conditions), tuple(map(_item, text.split()))))
         # Facts share most of their parts, so each is worked out once.
-        self.word = cache(self._word)
-        self.phrase = cache(self._phrase)
-        self.pattern = cache(lambda frame, features: _best(self.patterns[frame], features))
+        self.word, self.part, self.pattern = cache(self._word), cache(self._part), cache(self._pattern)
 
     def _entry(self, text: str) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
         head, _, body = text.partition(" | ")
@@ -110,6 +108,10 @@ class Language:
 
     def _word(self, concept: str, features: Features) -> tuple[Token, ...]:
         return _best(self.words[concept][1], features)
+
+    def _pattern(self, frame: str, features: Features, kinds: tuple[tuple[str, str], ...] = ()) -> tuple[Item, ...]:
+        """Patterns of sentences may also depend on who is in it (`work.P`), and as what (`transitive.O_def`)."""
+        return _best(self.patterns[frame], features.union(*((role, f"{role}_{kind}") for role, kind in kinds)))
 
     def own(self, filler: Phrase | str) -> Features:
         """The features a filler brings along: gender, class, number, and the kind of phrase it is."""
@@ -131,20 +133,21 @@ class Language:
 
     def tokens(self, fact: Fact) -> list[Token]:
         """The sentence that says this fact, word by word."""
-        roles, out = dict(fact.roles), []
-        own = {role: self.own(filler) for role, filler in roles.items()}
-        for item in self.pattern(fact.frame, fact.features | _cast(roles)):
-            if item.literal:
-                out.append(item.literal)
-                continue
-            filler = roles.get(item.name)
-            if filler is None and item.name.isupper():
-                continue
-            features = fact.features.union(item.gains, own.get(item.name, NO_FEATURES), *(own.get(role, NO_FEATURES) for role in item.takes))
-            features -= item.loses
-            made = self.phrase(filler, features) if isinstance(filler, Phrase) else self.word(filler or item.name, features)
-            out += [token._replace(slot=item.slot) for token in made] if item.slot else made
-        return self._finish(out)
+        roles, features, tokens = dict(fact.roles), fact.features, list[Token]()
+        kinds = tuple((role, filler.kind if isinstance(filler, Phrase) else "") for role, filler in fact.roles)
+        for item in self.pattern(fact.frame, features, kinds):
+            tokens += self.part(item, features, roles.get(item.name), *map(roles.get, item.takes))
+        return self._finish(tokens)
+
+    def _part(self, item: Item, features: Features, filler: Phrase | str | None, *givers: Phrase | str | None) -> tuple[Token, ...]:
+        """What one item of a sentence is written as, with the features that the givers lend it."""
+        if item.literal:
+            return (item.literal,)
+        if filler is None and item.name.isupper():
+            return ()
+        features = features.union(item.gains, *(self.own(giver) for giver in (filler, *givers) if giver is not None)) - item.loses
+        made = self._phrase(filler, features) if isinstance(filler, Phrase) else self.word(filler or item.name, features)
+        return tuple(token._replace(slot=item.slot) for token in made)
 
     def _finish(self, tokens: list[Token]) -> list[Token]:
         """Let neighbours act on each other (a + apple, a + el), and start with a capital."""
@@ -161,20 +164,13 @@ class Language:
 
     def text(self, tokens: Iterable[Token]) -> str:
         """The sentence as people write it, with the full stop where it belongs."""
-        text = ""
-        for token in tokens:
-            text += token.form if not text or token.form in CLOSING or text[-1] == "¿" else self.space + token.form
-        return text
+        text = self.space.join([token.form for token in tokens])
+        return LOOSE.sub(r"\1\2", text) if self.space else text
 
 
 def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
     """The variant whose conditions all hold and are the most; of equals, the first."""
     return max(((len(wanted), -at, made) for at, (wanted, made) in enumerate(variants) if wanted <= features), key=lambda v: v[:2])[2]
-
-
-def _cast(roles: Mapping[str, Phrase | str]) -> Features:
-    """Conditions for the pattern of a sentence: who is in it (`work.P`), and as what (`transitive.O_def`)."""
-    return frozenset(roles) | {f"{role}_{filler.kind}" for role, filler in roles.items() if isinstance(filler, Phrase)}
 
 
 def _token(text: str, tag: str) -> Token:

@@ -1,0 +1,182 @@
+"""How the two tiny models of the small world learn: a joint tokenizer, an encoder, an encoder-decoder.
+
+The encoder is a BERT that fills in masked words, in one sentence or in two that are translations of each
+other; with names, digits and punctuation that languages share, it is the second that lines the
+languages up and lets a task learnt in English work in the others. The encoder-decoder is a Marian that
+translates between any two of the languages, told the target by a first token such as `>>de<<`, and
+mends sentences with words blanked out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+
+from . import LANGUAGES, text
+from .facts import corpus
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PAD, UNK, CLS, SEP, MASK = range(5)
+TO = tuple(f">>{lang}<<" for lang in LANGUAGES)
+VOCABULARY = 3000
+LONGEST = 128
+SENTENCES = 6000
+BATCH = 64
+HEADS, WIDTH = 8, 128
+
+Sentences = list[list[list[int]]]  # by fact, by language: token ids without special tokens
+Batches = Iterator[dict[str, Tensor]]
+
+
+def texts() -> list[list[str]]:
+    """What there is to learn from: each fact in every language."""
+    return [[text(lang, fact) for lang in LANGUAGES] for fact in corpus(SENTENCES)]
+
+
+def train_tokenizer(lines: list[list[str]]) -> Any:
+    """One cased WordPiece vocabulary for all languages."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*SPECIAL, *TO], show_progress=False)
+    tokenizer.train_from_iterator((line for fact in lines for line in fact), trainer)
+    return tokenizer
+
+
+def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
+    """The tokenizer as transformers knows it: `[CLS] a [SEP] b [SEP]` for the encoder, `a [SEP]` for the encoder-decoder."""
+    from tokenizers import Tokenizer, processors
+
+    own = Tokenizer.from_str(tokenizer.to_str())
+    marks = [("[CLS]", CLS), ("[SEP]", SEP)]
+    if role == "encoder":
+        own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", marks)
+        names = ["input_ids", "token_type_ids", "attention_mask"]
+    else:
+        own.post_processor = processors.TemplateProcessing("$A [SEP]", "$A [SEP] $B [SEP]", marks)
+        names = ["input_ids", "attention_mask"]
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=own, model_max_length=LONGEST, model_input_names=names, unk_token="[UNK]", pad_token="[PAD]",
+        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]", eos_token="[SEP]",
+    )  # fmt: skip
+    made.add_special_tokens({"additional_special_tokens": list(TO)})
+    return made
+
+
+def encoded(tokenizer: Any, lines: list[list[str]]) -> Sentences:
+    flat = [e.ids for e in tokenizer.encode_batch([line for fact in lines for line in fact], add_special_tokens=False)]
+    return [flat[i : i + len(LANGUAGES)] for i in range(0, len(flat), len(LANGUAGES))]
+
+
+def new_encoder() -> BertForMaskedLM:
+    return BertForMaskedLM(
+        BertConfig(
+            vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=5, num_attention_heads=HEADS, intermediate_size=384,
+            max_position_embeddings=LONGEST, pad_token_id=PAD, initializer_range=0.05,
+        )  # fmt: skip
+    )  # fmt: skip
+
+
+def new_seq2seq() -> MarianMTModel:
+    return MarianMTModel(
+        MarianConfig(
+            vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=3, decoder_layers=3, encoder_attention_heads=HEADS,
+            decoder_attention_heads=HEADS, encoder_ffn_dim=256, decoder_ffn_dim=256, max_position_embeddings=LONGEST, dropout=0.1,
+            activation_function="gelu", scale_embedding=True, init_std=0.05, pad_token_id=PAD, eos_token_id=SEP,
+            decoder_start_token_id=PAD, forced_eos_token_id=None, max_length=None, num_beams=None,
+        )  # fmt: skip
+    )  # fmt: skip
+
+
+def padded(rows: list[list[int]], fill: int = PAD) -> np.ndarray:
+    out = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
+    for i, row in enumerate(rows):
+        out[i, : len(row)] = row
+    return out
+
+
+def masked(ids: np.ndarray, share: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """BERT's masking: of the tokens chosen, 80 % become [MASK], 10 % any token, 10 % stay; only they are to be guessed."""
+    chosen = (rng.random(ids.shape) < share) & (ids >= len(SPECIAL))
+    labels = np.where(chosen, ids, -100)
+    fate = rng.random(ids.shape)
+    anything = rng.integers(len(SPECIAL) + len(TO), VOCABULARY, ids.shape)
+    return np.where(chosen & (fate < 0.8), MASK, np.where(chosen & (fate >= 0.9), anything, ids)), labels
+
+
+def two_languages(rng: np.random.Generator) -> tuple[int, int]:
+    """Any two, English in half of the pairs: it is the one that tasks are learnt in."""
+    one, other = rng.choice(len(LANGUAGES), 2, replace=False)
+    if rng.random() < 0.4 and other:
+        one = 0
+    return (int(one), int(other)) if rng.random() < 0.5 else (int(other), int(one))
+
+
+def encoder_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
+    """A third single sentences, two thirds translations side by side, where more is masked since more is given."""
+    while True:
+        ids, kinds, share = [], [], []
+        for fact in rng.integers(len(sentences), size=BATCH):
+            one, other = two_languages(rng)
+            first, second = [CLS, *sentences[fact][one], SEP], [*sentences[fact][other], SEP]
+            if rng.random() < 1 / 3:
+                second = []
+            ids.append(first + second)
+            kinds.append([0] * len(first) + [1] * len(second))
+            share.append([0.4 if second else 0.15])
+        tokens = padded(ids)
+        given, labels = masked(tokens, np.array(share), rng)
+        yield _tensors(input_ids=given, token_type_ids=padded(kinds), attention_mask=tokens != PAD, labels=labels)
+
+
+def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
+    """Mostly translation; one in eight is a sentence of the target language to be mended."""
+    while True:
+        given, wanted = [], []
+        for fact in rng.integers(len(sentences), size=BATCH):
+            one, other = two_languages(rng)
+            source, target = sentences[fact][one], sentences[fact][other]
+            if rng.random() < 1 / 8:
+                source = [MASK if rng.random() < 0.3 else token for token in target]
+            given.append([len(SPECIAL) + other, *source, SEP])
+            wanted.append([*target, SEP])
+        ids, labels = padded(given), padded(wanted, -100)
+        yield _tensors(input_ids=ids, attention_mask=ids != PAD, labels=labels)
+
+
+def _tensors(**arrays: np.ndarray) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(np.asarray(array, dtype=np.int64)) for name, array in arrays.items()}
+
+
+def train(model: nn.Module, batches: Batches, steps: int, rate: float, device: str, tell: Callable[[str], None]) -> list[dict[str, float]]:
+    """AdamW with a warm-up and a straight way down to zero; returns the losses met on the way."""
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
+    warm = max(1, steps // 20)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / warm, (steps - s) / max(1, steps - warm)))
+    log, start, total, every = list[dict[str, float]](), time.perf_counter(), torch.zeros((), device=device), max(1, steps // 40)
+    for step in range(1, steps + 1):
+        loss = model(**{name: tensor.to(device) for name, tensor in next(batches).items()}).loss
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad(set_to_none=True)
+        total += loss.detach()
+        if step % every == 0 or step == steps:
+            since = step - (int(log[-1]["step"]) if log else 0)
+            spent = time.perf_counter() - start
+            log.append({"step": step, "loss": round(total.item() / since, 4), "seconds": round(spent, 1)})
+            tell(f"step {step}/{steps}  loss {log[-1]['loss']:.3f}  {spent:.0f} s, {spent / step * (steps - step):.0f} s to go")
+            total.zero_()
+    model.eval()
+    return log
