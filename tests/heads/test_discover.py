@@ -90,7 +90,12 @@ def test_counts_after_pruning_come_from_the_weights() -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
 def test_looking_changes_nothing(family: str) -> None:
     model = build(family)
-    before, state, hung, config = answers(model), {k: v.clone() for k, v in model.state_dict().items()}, hooks(model), model.config.to_dict()
+    before, state, hung, config = (
+        answers(model),
+        {k: v.clone() for k, v in model.state_dict().items()},
+        hooks(model),
+        model.config.to_dict(),
+    )
     discover(model)
     assert hooks(model) == hung
     assert model.config.to_dict() == config

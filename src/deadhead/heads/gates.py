@@ -21,6 +21,7 @@ from ..layout import Head, HeadLayout
 from .discover import layout_of, located
 from .sites import Site
 
+NO_MODULES = ("torch/nn/attention/flex_attention.py", "torch/_dynamo/", "torch/_compile.py")  # compiled code without hooks
 HEAD_MASKS = ("head_mask", "decoder_head_mask", "cross_attn_head_mask")
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
@@ -52,11 +53,11 @@ def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head
             read = readers.get((site.block, site.layer))
             if read is not None and site.kept:
                 stack.callback(attach(site, _Gate(site, read)))
-        _forget_compiled()
+        forget_compiled()
         try:
             yield model
         finally:
-            _forget_compiled()
+            forget_compiled()
 
 
 def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
@@ -190,7 +191,14 @@ def _refuse_head_mask(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> N
             )
 
 
-def _forget_compiled() -> None:
-    """torch.compile does not notice hooks that come or go after it has compiled: have it look again."""
-    if "torch._dynamo" in sys.modules:
+def forget_compiled() -> None:
+    """torch.compile does not notice hooks that come or go after it has compiled: have it look again.
+
+    Not so the kernels of flex attention, which hold no modules and take seconds to compile.
+    """
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    if frames is None:
+        return
+    compiled = [code.co_filename.replace("\\", "/") for ref in frames.input_codes.seen if (code := ref()) is not None]
+    if not all(any(part in name for part in NO_MODULES) for name in compiled):
         torch.compiler.reset()

@@ -22,6 +22,7 @@ from torch import nn
 from ..errors import GroupError, HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout, spans
 from .discover import layout_of, located
+from .gates import forget_compiled
 from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site, out_axis, output_inside
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
@@ -57,6 +58,7 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
         if kept != site.kept:
             cut(site, kept)
     _remember(model, found)
+    forget_compiled()
     return model
 
 

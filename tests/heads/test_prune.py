@@ -1,0 +1,302 @@
+"""Cut out is closed: for families of every kind, uneven, whole layers, twice in a row, in generation and in training."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
+
+from deadhead.heads import discover, gated, prune
+from deadhead.heads.coverage import prompt_for
+from deadhead.heads.folder import quiet
+from deadhead.layout import Head
+
+KINDS: dict[str, dict[str, Any]] = {
+    "bert": {},
+    "albert": {},
+    "gpt2": {},
+    "gpt_neox": {},
+    "falcon": {"new_decoder_architecture": False, "multi_query": False},
+    "falcon multi-query": {"new_decoder_architecture": False, "multi_query": True, "num_kv_heads": 1},
+    "falcon grouped": {"new_decoder_architecture": True, "num_kv_heads": 2},
+    "llama": {"num_key_value_heads": 2},
+    "llama multi-query": {"num_key_value_heads": 1},
+    "t5": {},
+    "umt5": {},
+    "deberta": {},
+    "deberta-v2": {},
+    "codegen": {},
+    "bloom": {},
+    "marian": {},
+    "xlnet": {},
+    "olmo2": {"num_key_value_heads": 2},
+    "longformer": {},
+    "led": {},
+    "gpt_bigcode": {"multi_query": True},
+    "gpt_bigcode many": {"multi_query": False},
+    "gpt_oss": {},
+    "fsmt": {},
+    "modernbert": {},
+    "phi3": {"num_key_value_heads": 2},
+    "prophetnet": {},
+    "whisper": {},
+    "clip": {},
+}
+
+
+def made(kind: str, **more: Any) -> Any:
+    model = build(kind.split()[0], **KINDS.get(kind, {}), **more)
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")  # the grouped products of experts are for small floats only
+    return model
+
+
+def closed(model: Any, heads: Any) -> list[torch.Tensor]:
+    with gated(model, closed=heads):
+        return answers(model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masked_is_pruned_with_uneven_counts(kind: str) -> None:
+    model = made(kind)
+    gone, whole, size = uneven(model), answers(model), sum(p.numel() for p in model.parameters())
+    masked = closed(model, gone)
+    assert prune(model, gone) is model
+    assert apart(masked, answers(model)) < limit(model)
+    assert apart(whole, masked) > 1e-2
+    assert sum(p.numel() for p in model.parameters()) < size
+    assert discover(model).removed == tuple(sorted(gone, key=list(discover(made(kind))).index))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masked_is_pruned_with_layers_emptied(kind: str) -> None:
+    """Every layer of every block but the last is emptied; where there is one layer only, all but one group goes."""
+    model = made(kind)
+    layout, whole = discover(model), answers(model)
+    gone = [h for b in layout.blocks for a in layout.of(b)[:-1] for h in a.heads] or [h for g in layout.attentions[0].groups[1:] for h in g]
+    masked = closed(model, gone)
+    prune(model, gone)
+    assert apart(masked, answers(model)) < limit(model)
+    assert apart(whole, masked) > 1e-2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pruned_twice_is_pruned_once(kind: str) -> None:
+    model, other = made(kind), made(kind)
+    layout = discover(model)
+    firsts = [h for a in layout.attentions if len(a.groups) > 1 for h in a.groups[0]]
+    rest = [h for a in layout.attentions[:1] for g in a.groups[1:3] for h in g]  # numbered as the model was born
+    prune(other, [*firsts, *rest])
+    prune(model, firsts)
+    halfway = answers(model)
+    if rest:
+        prune(model, rest)
+    assert apart(answers(other), answers(model)) < limit(model)
+    assert apart(halfway, answers(model)) > 1e-3
+    assert {k: v.shape for k, v in other.state_dict().items()} == {k: v.shape for k, v in model.state_dict().items()}
+    assert discover(model) == discover(other)
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "deberta", "t5", "codegen", "xlnet", "olmo2"])
+def test_a_layer_thinned_first_and_emptied_later(kind: str) -> None:
+    model = made(kind)
+    layout = discover(model)
+    first = layout.attentions[0]
+    masked = closed(model, first.heads)
+    prune(model, first.groups[1])
+    prune(model, [h for h in first.heads if h not in first.groups[1]])
+    assert apart(masked, answers(model)) < limit(model)
+    assert discover(model).attentions[0].kept == ()
+
+
+def test_equally_many_of_each_group_may_go() -> None:
+    model = build("llama", num_key_value_heads=2)
+    gone = ["decoder.0.0", "decoder.0.3", "decoder.1.1", "decoder.1.2"]
+    whole, masked = answers(model), closed(model, gone)
+    prune(model, gone)
+    assert apart(masked, answers(model)) < 1e-9
+    assert apart(whole, masked) > 1e-2
+    assert model.get_submodule("model.layers.0.self_attn.k_proj").weight.shape == (16, 32)
+
+
+def test_the_dict_of_transformers_4() -> None:
+    one, other = build("bert"), build("bert")
+    prune(one, {0: [1, 2], 1: [0]})
+    prune(other, ["encoder.0.1", Head("encoder", 0, 2), "encoder.1.0"])
+    assert apart(answers(one), answers(other)) == 0
+    assert len(discover(one)) == 5
+
+
+def test_an_emptied_layer_computes_no_queries_keys_or_values() -> None:
+    model = build("bert")
+    prune(model, {0: [0, 1, 2, 3]})
+    attention = model.bert.encoder.layer[0].attention
+    calls: list[str] = []
+    for name in ("query", "key", "value"):
+        getattr(attention.self, name).register_forward_hook(lambda *_, name=name: calls.append(name))
+    model.bert.encoder.layer[1].attention.self.query.register_forward_hook(lambda *_: calls.append("next layer"))
+    answers(model)
+    assert calls == ["next layer"]
+    assert sum(p.numel() for n, p in attention.named_parameters() if "LayerNorm" not in n) == 32  # the output bias alone
+
+
+SPEAKERS = [
+    "gpt2",
+    "llama",
+    "gpt_neox",
+    "bloom",
+    "codegen",
+    "falcon grouped",
+    "gpt_bigcode",
+    "marian",
+    "t5",
+    "fsmt",
+    "led",
+    "whisper",
+    "olmo2",
+]
+
+
+def spoken(model: Any, **how: Any) -> torch.Tensor:
+    prompt = {
+        k: v.to(model.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in (prompt_for(model) or {}).items()
+    }
+    with warnings.catch_warnings(), quiet():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        return model.generate(**prompt, max_new_tokens=8, do_sample=False, **how)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("kind", SPEAKERS)
+def test_generation_with_cache(kind: str, beams: int) -> None:
+    """Layer 0 of every block (so also of the cross attention) is emptied, the rest is thinned."""
+    model = made(kind)
+    layout, free = discover(model), spoken(model, num_beams=beams)
+    gone = [h for b in layout.blocks for h in layout.of(b)[0].heads] + [h for b in layout.blocks for h in layout.of(b)[1].groups[0]]
+    with gated(model, closed=gone):
+        said = spoken(model, num_beams=beams)
+    prune(model, gone)
+    assert torch.equal(said, spoken(model, num_beams=beams, use_cache=True))
+    assert torch.equal(said, spoken(model, num_beams=beams, use_cache=False))
+    assert not torch.equal(said, free)
+
+
+@pytest.mark.parametrize("emptied", [0, 1])
+def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
+    from transformers import BertLMHeadModel
+
+    model = build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True)
+    gone = [*(Head("cross", emptied, i) for i in range(4)), *(Head("decoder", emptied, i) for i in range(4)), Head("cross", 1 - emptied, 2)]
+    ids, source = torch.arange(5, 15).view(2, 5), torch.randn(2, 6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        with gated(model, closed=gone):
+            wanted = model(ids, encoder_hidden_states=source).logits
+        prune(model, gone)
+        assert (model(ids, encoder_hidden_states=source).logits - wanted).abs().max() < 1e-9
+        past = model(ids[:, :3], encoder_hidden_states=source, use_cache=True).past_key_values
+        later = model(ids[:, 3:], encoder_hidden_states=source, past_key_values=past, use_cache=True).logits
+        assert (later - wanted[:, 3:]).abs().max() < 1e-9
+        assert (model(ids[:, 3:], encoder_hidden_states=source).logits - wanted[:, 3:]).abs().max() > 1e-2  # the past matters
+
+
+def test_a_static_cache_works_with_an_emptied_layer() -> None:
+    model = build("llama")
+    prune(model, [f"decoder.0.{i}" for i in range(4)])
+    assert torch.equal(spoken(model), spoken(model, cache_implementation="static", disable_compile=True))
+
+
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "marian"])
+def test_the_kernel_may_be_changed_after_pruning(kind: str, kernel: str) -> None:
+    model = made(kind)
+    layout = discover(model)
+    gone = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
+    masked = closed(model, gone)
+    prune(model, gone)
+    model.set_attn_implementation(kernel)
+    assert apart(masked, answers(model)) < 1e-5  # the eager kernel of Llama computes its softmax in float32
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "t5", "deberta", "xlnet", "olmo2"])
+def test_copies_pickles_and_state_dicts(kind: str) -> None:
+    """Layer 0 emptied and the next one thinned: a copy, a pickle and a state dict say the same, and stand alone."""
+    model = made(kind)
+    layout = discover(model)
+    gone = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
+    other = made(kind, seed=5)
+    prune(model, gone)
+    prune(other, gone)
+    wanted = answers(model)
+    assert apart(wanted, answers(other)) > 1e-2
+    other.load_state_dict(model.state_dict())
+    twin, thawed = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for again in (other, twin, thawed):
+        assert apart(wanted, answers(again)) == 0
+        assert discover(again) == discover(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    assert apart(wanted, answers(twin)) == 0
+    assert apart(wanted, answers(model)) > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["bert", "t5", "deberta"])
+def test_precision_and_device_may_be_changed(kind: str) -> None:
+    model = made(kind)
+    prune(model, uneven(model))
+    wanted = answers(model)
+    low = answers(model.to("cpu", torch.bfloat16))
+    assert {t.dtype for t in low} == {torch.bfloat16}
+    assert apart([t.double() for t in low], wanted) < 0.2 * max(float(t.abs().max()) for t in wanted)
+    assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+
+
+def test_a_pruned_model_can_be_compiled() -> None:
+    model = build("bert")
+    compiled, batch = torch.compile(model, backend="aot_eager"), batch_of(model)
+    answers(compiled, batch)  # compiled before it is cut
+    prune(model, ["encoder.0.0", "encoder.0.1", "encoder.0.2", "encoder.0.3", "encoder.1.2"])
+    assert apart(answers(model), answers(compiled, batch)) < 1e-9
+
+
+def test_a_config_may_be_shared() -> None:
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=99)
+    before = config.to_dict()
+    one, other = BertModel(config).eval(), BertModel(config).eval()
+    untouched, hung = answers(other), hooks(other)
+    prune(one, {0: [1]})
+    assert config.to_dict() == before
+    assert other.config is config
+    assert one.config is not config
+    assert one.encoder.layer[0].attention.self.config is one.config
+    assert one.config.deadhead["removed"] == {"encoder": {"0": [1]}}
+    assert one.config.num_attention_heads == 4
+    assert apart(untouched, answers(other)) == 0
+    assert hooks(other) == hung
+    assert len(discover(other)) == 8
+
+
+def test_removing_nothing_changes_nothing() -> None:
+    model = build("bert")
+    config, hung, whole = model.config, hooks(model), answers(model)
+    assert prune(model, []) is model
+    assert model.config is config
+    assert hooks(model) == hung
+    assert apart(whole, answers(model)) == 0
+
+
+def test_a_state_dict_holds_tensors_and_nothing_else() -> None:
+    model = prune(build("bert"), ["encoder.0.1"])
+    stream = io.BytesIO()
+    torch.save(model.state_dict(), stream)
+    stream.seek(0)
+    assert set(torch.load(stream, weights_only=True)) == set(build("bert").state_dict())

@@ -1,0 +1,194 @@
+"""Everything `prune` refuses: one clear error with the mend, and the model left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, build, hooks, uneven
+from torch import nn
+
+from deadhead.errors import DeadheadError, GroupError, HeadError, UnsupportedModel
+from deadhead.heads import discover, gated, prune, save
+from deadhead.layout import Head
+
+
+@contextmanager
+def refused(model: Any, kind: type[DeadheadError], said: str) -> Iterator[None]:
+    """The error has its words and its mend; weights, hooks, config and answers are those of before."""
+    real = not any(p.is_meta or not p.is_floating_point() for p in model.parameters())
+    state, hung, config = dict(model.state_dict()), hooks(model), model.config.to_dict()
+    before = answers(model) if real else []
+    kept = {k: v.clone() for k, v in state.items()}
+    with pytest.raises(kind) as met:
+        yield
+    assert said in met.value.message, met.value.message
+    assert met.value.mend
+    after = dict(model.state_dict())
+    assert after.keys() == kept.keys()
+    assert all(v.is_meta or torch.equal(v, kept[k]) for k, v in after.items())
+    assert hooks(model) == hung
+    assert model.config.to_dict() == config
+    if real:
+        assert apart(before, answers(model)) == 0
+
+
+WRONG: list[tuple[Any, str]] = [
+    (["encoder.2.0"], "encoder has no layer 2"),
+    (["encoder.0.4"], "built with 4 heads"),
+    ([Head("encoder", -1, 0)], "no layer -1"),
+    ([Head("encoder", 0, -1)], "built with 4 heads"),
+    (["decoder.0.0"], "no block 'decoder'"),
+    (["encoder.0.1", "encoder.0.1"], "named twice"),
+    (["encoder.0.1", Head("encoder", 0, 1)], "named twice"),
+    (["third head"], "is not a head"),
+    ([7], "is not a head"),
+    ({2: [0]}, "encoder has no layer 2"),
+    ({0: [0, 0]}, "named twice"),
+    ({0: [9]}, "built with 4 heads"),
+]
+
+
+@pytest.mark.parametrize(("heads", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_heads_that_are_not_there(heads: Any, said: str) -> None:
+    model = build("bert")
+    with refused(model, HeadError, said):
+        prune(model, heads)
+
+
+def test_a_head_already_gone() -> None:
+    model = prune(build("bert"), ["encoder.0.1"])
+    with refused(model, HeadError, "already gone"):
+        prune(model, ["encoder.0.1"])
+    prune(model, ["encoder.0.2"])  # its neighbour kept its number
+    assert discover(model)["encoder", 0].kept == (0, 3)
+
+
+def test_a_dict_does_not_name_a_block() -> None:
+    model = build("marian")
+    with refused(model, HeadError, "does not say which of encoder, decoder, cross"):
+        prune(model, {0: [1]})
+
+
+def test_every_head_of_every_layer() -> None:
+    model = build("bert")
+    with refused(model, HeadError, "every head of every layer"):
+        prune(model, list(discover(model)))
+    prune(model, list(discover(model))[1:])
+    with refused(model, HeadError, "every head of every layer"):
+        prune(model, list(discover(model)))
+    assert len(discover(model)) == 1
+
+
+def test_a_key_value_group_is_not_split() -> None:
+    model = build("llama", num_key_value_heads=2)
+    with refused(model, GroupError, "heads 0-1 read one key/value head"):
+        prune(model, ["decoder.0.2", "decoder.0.3", "decoder.1.0"])
+    whole = build("llama", num_key_value_heads=4)
+    prune(whole, ["decoder.1.0"])  # without groups the same head may go
+    assert len(discover(whole)) == 7
+
+
+def test_a_quantised_model() -> None:
+    model = build("bert")
+    dense = model.bert.encoder.layer[1].attention.self.query
+    dense.weight = nn.Parameter(torch.zeros(dense.weight.shape, dtype=torch.int8), requires_grad=False)
+    with refused(model, UnsupportedModel, "packed weights of type torch.int8"):
+        prune(model, ["encoder.0.1"])
+
+
+def test_a_model_quantised_beyond_recognition() -> None:
+    """Some quantisers replace every linear layer; the message is still about that, not about the architecture."""
+    model = build("bert")
+    model.hf_quantizer = object()
+    for layer in model.bert.encoder.layer:
+        layer.attention.self.query = nn.Identity()
+    with pytest.raises(UnsupportedModel, match="is quantised"):
+        prune(model, ["encoder.0.1"])
+
+
+def test_a_model_on_the_meta_device() -> None:
+    model = build("bert").to("meta")
+    assert len(discover(model)) == 8  # looking is fine
+    with refused(model, UnsupportedModel, "meta device"):
+        prune(model, ["encoder.0.1"])
+
+
+class Adapted(nn.Module):
+    """What an adapter of low rank looks like: the old layer inside, two small matrices beside it."""
+
+    def __init__(self, layer: nn.Linear):
+        super().__init__()
+        self.base_layer = layer
+        self.lora_A, self.lora_B = nn.Linear(32, 2, bias=False).double(), nn.Linear(2, 32, bias=False).double()
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self.base_layer.weight
+
+    @property
+    def bias(self) -> torch.Tensor:
+        return self.base_layer.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base_layer(x) + self.lora_B(self.lora_A(x))
+
+
+def test_a_model_with_adapters_is_gated_but_not_cut(tmp_path: Any) -> None:
+    model = build("bert")
+    for layer in model.bert.encoder.layer:
+        layer.attention.self.query = Adapted(layer.attention.self.query)
+        layer.attention.output.dense = Adapted(layer.attention.output.dense)
+    whole = answers(model)
+    with gated(model, closed=["encoder.0.1"]):
+        assert apart(whole, answers(model)) > 1e-2
+    with refused(model, UnsupportedModel, "adapters are attached"):
+        prune(model, ["encoder.0.1"])
+    with refused(model, UnsupportedModel, "adapters are attached"):
+        save(model, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("how", ["one parameter", "one module"])
+def test_projections_tied_to_another_layer(how: str) -> None:
+    model = build("bert")
+    first, second = (layer.attention.self for layer in model.bert.encoder.layer)
+    if how == "one module":
+        second.key = first.key
+    else:
+        second.key.weight = first.key.weight
+    for layer in (0, 1):
+        with refused(model, UnsupportedModel, "shares a projection"):
+            prune(model, [Head("encoder", layer, 1)])
+
+
+def test_an_untied_layer_of_a_tied_model_may_still_be_cut() -> None:
+    model = build("bert", num_hidden_layers=3)
+    layers = [layer.attention.self for layer in model.bert.encoder.layer]
+    layers[1].key = layers[0].key
+    with gated(model, closed=["encoder.2.0"]):
+        masked = answers(model)
+    prune(model, ["encoder.2.0"])
+    assert apart(masked, answers(model)) < 1e-9
+
+
+def test_albert_loses_a_head_from_all_its_layers() -> None:
+    model = build("albert", num_hidden_layers=4)
+    whole = answers(model)
+    with gated(model, closed=["encoder.0.2"]):
+        masked = answers(model)
+    prune(model, ["encoder.0.2"])
+    assert apart(masked, answers(model)) < 1e-9
+    assert apart(whole, masked) > 1e-2
+    with refused(model, HeadError, "has no layer 1"):
+        prune(model, ["encoder.1.0"])
+
+
+def test_the_budget_is_met_exactly() -> None:
+    for family in ("bert", "llama", "marian"):
+        model = build(family)
+        gone, before = uneven(model), len(discover(model))
+        assert len(discover(prune(model, gone))) == before - len(gone)
