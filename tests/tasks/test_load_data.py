@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import deadhead
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import Row, check, concatenate, cut_parts, dataset, distinct, first_parts, load_data
+from deadhead.tasks import Row, check, concatenate, cut_parts, dataset, distinct, first_parts, load_data, score
 from deadhead.tasks.dataset import shuffled
 
 
@@ -294,6 +294,36 @@ def test_parts_through_load_data(root: Path) -> None:
 def test_data_of_different_kinds_does_not_mix() -> None:
     with pytest.raises(DataError, match="different kinds"):
         concatenate([dataset("sst2", "en", "test", []), dataset("pos", "en", "test", [])])
+
+
+# --- the small world ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "lang"), [("pos", "tr"), ("ner", "zh"), ("slots", "ar"), ("xnli", "sw"), ("sst2", "hi"), ("parallel", "en-de")]
+)
+def test_the_small_world_takes_the_same_road(task: str, lang: str) -> None:
+    train, test = (load_data(task, lang, split, root="world") for split in ("train", "test"))
+    assert len(train) > len(test) > 0
+    assert set(test.found) <= set(train.labels)
+    assert train.fingerprint != test.fingerprint
+    if task != "parallel":
+        gold = [row.labels if train.task.kind == "tag" else row.labels[0] for row in test.rows]
+        assert score(task, gold, test)[test.task.metric] == 1.0
+        assert not set(test.labels) - set(train.labels)
+    assert len(load_data(task, lang, "train", root="world", parts=5)) == round(len(train) / 2)
+
+
+def test_a_folder_called_world_goes_first(root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(put(tmp_path_factory.mktemp("here"), {"world/pos/en-test.tsv": sentences(0, 3)}))
+    assert len(load_data("pos", "en", "test", root="world")) == 3
+
+
+def test_what_the_small_world_does_not_have_is_named() -> None:
+    with pytest.raises(UnknownName, match="no task of the small world 'qqp'"):
+        load_data("qqp", "en", "train", root="world")
+    with pytest.raises(UnknownName, match="no language of the small world 'ja'"):
+        load_data("pos", "ja", "train", root="world")
 
 
 # --- fingerprints -------------------------------------------------------------------------------

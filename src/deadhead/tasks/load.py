@@ -20,6 +20,7 @@ from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_part
 from .entry import Entry
 from .names import guess
 from .readers import reader_of
+from .small_world import is_world, read_world
 from .sources import choose, index
 from .table import TASKS, Task, task_of
 
@@ -43,7 +44,7 @@ def load_data(
 ) -> Dataset:
     """The data of a task in a language; several languages are put one after the other.
 
-    root: a folder of data (or the environment variable DEADHEAD_DATA); without one, the hub is asked.
+    root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded one; without one, the hub is asked.
     source: a corpus other than the default one, such as `wikiann`.
     cut: `auto` cuts the missing splits of tagged corpora out of train; `given` takes only what is there; `pooled` pools all files and cuts 80/10/10.
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
@@ -108,9 +109,11 @@ class _Splits:
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
-        return tuple(split for split in SPLITS if split in self.entries or self.cuts)
+        return SPLITS if is_world(self.root) else tuple(split for split in SPLITS if split in self.entries or self.cuts)
 
     def __call__(self, split: str) -> Dataset:
+        if is_world(self.root):
+            return read_world(self.task, self.lang, split)
         if self.cut == "pooled" and self.entries:
             return self._pooled(split)
         if self.cuts and not (split == "test" and "test" in self.entries):
