@@ -1,0 +1,167 @@
+"""Score one model on many languages: predictions first, kept if you like, then every metric of the task.
+
+    scores = evaluate(model, {"de": encode(de, tokenizer, labels=train.labels), "ar": ...}, folder="out/predictions")
+    scores["de"]["micro_f1"]
+
+Batches are sorted by length and as large as fit; should memory run out, they are halved and it goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import DataError
+from .tasks import Dataset, Encoded, Task, score
+from .tasks.table import KINDS
+
+# Positions of a batch, padding included. Beyond these a batch gains nothing: the device is full, or the cache is.
+TOKENS = {"cpu": 4096, "cuda": 65536}
+ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model said of a dataset: the number of a label for each word or row, or texts."""
+
+    task: str
+    kind: str  # of KINDS
+    lang: str
+    split: str
+    fingerprint: str  # of the dataset
+    labels: tuple[str, ...]
+    numbers: np.ndarray = field(repr=False)  # one after the other, in the order of the rows
+    sizes: np.ndarray = field(repr=False)  # how many of them each row has
+    texts: tuple[str, ...] = field(default=(), repr=False)
+
+    def named(self) -> list[Any]:
+        """In the form that `score` takes: the labels of the words, the label, or the text of each row."""
+        if KINDS[self.kind].labels == "text":
+            return list(self.texts)
+        names = np.array(self.labels, dtype=object)[self.numbers].tolist()
+        if KINDS[self.kind].labels == "row":
+            return list(names)
+        ends = np.cumsum(self.sizes).tolist()
+        return [names[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def score(self, data: Dataset, task: str | Task | None = None) -> dict[str, float]:
+        """Every metric of the task; of another task of the same kind, if its metrics are wanted."""
+        if data.fingerprint != self.fingerprint:
+            raise DataError(
+                f"these predictions are not of this {data.lang} {data.split} data ({len(self.sizes)} rows; it has {len(data)}).",
+                "predict anew, or load the data they were made of",
+            )
+        return score(data.task if task is None else task, self.named(), data)
+
+    def save(self, path: str | Path) -> Path:
+        """Write them compressed, to be read back with `Predictions.load`."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
+        about = json.dumps({name: getattr(self, name) for name in ABOUT})
+        small = self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32)
+        with draft.open("wb") as file:
+            np.savez_compressed(
+                file, about=np.array(about), numbers=small, sizes=self.sizes.astype(np.uint32), texts=np.array(json.dumps(self.texts))
+            )
+        os.replace(draft, path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Predictions:
+        try:
+            with np.load(path, allow_pickle=False) as held:
+                about = json.loads(str(held["about"]))
+                labels, texts = tuple(about.pop("labels")), tuple(json.loads(str(held["texts"])))
+                numbers, sizes = held["numbers"].astype(np.int64), held["sizes"].astype(np.int64)
+                return cls(**about, labels=labels, numbers=numbers, sizes=sizes, texts=texts)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
+            raise DataError(f"{path} holds no predictions: {problem}.", "write them with evaluate(..., folder=...)") from problem
+
+
+def predict(model: Any, encoded: Encoded, *, tokenizer: Any = None, tokens: int | None = None, beams: int = 4) -> Predictions:
+    """What the model says of a dataset, in evaluation mode, where the model is.
+
+    tokenizer: for translations, to turn what is generated into text.
+    tokens: positions of a batch, padding included.
+    beams: for translations; 1 is greedy. Length penalty 0.6, at most 50 tokens more than the source has.
+    """
+    from .training.prediction import label_numbers, translations
+
+    if not len(encoded):
+        raise DataError(f"there is nothing to predict in {encoded.data.lang}.", "load a split that has rows")
+    kind, data = KINDS[encoded.data.task.kind].labels, encoded.data
+    numbers = np.zeros(0, np.int64)
+    texts: tuple[str, ...] = ()
+    if kind == "text":
+        if tokenizer is None:
+            raise DataError("a translation needs its tokenizer to become text.", "give predict or evaluate tokenizer=tokenizer")
+        texts = translations(model, encoded, tokenizer, tokens, beams)
+        sizes = np.ones(len(data), np.int64)
+    else:
+        sizes = np.array([len(row.texts) for row in data.rows] if kind == "word" else [1] * len(data), np.int64)
+        numbers = label_numbers(model, encoded, sizes, tokens)
+    return Predictions(
+        data.task.name, data.task.kind, data.lang, data.split, data.fingerprint, tuple(encoded.labels), numbers, sizes, texts
+    )
+
+
+def evaluate(
+    model: Any,
+    sets: Mapping[str, Encoded],
+    task: str | Task | None = None,
+    *,
+    tokenizer: Any = None,
+    folder: str | Path | None = None,
+    tokens: int | None = None,
+    beams: int = 4,
+) -> dict[str, dict[str, float]]:
+    """Every metric of the task, for one model on each of the sets, which are named as you like (by language).
+
+    task: whose metrics, if not those of the task that the data was loaded for.
+    folder: keep the predictions of each set there, compressed, as NAME.npz.
+    """
+    if not sets:
+        raise DataError("there is nothing to score.", 'give the data by language: evaluate(model, {"de": encoded})')
+    for name, encoded in sets.items():
+        _check(model, name, encoded)
+    found = {}
+    for name, encoded in sets.items():
+        predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
+        if folder is not None:
+            predictions.save(Path(folder) / f"{name}.npz")
+        found[name] = predictions.score(encoded.data, task)
+    return found
+
+
+def rescore(folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None) -> dict[str, dict[str, float]]:
+    """The metrics again, of predictions that `evaluate` kept, without the model."""
+    return {name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task) for name, data in sets.items()}
+
+
+def _check(model: Any, name: str, encoded: Encoded) -> None:
+    """Before anything is run: every set fits the model, and what it cannot get right is told."""
+    from .training.check import fits
+
+    if not len(encoded):
+        raise DataError(f"{name} has no rows.", "load a split that has some")
+    fits(model, encoded, name)
+    strange = unknown_labels(encoded)
+    if strange:
+        warnings.warn(f"{name} has labels that the model does not know, which count as wrong: {', '.join(strange)}", stacklevel=3)
+
+
+def unknown_labels(encoded: Encoded) -> Sequence[str]:
+    """Labels of the data that are not among those of the model."""
+    if KINDS[encoded.data.task.kind].labels == "text":
+        return ()
+    known = set(encoded.labels)
+    return sorted({label for row in encoded.data.rows for label in row.labels} - known)

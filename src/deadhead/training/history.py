@@ -1,0 +1,118 @@
+"""What came of a training: the loss of every update, the scores of every epoch, and where the weights are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import FolderError, unknown_name
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KEPT = ("first", "best", "last")
+
+
+@dataclass
+class Epoch:
+    """One pass over the data. Times are of this run, so they alone differ when it is run again."""
+
+    number: int  # from 1
+    loss: float  # mean over the updates
+    updates: int
+    examples: int
+    scores: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0  # of training, without scoring
+    scoring: float = 0.0  # seconds
+
+    @property
+    def speed(self) -> float:
+        """Examples per second of training."""
+        return self.examples / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class History:
+    """The record of one training."""
+
+    settings: Settings
+    state: str = "running"  # then `done` or `failed`
+    reason: str = ""  # why it failed, or stopped early
+    epochs: list[Epoch] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # of every update
+    metric: str = ""  # the score that decides which epoch is best
+    best: int | None = None  # its number
+    notes: list[str] = field(default_factory=list)  # what was met and how it was dealt with
+    weights: dict[str, Any] = field(default_factory=dict, repr=False)  # first, best, last: tensors by name, or the file that holds them
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores of the best epoch."""
+        return dict(self.epochs[self.best - 1].scores) if self.best else {}
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def take(self, epoch: Epoch) -> bool:
+        """Add an epoch; whether it is the best so far (without scores the last one is)."""
+        self.epochs.append(epoch)
+        if epoch.scores and not self.metric:
+            self.metric = next(iter(epoch.scores))
+        value, best = epoch.scores.get(self.metric), self.scores.get(self.metric)
+        if value is None or best is None or value > best:
+            self.best = epoch.number
+        return self.best == epoch.number
+
+    def restore(self, model: Any, which: str = "best") -> Any:
+        """Put the weights after the `first`, `best` or `last` epoch into the model, and hand it back."""
+        if which not in KEPT:
+            raise unknown_name("weights", which, KEPT)
+        found = self.weights.get(which)
+        if found is None:
+            mend = "train with keep_first=True" if which == "first" else "train it anew"
+            raise FolderError(f"the weights after the {which} epoch were not kept.", mend)
+        put(model, read(found) if isinstance(found, str | Path) else found)
+        return model
+
+    def to_dict(self) -> dict[str, Any]:
+        made = {name: value for name, value in vars(self).items() if name != "weights"}
+        return made | {"settings": self.settings.to_dict(), "epochs": [asdict(e) for e in self.epochs]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> History:
+        epochs = [Epoch(**one) for one in values["epochs"]]
+        return cls(**{**values, "settings": Settings.from_dict(values["settings"]), "epochs": epochs})
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1)
+
+
+def read(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(str(path))
+    except (OSError, SafetensorError) as problem:
+        raise FolderError(f"{path} cannot be read: {problem}.", "train it anew in another folder") from problem
+
+
+def put(model: Any, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights into a model of the same shapes."""
+    import torch
+
+    from .update import stored
+
+    with torch.no_grad():
+        for name, tensor in stored(model):
+            if name not in weights or weights[name].shape != tensor.shape:
+                raise FolderError(
+                    f"the weights kept do not fit the model at {name}.", "give the model that was trained, with the same heads removed"
+                )
+            tensor.copy_(weights[name])

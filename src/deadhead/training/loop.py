@@ -1,0 +1,324 @@
+"""The one training loop, for classifiers, taggers and translators alike.
+
+    history = finetune(model, train, preset("contributions"), dev=dev, folder="out/trial-7")
+
+Cut heads out before training (`prune`), and the small model trains in less time; `masked` closes
+their gates instead and gives the same losses (dropout in the attention aside, which draws other
+numbers when there are fewer heads).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..heads import discover, gated
+from ..layout import Head
+from ..tasks import batches
+from ..tasks.encode import Encoded
+from .check import check
+from .checkpoint import Folder, identity, random_state, set_random_state
+from .feed import Feed, Shape, filled
+from .graphs import Graphs
+from .history import Epoch, History, put, read
+from .progress import Progress, Tick
+from .settings import Settings
+from .update import Updater, lower
+from .watch import WINDOW, Watch
+
+Score = Callable[[Any], "Mapping[str, float] | float"]
+
+
+class Failed(Exception):
+    """The training cannot go on; the record says why."""
+
+
+def finetune(
+    model: Any,
+    train: Encoded,
+    settings: Settings | None = None,
+    *,
+    score: Score | None = None,
+    dev: Encoded | None = None,
+    folder: str | Path | None = None,
+    keep_first: bool = False,
+    masked: Iterable[Head | str] = (),
+    device: str | torch.device | None = None,
+    progress: bool | Callable[[Tick], None] = True,
+    graphs: bool = True,
+    name: str = "",
+) -> History:
+    """Train the model in place. It ends with the weights of the last epoch; `history.restore(model)` puts the best back.
+
+    Args:
+        score: called with the model after every epoch; a number, or numbers by name of which the first decides.
+        dev: without `score`, the metrics of the task on this data.
+        folder: keeps the weights and a state to go on from; a training that was killed goes on when called again.
+        keep_first: keep the weights after the first epoch too.
+        masked: heads whose gates stay closed while it trains.
+        device: where to train; without it, where the model is.
+        progress: a live line where there is a terminal, or a function that is told of every update.
+        graphs: on a CUDA device, capture updates as CUDA graphs.
+        name: of the trial, in front of the progress line.
+    """
+    settings = settings or Settings()
+    notes = check(model, train, settings, dev)
+    closed = discover(model).check(masked) if masked else ()
+    place = torch.device(device) if device is not None else next(model.parameters()).device
+    model.to(place)
+    history = History(settings, notes=notes)
+    if any(p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters()):
+        lower(model, torch.float32)
+        history.note("the weights were of half precision: they are trained in float32")
+    store = None
+    if folder is not None:
+        shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
+        store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes))
+    if score is None and dev is not None:
+        score = _on(dev)
+    with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place):
+        run = _Run(model, train, settings, history, place, score, store, keep_first)
+        return run(progress, graphs and place.type == "cuda", name)
+
+
+def _on(dev: Encoded) -> Score:
+    from ..evaluate import evaluate
+
+    return lambda model: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
+
+
+@contextmanager
+def _closed(model: Any, heads: tuple[Head, ...], device: torch.device) -> Iterator[None]:
+    """Gates on the device, so that nothing is moved there while it trains."""
+    if not heads:
+        yield
+        return
+    touched = {(h.block, h.layer) for h in heads}
+    gates = {h: torch.tensor(0.0 if h in heads else 1.0, device=device) for h in discover(model) if (h.block, h.layer) in touched}
+    with gated(model, gates):
+        yield
+
+
+class _Run:
+    """One training under way."""
+
+    def __init__(
+        self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Score | None,
+        folder: Folder | None, keep_first: bool,
+    ):  # fmt: skip
+        self.model, self.train, self.settings, self.history, self.device = model, train, settings, history, device
+        self.score, self.folder, self.keep_first = score, folder, keep_first
+        self.parts = settings.accumulate
+        self.feed = Feed(train, device)
+        self.classes = len(train.labels) if self.feed.labels != "text" else int(getattr(model.config, "vocab_size", 2))
+
+    def __call__(self, progress: bool | Callable[[Tick], None], graphs: bool, name: str) -> History:
+        begun = self.folder.history() if self.folder else None
+        if begun is not None and begun.state != "running":
+            if "last" in begun.weights:
+                put(self.model, read(begun.weights["last"]))
+            return begun
+        torch.manual_seed(self.settings.seed)
+        self.updater = Updater(self.model, self.feed, self.settings)
+        try:
+            first = self._resume()
+            self._plan()
+            self.graphs = self._new_graphs() if graphs and self.settings.tokens is None else None
+            self.watch = Watch(self.classes, min(WINDOW, max(10, self.updates[0])))
+            self.watch.all(self.history.losses)
+            with Progress(progress, self.settings.epochs, self.updates[0], len(self.train), name) as self.progress:
+                for epoch in range(first, self.settings.epochs + 1):
+                    if not self._epoch(epoch):
+                        break
+            self.history.state = "done"
+        except Failed as problem:
+            self.history.state, self.history.reason, self.history.losses = "failed", str(problem), self.watch.every
+        finally:
+            self.updater.close()
+            self.model.eval()
+        self._finish()
+        return self.history
+
+    def _resume(self) -> int:
+        """Go on from the folder, if there is something; the epoch to begin with."""
+        if self.folder is None:
+            return 1
+        found = self.folder.load()
+        if found is None:
+            self.folder.write(self.history)
+            return 1
+        self.history, weights, state = found
+        self.updater.restore(weights, state)
+        set_random_state(state, self.device)
+        return len(self.history.epochs) + 1
+
+    def _plan(self) -> None:
+        """How many updates each epoch has, and their learning rates."""
+        each = range(1, self.settings.epochs + 1)
+        if self.settings.tokens is None:
+            self.updates = [math.ceil(len(self.train) / self.settings.batch) for _ in each]
+        else:
+            self.updates = [len(self._batches(epoch)) for epoch in each]
+        self.rates = self.settings.rates(sum(self.updates))
+
+    def _batches(self, epoch: int) -> tuple[np.ndarray, ...]:
+        s = self.settings
+        shuffles = s.sampler == "shuffled"
+        seed = f"{s.seed}/{epoch}" if shuffles else None
+        return batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=shuffles and s.by_length).numbers
+
+    def _epoch(self, number: int) -> bool:
+        """Train one epoch and score it; whether to go on."""
+        begun = time.perf_counter()
+        plan = self._batches(number)
+        start = sum(self.updates[: number - 1])
+        self.model.train()
+        run = self._stepwise if self.graphs is None else self._captured
+        losses = run(number, plan, self.rates[start : start + len(plan)])
+        self.history.losses += losses
+        took = time.perf_counter() - begun
+        record = Epoch(number, sum(losses) / len(losses), len(losses), len(self.train), seconds=round(took, 4))
+        if self.score is not None:
+            begun = time.perf_counter()
+            record.scores = self._scored()
+            record.scoring = round(time.perf_counter() - begun, 4)
+        best = self.history.take(record)
+        patience = self.settings.patience
+        ends = patience is not None and number - (self.history.best or 0) >= patience
+        if ends:
+            self.history.reason = f"stopped early: no better {self.history.metric} for {patience} epochs"
+        self._keep(number, best)
+        return not ends
+
+    def _stepwise(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray, begin: int = 0) -> list[float]:
+        """The updates of an epoch one by one."""
+        found: list[Any] = []
+        at_once = self.device.type == "cpu"  # elsewhere a look at the loss would hold up the device
+        for i in range(begin, len(plan)):
+            loss = self._update(plan[i], float(rates[i]))
+            found.append(float(loss) if at_once else loss)
+            if at_once:
+                self._look(found[-1])
+            self.progress(epoch, i + 1, found[-1] if at_once else None)
+        return found if at_once else self._seen(torch.stack(found).cpu().numpy())
+
+    def _update(self, numbers: np.ndarray, rate: float) -> torch.Tensor:
+        """One update, in more parts if memory runs out."""
+        while True:
+            parts = [p for p in np.array_split(numbers, self.parts) if len(p)]
+            before = random_state(self.device)
+            try:
+                moved = torch.from_numpy(numbers).to(self.device, non_blocking=True)
+                loss = self.updater.backward(moved, [self.feed.shape(p, few=self.device.type == "cuda") for p in parts])
+            except RuntimeError as problem:
+                self._halve(problem, max(map(len, parts)), len(numbers))
+                set_random_state(before, self.device)
+                continue
+            self.updater.apply(loss, rate)
+            return loss
+
+    def _halve(self, problem: RuntimeError, rows: int, batch: int) -> None:
+        """Memory ran out with so many rows at a time: take half of them, or give up at one."""
+        if not isinstance(problem, torch.OutOfMemoryError) and "can't allocate memory" not in str(problem):
+            raise problem
+        self.updater.forget()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if rows <= 1:
+            raise Failed("out of memory even with one window at a time") from problem
+        self.parts = math.ceil(batch / (rows // 2))
+        self.history.note(f"out of memory with {rows} windows at a time: batches are run in {self.parts} parts of up to {rows // 2}")
+
+    def _new_graphs(self) -> Graphs:
+        rows = math.ceil(min(self.settings.batch, len(self.train)) / self.parts) * self.parts
+        return Graphs(self.updater, max(self.updates), rows)
+
+    def _captured(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray) -> list[float]:
+        """The updates of an epoch as graphs; the host only says which comes next."""
+        losses, i = np.zeros(len(plan), np.float32), 0
+        while self.graphs is not None and i < len(plan):
+            begin, graphs = i, self.graphs
+            rows = graphs.plan.shape[1]
+            graphs.begin([filled(p, rows) for p in plan[i:]], rates[i:])
+            try:
+                for i in range(begin, len(plan)):
+                    shape = self.feed.shape(plan[i], few=True)
+                    graphs((Shape(rows // self.parts, shape.width, shape.label_width),) * self.parts)
+                    self.progress(epoch, i + 1, self.history.epochs[-1].loss if self.history.epochs else None)
+                i += 1
+            except RuntimeError as problem:  # this update has not happened
+                losses[begin:i] = graphs.end(i - begin)
+                self._without(problem, rows)
+            else:
+                losses[begin:i] = graphs.end(i - begin)
+        found = self._seen(losses[:i])
+        return found if i == len(plan) else found + self._stepwise(epoch, plan, rates, i)
+
+    def _without(self, problem: RuntimeError, rows: int) -> None:
+        """An update could not be captured: in smaller parts if memory ran out, else without graphs from here on."""
+        self.updater.forget()
+        try:
+            self._halve(problem, rows // self.parts, rows)
+            self.graphs = self._new_graphs()
+        except RuntimeError:
+            told = str(problem).strip().split("\n")[0]
+            self.history.note(f"updates are run one by one, since they could not be captured as a CUDA graph: {told}")
+            self.graphs = None
+
+    def _seen(self, losses: np.ndarray) -> list[float]:
+        found = [float(x) for x in losses]
+        for loss in found:
+            self._look(loss)
+        return found
+
+    def _look(self, loss: float) -> None:
+        reason = self.watch.add(loss)
+        if reason:
+            done = len(self.watch.every) - 1
+            epoch = int(np.searchsorted(np.cumsum(self.updates), done, side="right"))
+            raise Failed(
+                f"{reason} at update {done - sum(self.updates[:epoch]) + 1} of epoch {epoch + 1}, rate {self.rates[done]:.3g}; a smaller rate may help"
+            )
+
+    def _scored(self) -> dict[str, float]:
+        before = random_state(self.device)
+        self.model.eval()
+        found = self.score(self.model)  # type: ignore[misc]
+        after = random_state(self.device)
+        if any(not torch.equal(before[k], after[k]) for k in before):
+            set_random_state(before, self.device)  # how it is scored must not change how it is trained
+        return {k: float(v) for k, v in found.items()} if isinstance(found, Mapping) else {"score": float(found)}
+
+    def _keep(self, epoch: int, best: bool) -> None:
+        weights, kept = self.updater.weights(), self.history.weights
+        names = [which for which, wanted in (("first", self.keep_first and epoch == 1), ("best", best and self.score)) if wanted]
+        for which in names:
+            if self.folder is None:
+                kept[which] = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            else:
+                self.folder.keep(which, weights)
+        if self.folder is not None:
+            kept.update(self.folder.weights())
+            self.folder.save(epoch, self.history, weights, self.updater.moments())
+
+    def _finish(self) -> None:
+        kept = self.history.weights
+        if self.history.state == "done":
+            last = dict(self.updater.weights())
+            if self.folder is not None:
+                self.folder.keep("last", last)
+                kept.update(self.folder.weights())
+            else:
+                kept["last"] = {name: tensor.detach().clone() for name, tensor in last.items()}
+            if self.score is None and self.history.best:
+                kept["best"] = kept["last"]
+        if self.folder is not None:
+            self.folder.write(self.history)
+            self.folder.clear()

@@ -1,0 +1,44 @@
+"""The loss that is trained on: cross-entropy summed over the labels of a batch, so that parts of it add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..rankers.loss import answer, task_of
+from ..tasks.encode import IGNORE
+
+# Families whose encoder takes a mask of four axes as it is. With the usual one of two axes transformers
+# asks the device at every step whether it hides anything, and waits for the answer.
+READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
+
+
+def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) -> Tensor:
+    """The summed loss of all labels in the batch; divide by their number for the mean."""
+    labels = batch["labels"]
+    logits = answer(model, ready(model, batch)).logits
+    if task_of(model, batch) == "causal":
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    return F.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
+    )
+
+
+def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The batch with a mask that the model need not look into, where that is possible and pays."""
+    made, config = dict(batch), getattr(model, "config", None)
+    mask = made.get("attention_mask")
+    if mask is None or not mask.is_cuda or mask.dim() != 2 or getattr(config, "model_type", "") not in READY_MASKS:
+        return made
+    if getattr(config, "_attn_implementation", "") not in ("sdpa", "eager") or getattr(config, "is_decoder", False):
+        return made
+    dtype = next(p.dtype for p in model.parameters())
+    hidden = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask == 0, torch.finfo(dtype).min)
+    made["attention_mask"] = hidden[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+    return made

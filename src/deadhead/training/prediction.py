@@ -1,0 +1,132 @@
+"""Predictions of a model, in large batches by length, without asking the device anything before the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import DataError
+from ..rankers.loss import answer
+from ..tasks import batches
+from ..tasks.encode import Encoded
+from ..tasks.table import KINDS
+from .feed import Feed
+from .loss import ready
+
+FURTHER = 50  # tokens that a translation may be longer than its source
+PENALTY = 0.6  # for length, in the beam
+
+
+def label_numbers(model: Any, encoded: Encoded, sizes: np.ndarray, tokens: int | None) -> np.ndarray:
+    """The number of the label of each word (or row), one after the other in the order of the rows."""
+    word = KINDS[encoded.data.task.kind].labels == "word"
+    places = _places(encoded, sizes) if word else np.asarray(encoded.arrays["rows"], np.int64)
+    found = np.full(int(sizes.sum()), _unsaid(encoded), np.int64)
+    with _evaluating(model):
+        pairs = _run(model, encoded, tokens, _classes)
+    for numbers, output in pairs:
+        classes = output.cpu().numpy()
+        if not word:
+            found[places[numbers]] = classes
+            continue
+        for row, n in enumerate(numbers):  # only the first piece of a word has a place
+            mine = places[encoded.starts[n] : encoded.starts[n + 1]]
+            there = mine >= 0
+            found[mine[there]] = classes[row, : len(mine)][there]
+    return found
+
+
+def _unsaid(encoded: Encoded) -> int:
+    """The label of words that were cut off: outside, or the first."""
+    return encoded.labels.index("O") if "O" in encoded.labels else 0
+
+
+def _places(encoded: Encoded, sizes: np.ndarray) -> np.ndarray:
+    """For each position of each window, where its word stands among all words; -1 if it begins none."""
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    words = np.asarray(encoded.arrays["words"], np.int64)
+    rows = np.repeat(np.asarray(encoded.arrays["rows"], np.int64), np.asarray(encoded.arrays["lengths"]))
+    return np.where(words >= 0, begins[rows] + words, -1)
+
+
+def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
+    labels = batch.pop("labels")
+    logits = answer(model, {**ready(model, batch), "labels": labels}).logits
+    return logits.argmax(-1).to(torch.int32)
+
+
+def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | None, beams: int) -> tuple[str, ...]:
+    """The translation of each row, by beam search with a cache."""
+
+    def generate(model: Any, batch: dict[str, Tensor]) -> Tensor:
+        longest = batch["input_ids"].shape[1] + FURTHER
+        extra = {"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}
+        made: Tensor = model.generate(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], num_beams=beams, do_sample=False,
+            max_new_tokens=_room(model, longest), use_cache=True, **extra,
+        )  # fmt: skip
+        return made
+
+    budget = (tokens or default_tokens(model)) // beams
+    found = [""] * len(encoded.data)
+    with _evaluating(model):
+        for numbers, output in _run(model, encoded, max(1, budget), generate):
+            for n, text in zip(numbers, tokenizer.batch_decode(output.cpu(), skip_special_tokens=True), strict=True):
+                found[int(encoded.arrays["rows"][n])] = text
+    return tuple(found)
+
+
+def _room(model: Any, wanted: int) -> int:
+    room = getattr(model.config, "max_position_embeddings", None)
+    return min(wanted, room - 1) if isinstance(room, int) else wanted
+
+
+def default_tokens(model: Any) -> int:
+    from ..evaluate import TOKENS
+
+    return TOKENS.get(next(model.parameters()).device.type, TOKENS["cpu"])
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    before = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(before)
+
+
+def _run(
+    model: Any, encoded: Encoded, tokens: int | None, work: Callable[[Any, dict[str, Tensor]], Tensor]
+) -> list[tuple[np.ndarray, Tensor]]:
+    """The work done on each batch; a batch that does not fit into memory is run in halves, and so are those after it."""
+    device = next(model.parameters()).device
+    feed = Feed(encoded, device)
+    budget = tokens or default_tokens(model)
+    pending = list(reversed(batches(encoded, tokens=budget).numbers))
+    done: list[tuple[np.ndarray, Tensor]] = []
+    fits = len(encoded)
+    while pending:
+        numbers = pending.pop()
+        if len(numbers) > fits:
+            half = len(numbers) // 2
+            pending += [numbers[half:], numbers[:half]]
+            continue
+        try:
+            batch = feed(torch.from_numpy(numbers).to(device), feed.shape(numbers, few=device.type == "cuda"))
+            done.append((numbers, work(model, batch)))
+        except RuntimeError as problem:
+            if not isinstance(problem, torch.OutOfMemoryError) and "can't allocate memory" not in str(problem):
+                raise
+            if len(numbers) == 1:
+                raise DataError("out of memory with a single window.", "encode with a smaller max_length") from problem
+            fits = max(1, len(numbers) // 2)
+            pending.append(numbers)
+    return done

@@ -1,0 +1,80 @@
+"""One live line for a training: epoch, update, loss, speed, time to go. In a log it says nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+EVERY = 0.25  # seconds between two looks of the line
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Where a training is."""
+
+    epoch: int
+    epochs: int
+    update: int  # of this epoch
+    updates: int
+    loss: float | None  # a moving mean; where updates run ahead of the host, the mean of the last epoch
+    speed: float  # examples per second
+    left: float  # seconds
+
+    def __str__(self) -> str:
+        loss = "" if self.loss is None else f"  loss {self.loss:.4f}"
+        return f"epoch {self.epoch}/{self.epochs}  update {self.update}/{self.updates}{loss}  {self.speed:,.0f} examples/s  {clock(self.left)} left"
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(round(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress:
+    """Tells `show` of every update, or a live line now and then."""
+
+    def __init__(self, show: bool | Callable[[Tick], None], epochs: int, updates: int, examples: int, name: str = ""):
+        self.epochs, self.updates, self.examples, self.name = epochs, updates, examples, name
+        self.call = show if callable(show) else None
+        self.line: Any = _line() if show is True else None
+        self.begun = self.shown = time.perf_counter()
+        self.done = 0  # updates in this run
+        self.loss: float | None = None
+
+    def __call__(self, epoch: int, update: int, loss: float | None) -> None:
+        self.done += 1
+        if loss is not None:
+            self.loss = loss if self.loss is None else 0.95 * self.loss + 0.05 * loss
+        now = time.perf_counter()
+        if self.call is None and (self.line is None or now - self.shown < EVERY):
+            return
+        each = (now - self.begun) / self.done
+        left = each * ((self.epochs - epoch) * self.updates + self.updates - update)
+        speed = self.examples / self.updates / each if each else 0.0
+        tick = Tick(epoch, self.epochs, update, self.updates, self.loss, speed, left)
+        if self.call is not None:
+            self.call(tick)
+        else:
+            self.shown = now
+            self.line.update(f"{self.name}  {tick}".strip())
+
+    def __enter__(self) -> Progress:
+        if self.line is not None:
+            self.line.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.line is not None:
+            self.line.stop()
+
+
+def _line() -> Any:
+    """A line that is written over and over, where somebody is looking; else None."""
+    from rich.console import Console
+    from rich.status import Status
+
+    console = Console(stderr=True)
+    return Status("", console=console) if console.is_terminal else None

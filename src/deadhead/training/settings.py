@@ -1,0 +1,151 @@
+"""How a training is run, as data: `Settings`, the papers' settings by name, and their grids.
+
+No torch here. Everything in `Settings` changes the numbers that come out, and nothing else is in it:
+the device, the progress line and the folder are arguments of `finetune`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeadheadError, unknown_name
+
+SCHEDULES = ("linear", "constant", "inverse_sqrt")
+SAMPLERS = ("shuffled", "sequential")
+PRECISIONS = ("float32", "bf16")
+
+
+class SettingsError(DeadheadError):
+    """A setting that no training can be run with."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One training. A batch is what one update of the weights sees, in however many parts it is run."""
+
+    batch: int = 32  # windows
+    tokens: int | None = None  # instead: as many windows as fit into so many positions, padding included
+    rate: float = 3e-5  # the highest learning rate of the schedule
+    epochs: int = 3
+    warmup: float = 0.1  # below 1 a share of all updates, else a number of updates
+    schedule: str = "linear"
+    decay: float = 0.01  # of weights; never of biases and norms
+    clip: float | None = 1.0  # of the norm of all gradients together
+    accumulate: int = 1  # parts that a batch is run in
+    smoothing: float = 0.0  # of labels
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    sampler: str = "shuffled"  # sequential: in the order of the file
+    by_length: bool = True  # shuffled batches hold windows of like length
+    precision: str = "float32"  # bf16: computed in bfloat16, weights and moments kept in float32
+    patience: int | None = None  # epochs without a better score before it stops
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))  # out of JSON and YAML it comes as a list
+        for name, known in (("schedule", SCHEDULES), ("sampler", SAMPLERS), ("precision", PRECISIONS)):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
+        for name, least in (("batch", 1), ("tokens", 1), ("epochs", 1), ("accumulate", 1), ("patience", 1)):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or value != int(value) or value < least):
+                mend = "to score a model as it is, use deadhead.evaluate" if name == "epochs" else f"give {name} of at least {least}"
+                raise SettingsError(f"{name} is {value}, so there is nothing to train.", mend)
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise SettingsError(f"a learning rate of {self.rate} trains nothing.", "give a rate above 0, such as 3e-5")
+        for name, low, high in (("smoothing", 0, 1), ("warmup", 0, math.inf), ("decay", 0, math.inf), ("clip", 0, math.inf)):
+            value = getattr(self, name)
+            if value is not None and not low <= value < high:
+                raise SettingsError(f"{name} is {value}.", f"give a number from {low}" + (f" to below {high}" if high < math.inf else ""))
+        if self.clip == 0:
+            raise SettingsError("clip 0 would hold every weight where it is.", "give clip=None to clip nothing")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"betas": list(self.betas)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise unknown_name("setting", name, known)
+        return cls(**values)
+
+    def warmup_updates(self, total: int) -> int:
+        return int(self.warmup) if self.warmup >= 1 else math.ceil(self.warmup * total)
+
+    def rates(self, total: int) -> np.ndarray:
+        """The learning rate of each of `total` updates."""
+        done = np.arange(total, dtype=np.float64)
+        warm = self.warmup_updates(total)
+        rise = np.minimum(1.0, (done + 1) / max(1, warm))
+        if self.schedule == "constant":
+            return self.rate * rise
+        if self.schedule == "inverse_sqrt":
+            return self.rate * rise * np.sqrt(max(1, warm) / np.maximum(done + 1, max(1, warm)))
+        fall = np.clip((total - done) / max(1, total - warm), 0.0, 1.0)
+        return self.rate * np.where(done < warm, rise, fall)
+
+
+# Weak-link paper 3, BERT: AdamW of the released code, ten epochs, batch 128, a rate for each task.
+_BERT = Settings(batch=128, epochs=10, warmup=0.1, schedule="linear", decay=0.01, clip=1.0, epsilon=1e-6)
+_GLUE = {"mnli": 3e-5, "qqp": 5e-5, "qnli": 5e-5, "sst2": 2e-5}
+# Weak-link paper 3, Transformer: 2 / sqrt(512) * min(1, s/w) / sqrt(max(s, w)) with w = 16000, so the peak is
+# at step 16000; a batch is run in ten parts of about 2,500 tokens.
+_NOAM = Settings(
+    rate=2 * 512**-0.5 * 16000**-0.5, epochs=30, warmup=16000, schedule="inverse_sqrt", decay=0.0, clip=None,
+    accumulate=10, smoothing=0.1, betas=(0.9, 0.997), epsilon=1e-9,
+)  # fmt: skip
+
+PRESETS: Mapping[str, Settings] = {
+    "weak-link-bert": replace(_BERT, rate=_GLUE["mnli"]),
+    **{f"weak-link-bert-{task}": replace(_BERT, rate=rate) for task, rate in _GLUE.items()},
+    "weak-link-transformer-en-ru": replace(_NOAM, tokens=32_000),
+    "weak-link-transformer-en-de": replace(_NOAM, tokens=25_000),
+    # Prunability paper 3: as the weak-link paper; the values chosen from its grid are not published.
+    "mbert-prunability": replace(_BERT, rate=_GLUE["mnli"]),
+    **{f"mbert-prunability-{task}": replace(_BERT, rate=rate) for task, rate in _GLUE.items()},
+    # Contributions paper 2: three epochs at 5e-5 in file order; the rest is the library's default of the time.
+    "contributions": Settings(batch=32, rate=5e-5, epochs=3, warmup=0.0, decay=0.0, sampler="sequential", by_length=False, seed=42),
+}
+
+RATES = (2e-5, 3e-5, 4e-5, 5e-5)
+GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "weak-link-bert": {"rate": RATES, "batch": (8, 16, 32, 64, 128)},
+    "mbert-prunability": {"rate": RATES, "batch": (32, 64, 128)},
+}
+
+
+def preset(name: str, task: str | None = None, **changes: Any) -> Settings:
+    """The settings of a paper, those of one of its tasks where they differ, with what you would have otherwise.
+
+    >>> preset("weak-link-bert", "sst2", epochs=3).rate
+    2e-05
+    """
+    if name not in PRESETS:
+        raise unknown_name("preset", name, PRESETS)
+    task = "mnli" if task == "xnli" else task  # zero-shot: it is trained on MNLI
+    found = PRESETS.get(f"{name}-{task}", PRESETS[name])
+    return Settings.from_dict({**found.to_dict(), **changes})
+
+
+def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -> list[Settings]:
+    """Every combination of the axes, the last one fastest; without axes, the paper's own rates and batches.
+
+    >>> len(grid("mbert-prunability", "qqp"))
+    12
+    """
+    if isinstance(name, Settings):
+        base, own = name, {}
+    else:
+        base, own = preset(name, task), dict(GRIDS.get(name, {}))
+    chosen: dict[str, Sequence[Any]] = dict(axes or own)
+    if not chosen:
+        raise SettingsError(f"{name} has no grid of its own.", "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))")
+    return [Settings.from_dict({**base.to_dict(), **dict(zip(chosen, point, strict=True))}) for point in product(*chosen.values())]
