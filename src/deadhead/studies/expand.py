@@ -1,0 +1,140 @@
+"""From axes to trials: every combination is a cell, and a cell has a trial that others may share.
+
+A cell remembers the values that led to it, so that a table can be filled by rows and columns even
+where equal trials collapsed into one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from .plain import RecipeError
+from .trial import Trial, settle
+
+MOST = 1_000_000  # cells; more is a slip of the pen
+RANGE = re.compile(r"(\d+)\.\.(\d+)")
+CONTROLS = ("seeds", "random", "highest")
+DRAW = 42  # the permutation random-k begins with, as in the paper
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the axes: the values that led to it, and its trial."""
+
+    labels: Mapping[str, Any]
+    trial: Trial
+
+
+def cells(data: Mapping[str, Any]) -> list[Cell]:
+    """All cells of a checked recipe."""
+    grids = data.get("axes") or {}
+    found: list[Cell] = []
+    for grid in grids if isinstance(grids, list) else [grids]:
+        axes = {name: values(name, spec) for name, spec in grid.items()}
+        arms = list(search_arms(data["search"])) if data.get("search") else [{}]
+        if len(found) + prod(map(len, axes.values())) * len(arms) > MOST:
+            raise RecipeError(f"the axes multiply to more than {MOST:,} trials.", "shorten them, or make several grids under axes")
+        for combination in itertools.product(*axes.values()):
+            labels = dict(zip(axes, combination, strict=True))
+            found += [_cell(data, {**labels, **arm}) for arm in arms]
+    return found
+
+
+def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
+    fields = dict(data.get("fixed") or {})
+    nth = labels.pop("another", 0)
+    for name, value in labels.items():
+        if name not in ("arm", "k"):
+            _set(fields, name.split("."), value)
+    if nth:
+        fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
+        labels["seed"] = fields["seed"]
+    return Cell(labels, settle(data["steps"], fields))
+
+
+def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:
+    for word in path[:-1]:
+        fields[word] = dict(fields.get(word) or {})
+        fields = fields[word]
+    fields[path[-1]] = value
+
+
+def values(name: str, spec: Any) -> list[Any]:
+    """The values of an axis: a list, a range such as 1..12, or for `remove` a strategy with a list of amounts."""
+    if name == "remove":
+        return list(_removals(spec))
+    if isinstance(spec, list):
+        return [value for item in spec for value in _ranged(item)]
+    return list(_ranged(spec))
+
+
+def _ranged(item: Any) -> Iterator[Any]:
+    match = RANGE.fullmatch(item) if isinstance(item, str) else None
+    if match is None:
+        yield item
+        return
+    first, last = int(match[1]), int(match[2])
+    if abs(last - first) > MOST:
+        raise RecipeError(f"the range {item} is too long.")
+    yield from range(first, last + 1)
+
+
+def _removals(spec: Any) -> Iterator[Any]:
+    from ..strategies import STRATEGIES
+
+    if isinstance(spec, list):
+        for item in spec:
+            yield from _removals(item)
+        return
+    if not isinstance(spec, dict):
+        yield spec
+        return
+    options = {name: value for name, value in spec.items() if name not in STRATEGIES}
+    named = [name for name in spec if name in STRATEGIES]
+    if not named:
+        yield spec  # for the check to refuse
+    for strategy in named:
+        amounts = spec[strategy] if isinstance(spec[strategy], list) else [spec[strategy]]
+        for amount in (one for item in amounts for one in _ranged(item)):
+            yield {strategy: amount, **options}
+
+
+def search_arms(search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The trials of a lowest-k search and its controls: the unpruned model, then k heads by each rule.
+
+    `another` asks for the k-th further seed of the unpruned model.
+    """
+    yield {"arm": "full", "k": 0, "remove": "none"}
+    ks = values("k", search["lowest"])
+    rules = {"random": "random_k", "highest": "highest"}
+    yield from ({"arm": "lowest", "k": k, "remove": {"lowest": k}} for k in ks)
+    for control in search.get("controls") or ():
+        for k in ks:
+            if control == "seeds":
+                yield {"arm": "seeds", "k": k, "remove": "none", "another": k}
+            else:
+                extra = {"draw": DRAW} if control == "random" else {}
+                yield {"arm": control, "k": k, "remove": {rules[control]: k}, **extra}
+
+
+def label(value: Any) -> Any:
+    """A value as a table names it: numbers and texts stay, a removal is read out (`random 50 per=block`)."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list):
+        return "+".join(str(item) for item in value)
+    strategy = strategy_of(value)
+    first = [] if strategy is None else [f"{strategy} {value[strategy]}"]
+    return " ".join([*first, *(f"{name}={item}" for name, item in value.items() if name != strategy)])
+
+
+def strategy_of(remove: Any) -> str | None:
+    """The strategy a removal names."""
+    from ..strategies import STRATEGIES
+
+    return next((name for name in remove if name in STRATEGIES), None) if isinstance(remove, Mapping) else None

@@ -1,0 +1,180 @@
+"""The folder of a study: who may work in it, and how files come into it.
+
+    STUDY/study.json        the recipe and its cells
+    STUDY/records/ID.json   one finished trial each
+    STUDY/index.jsonl       a line per record, so that many are read quickly; made again when it does not fit
+    STUDY/shared/KEY/       work that several trials share, by the hash of what shaped it
+    STUDY/live.json         what the run is doing now
+    STUDY/stop              asks it to stop
+    STUDY/reserve           room for the records of trials that are running when the disk runs full
+    STUDY/lock              held by the one run that works here
+
+Every file is written beside and renamed, so it is whole or absent, whoever is killed. No link is
+followed: a study folder from somebody else cannot make deadhead read or write outside of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeadheadError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+BARRED = (errno.EROFS, errno.EACCES, errno.EPERM)
+MOST = 64 * 1024 * 1024  # bytes of one file; a record is some kilobytes
+DRAFT = ".draft"
+RESERVE = 256 * 1024  # bytes
+
+
+class StudyError(DeadheadError):
+    """A study folder that cannot be used as asked: taken, full, read-only, of another recipe, damaged."""
+
+
+class DiskFull(StudyError):
+    """No room for a file of the study."""
+
+
+class StudyTaken(StudyError):
+    """Another run works on the study."""
+
+
+def write(path: Path, text: str) -> None:
+    """Put a file in its place, whole or not at all."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}{DRAFT}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError as problem:
+        with suppress(OSError):
+            draft.unlink()
+        raise refused(path, problem) from problem
+
+
+def read(path: Path) -> str:
+    """The text of a file of the study; a link is not followed."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with open(handle, "rb") as file:
+        return file.read(MOST).decode("utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, or None where there is none that can be read."""
+    try:
+        return json.loads(read(path))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def refused(path: Path, problem: OSError) -> StudyError:
+    """What a failed write means to the user."""
+    if problem.errno in FULL:
+        return DiskFull(
+            f"the disk is full: {path} could not be written. What was finished before is kept.",
+            "free some space and give the same command again; it goes on where it stopped",
+        )
+    if problem.errno in BARRED:
+        return StudyError(
+            f"{path} cannot be written ({problem.strerror}). Nothing was changed.", "name a folder you may write to with --out"
+        )
+    return StudyError(f"{path} could not be written: {problem.strerror or problem}.", "name another folder with --out")
+
+
+def prepare(folder: Path) -> Path:
+    """Make the folder of a study ready to be written to."""
+    for part in (folder, folder / "records", folder / "shared"):
+        try:
+            part.mkdir(parents=part == folder, exist_ok=True)
+        except FileExistsError:
+            raise StudyError(f"{part} is a file.", "name a folder with --out") from None
+        except OSError as problem:
+            raise refused(part, problem) from problem
+    inside(folder)
+    with suppress(OSError):
+        if not (folder / "reserve").exists():
+            (folder / "reserve").write_bytes(os.urandom(RESERVE))  # noise, so that no file system packs it
+    return folder
+
+
+def spend_reserve(folder: Path) -> bool:
+    """Give up the room kept for the last records; False if that has happened before."""
+    try:
+        (folder / "reserve").unlink()
+    except OSError:
+        return False
+    return True
+
+
+def inside(folder: Path) -> Path:
+    """The folder, once it is sure that its parts do not lead out of it."""
+    if not folder.is_dir():
+        raise StudyError(f"there is no study at {folder}.", "name the folder that `deadhead run` was given with --out")
+    for name in ("records", "shared", "study.json", "index.jsonl", "live.json", "lock", "stop", "reserve"):
+        if (folder / name).is_symlink():
+            raise StudyError(f"{folder / name} is a link, and no link is followed in a study folder.", "put the file itself there")
+    return folder
+
+
+def sweep(folder: Path) -> None:
+    """Throw away drafts that a killed run left behind. Only for the one who holds the lock."""
+    import shutil
+
+    for place in (folder, folder / "records", folder / "shared"):
+        for entry in os.scandir(place):
+            if DRAFT in entry.name:
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the study for one run; the system lets go of it when the process ends, however it ends."""
+    import fcntl
+
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as problem:
+        raise refused(folder / "lock", problem) from problem
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            who = os.read(handle, 200).decode("utf-8", "replace").strip() or "another process"
+            raise StudyTaken(
+                f"{folder} is being worked on by {who}. Nothing was started.",
+                f"watch it with: deadhead status {folder} --watch, or stop it with: deadhead stop {folder}",
+            ) from None
+        with suppress(OSError):  # a full disk must not keep a study from telling so itself
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a run holds the study now."""
+    import fcntl
+
+    try:
+        handle = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False

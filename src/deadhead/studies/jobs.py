@@ -1,0 +1,139 @@
+"""Which trial comes next, and whether to go on: what every executor asks.
+
+Trials that share work are not begun side by side while one of them makes it: the others wait, and
+find it ready. The first of each kind go first, so that many can follow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from . import folder as place
+from .records import Record
+from .trial import Trial
+
+GO, FINISH, NOW = 0, 1, 2  # go on; finish the running trials; stop at once
+EVERY = 0.5  # seconds between looks at the folder
+
+
+class Jobs:
+    """The trials still to do. `next` gives one that can begin now, `finished` takes it back."""
+
+    def __init__(self, trials: Iterable[Trial], shared: Collection[str] = (), ready: Callable[[str], bool] = lambda key: False):
+        self.shared = frozenset(shared)
+        self._ready = ready
+        self._busy: dict[str, str] = {}  # key of work being made -> trial that makes it
+        self._waiting: dict[str, deque[Trial]] = {}
+        first: dict[str, list[Trial]] = {"": []}
+        seen: set[str] = set()
+        for trial in trials:
+            new = [key for key in trial.keys.values() if key in self.shared and key not in seen]
+            seen.update(new)
+            first.setdefault("new" if new else "", []).append(trial)
+        self._queue = deque([*first.get("new", ()), *first[""]])
+
+    def __len__(self) -> int:
+        return len(self._queue) + sum(map(len, self._waiting.values()))
+
+    def keys(self, trial: Trial) -> list[str]:
+        """The shared work this trial has a use for."""
+        return [key for key in trial.keys.values() if key in self.shared]
+
+    def next(self) -> Trial | None:
+        """A trial that can begin now; None if there is none, or none until another has finished."""
+        while self._queue:
+            trial = self._queue.popleft()
+            missing = [key for key in self.keys(trial) if not self._ready(key)]
+            taken = next((key for key in missing if key in self._busy), None)
+            if taken is None:
+                self._busy.update(dict.fromkeys(missing, trial.id))
+                return trial
+            self._waiting.setdefault(taken, deque()).append(trial)
+        return None
+
+    def finished(self, trial: Trial) -> None:
+        """Let those go on that waited for work of this trial."""
+        for key in [key for key, maker in self._busy.items() if maker == trial.id]:
+            del self._busy[key]
+            self._queue.extendleft(reversed(self._waiting.pop(key, deque())))
+
+    def back(self, trial: Trial) -> None:
+        """Put back a trial that could not be run to its end."""
+        self.finished(trial)
+        self._queue.appendleft(trial)
+
+
+class Control:
+    """Whether to go on (Ctrl-C, `deadhead stop`), and the file that tells others what is running."""
+
+    def __init__(self, folder: Path, total: int, done: int, workers: int, watch: Callable[[dict[str, Any]], None] | None = None):
+        self.folder, self.watch = folder, watch
+        self.asked = GO
+        self.facts = {
+            "pid": os.getpid(),
+            "started": time.time(),
+            "total": total,
+            "before": done,
+            "done": 0,
+            "failed": 0,
+            "workers": workers,
+        }
+        self.running: dict[str, dict[str, Any]] = {}
+        self._looked = 0.0
+
+    def begin(self, trial: Trial) -> None:
+        self.running[trial.id] = {"since": time.time(), "note": ""}
+
+    def note(self, trial: Trial, text: str) -> None:
+        if trial.id in self.running:
+            self.running[trial.id]["note"] = text
+
+    def end(self, record: Record) -> None:
+        self.running.pop(record.trial.id, None)
+        self.facts["failed" if record.state == "failed" else "done"] += 1
+
+    def level(self) -> int:
+        """GO, FINISH or NOW; also tells the world, every so often, what is running."""
+        now = time.monotonic()
+        if now - self._looked >= EVERY:
+            self._looked = now
+            with suppress(OSError):
+                text = place.read(self.folder / "stop")
+                self.asked = max(self.asked, NOW if text.strip() == "now" else FINISH)
+            self.tell()
+        return self.asked
+
+    def tell(self) -> None:
+        facts = {**self.facts, "now": time.time(), "stopping": self.asked > GO, "running": self.running}
+        with suppress(place.StudyError):  # a full disk is told by the records
+            place.write(self.folder / "live.json", json.dumps(facts))
+        if self.watch is not None:
+            self.watch(facts)
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Ctrl-C once: finish what runs. Twice: at once. Only the main thread can catch it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def caught(number: int, frame: FrameType | None) -> None:
+            self.asked = min(NOW, self.asked + 1)
+            self._looked = 0.0
+
+        old = {number: signal.signal(number, caught) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)

@@ -1,0 +1,188 @@
+"""A recipe: one screen of YAML that says what a study does. Loaded, overridden, checked whole, expanded.
+
+    steps: [prune, finetune, evaluate]      the protocol
+    fixed: {model: ..., task: ...}          the same in every trial
+    axes: {seed: [0, 1, 2], ...}            every combination is one cell; or a list of such grids
+    search: {lowest: 1..12, controls: [seeds, random, highest]}
+    tables, claims, scales, about           for the report, and for `--scale`
+
+No model and no torch is loaded here: a typo in the last axis costs a second, not a night.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from pathlib import Path as File
+from typing import Any
+
+from ..errors import unknown_name
+from .checks import TOP, check
+from .expand import Cell, cells
+from .plain import Plain, RecipeError, dotted, read, scalar
+from .trial import FIELDS
+
+BUILT_IN = "deadhead.recipes"
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked recipe: its name and its plain data."""
+
+    name: str
+    data: Mapping[str, Any]
+    source: str = ""  # the file it came from
+    notes: tuple[str, ...] = field(default=(), compare=False)  # what was overridden, for people
+
+    @property
+    def about(self) -> str:
+        return str(self.data.get("about", ""))
+
+    @property
+    def steps(self) -> list[str]:
+        return list(self.data["steps"])
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """Every combination asked for with its trial; equal trials come more than once."""
+        return cells(self.data)
+
+    @cached_property
+    def trials(self) -> list[Any]:
+        """The distinct trials, in the order they first come."""
+        return list({cell.trial.id: cell.trial for cell in self.cells}.values())
+
+
+def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = None) -> Recipe:
+    """The recipe of a built-in name or a file, with `a.b=c` overrides, checked whole."""
+    file = _find(name)
+    plain = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
+    if not isinstance(plain.data, dict):
+        raise RecipeError(f"{plain.name}:1: a recipe is a mapping of fields, such as steps, fixed and axes.")
+    if scale is not None:
+        _scale(plain, scale)
+    for text in overrides:
+        _override(plain, text)
+    plain.data.pop("scales", None)
+    check(plain, folder=File(str(file)).parent)
+    title = File(name).stem if _is_file(name) else str(name)
+    return Recipe(title, plain.data, str(file), tuple(overrides))
+
+
+def built_in() -> dict[str, Any]:
+    """The recipes that come with deadhead: name -> file."""
+    return dict(sorted(_walk(resources.files(BUILT_IN), "")))
+
+
+def _walk(folder: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.name.startswith("_"):
+            yield from _walk(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(SUFFIXES):
+            yield prefix + entry.name.rsplit(".", 1)[0], entry
+
+
+def _is_file(name: str | File) -> bool:
+    return str(name).endswith(SUFFIXES)
+
+
+def _find(name: str | File) -> Any:
+    if _is_file(name):
+        return File(name)
+    known = built_in()
+    if str(name) not in known:
+        problem = unknown_name("recipe", name, known)
+        raise RecipeError(problem.message, "name one of these, or a file of your own that ends in .yaml")
+    return known[str(name)]
+
+
+def _text(file: Any) -> str:
+    try:
+        return str(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RecipeError(f"there is no recipe {file}.", "deadhead recipes lists the built-in ones") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise RecipeError(f"{file} cannot be read: {problem}.") from None
+
+
+def _scale(plain: Plain, scale: str) -> None:
+    """Apply the overrides that the recipe itself keeps under `scales`."""
+    scales = plain.data.get("scales") or {}
+    if not isinstance(scales, dict) or scale not in scales:
+        known = list(scales) if isinstance(scales, dict) else []
+        raise RecipeError(f"{plain.name} has no scale {scale!r}; it has: {', '.join(known) or 'none'}.")
+    changes = scales[scale]
+    if not isinstance(changes, dict):
+        raise RecipeError(f"{plain.where(('scales', scale))}: a scale is a mapping such as {{fixed.model: NAME}}.")
+    for path, value in changes.items():
+        put(plain, path.split("."), copy.deepcopy(value), f"scales.{scale}.{path}", plain.line(("scales", scale, path)))
+
+
+def _override(plain: Plain, text: str) -> None:
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise RecipeError(f"--set {text}: this is not FIELD=VALUE.", "for instance --set fixed.finetune.epochs=1")
+    put(plain, path.strip().split("."), _written(value.strip()), f"--set {text}", None)
+
+
+def _written(text: str) -> Any:
+    """A value on the command line: YAML in brackets (`[0, 1]`, `{random: 50}`), else a word or a number."""
+    if text[:1] in "[{\"'":
+        return read(text, "--set").data
+    return scalar(text)
+
+
+def put(plain: Plain, path: Sequence[str], value: Any, told: str, line: int | None) -> None:
+    """Set the value at a dotted path; a first word that is a field of trials is looked for under axes and fixed."""
+    here = plain.data
+    if path[0] not in TOP:
+        path = [_home(plain.data, path[0], told), *path]
+    for i, word in enumerate(path[:-1]):
+        whole = ".".join(path[i:])  # an axis may have a dotted name, such as finetune.learning_rate
+        if isinstance(here, dict) and whole in here:
+            path = [*path[:i], whole]
+            break
+        here = _enter(here, word, path[:i], told)
+    last = path[-1]
+    if isinstance(here, list):
+        here[_place(here, last, told)] = value
+    elif isinstance(here, dict):
+        here[last] = value
+    else:
+        raise RecipeError(f"{told}: {dotted(path[:-1])} is not a mapping.")
+    plain.lines[tuple(path)] = line or plain.line(tuple(path[:-1]))
+
+
+def _home(data: Mapping[str, Any], word: str, told: str) -> str:
+    if isinstance(data.get("axes"), dict) and any(name == word for name in data["axes"]):
+        return "axes"
+    if word in FIELDS:
+        return "fixed"
+    near = difflib.get_close_matches(word, [*TOP, *FIELDS], n=1)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    raise RecipeError(f"{told}: a recipe has no field {word!r}.{guess} Known: {', '.join(sorted([*TOP, *FIELDS]))}.")
+
+
+def _enter(here: Any, word: str, path: Iterable[str], told: str) -> Any:
+    if isinstance(here, list):
+        return here[_place(here, word, told)]
+    if not isinstance(here, dict):
+        raise RecipeError(f"{told}: {dotted(path)} is not a mapping.")
+    return here.setdefault(word, {})
+
+
+def _place(here: list[Any], word: str, told: str) -> int:
+    if not word.isdecimal() or int(word) >= len(here):
+        raise RecipeError(f"{told}: {word!r} is not a place in a list of {len(here)}.", "places are counted from 0")
+    return int(word)
+
+
+def stored(recipe: Recipe) -> str:
+    """The recipe as a study keeps it."""
+    return json.dumps({"name": recipe.name, "data": recipe.data}, ensure_ascii=False)

@@ -1,0 +1,180 @@
+"""Records: one JSON file per finished trial, and a quick way to read very many of them.
+
+A record is everything the report needs about one trial. `write` renames it into place; `read` gives
+one back whole; `summaries` gives the trial, state, metrics and cost of all of them, out of an index
+that is only trusted for files whose size and time it knows. Loads no torch, and no pickle ever.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import folder as place
+from .folder import DiskFull, StudyError
+from .trial import Trial
+
+FORMAT = 1
+STATES = ("done", "failed")
+SUMMARY = ("trial", "state", "metrics", "cost")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial and what came of it."""
+
+    trial: Trial
+    state: str  # of STATES
+    removed: tuple[str, ...] = ()  # heads in their printed form, encoder.3.7
+    metrics: Mapping[str, float] = field(default_factory=dict)  # "de/test/accuracy" -> 0.64
+    epochs: tuple[Mapping[str, Any], ...] = ()  # one row per epoch of training
+    cost: Mapping[str, Any] = field(default_factory=dict)  # seconds per step, parameters before and after, memory
+    versions: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)  # "de/test" -> fingerprint
+    shared: Mapping[str, str] = field(default_factory=dict)  # step -> key of the work under STUDY/shared
+    details: Mapping[str, Any] = field(default_factory=dict)  # what else a step found
+    error: str | None = None  # the traceback, when failed
+
+    def to_json(self) -> str:
+        parts = {name: value for name, value in asdict(self).items() if name != "trial"}
+        whole = {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}
+        return json.dumps(whole, ensure_ascii=False, default=float) + "\n"
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Record:
+        parts = {name: stored[name] for name in cls.__dataclass_fields__ if name not in ("trial", "removed", "epochs")}
+        return cls(Trial(stored["trial"]), removed=tuple(stored["removed"]), epochs=tuple(stored["epochs"]), **parts)
+
+
+def target(folder: Path, name: str) -> Path:
+    return folder / "records" / f"{name}.json"
+
+
+def write(record: Record, folder: Path) -> Path:
+    """Put a record in its place, and a line about it into the index.
+
+    On a full disk the reserve is spent on it; DiskFull is raised all the same, so that no more is begun.
+    """
+    file = target(folder, record.trial.id)
+    try:
+        place.write(file, record.to_json())
+    except DiskFull:
+        if place.spend_reserve(folder):
+            place.write(file, record.to_json())
+        raise
+    add(folder, [_line(file, record.trial.content, record.state, record.metrics, record.cost)])
+    return file
+
+
+def read(folder: str | Path, name: str) -> Record:
+    """The record of a trial id."""
+    file = target(place.inside(Path(folder)), name)
+    try:
+        return Record.from_dict(json.loads(place.read(file)))
+    except FileNotFoundError:
+        raise StudyError(f"there is no record {name} in {folder}.", f"deadhead status {folder} tells what is done") from None
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise StudyError(f"{file} is damaged: {problem!r}.", "delete it and run the study again") from None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the index keeps of a record."""
+
+    id: str
+    time: float  # when it was written, seconds since 1970
+    trial: Mapping[str, Any]
+    state: str
+    metrics: Mapping[str, float]
+    cost: Mapping[str, Any]
+
+
+def summaries(folder: Path) -> dict[str, Summary]:
+    """All records by trial id; files that are no records (half, foreign, links) are passed over."""
+    found, _ = _summaries(place.inside(Path(folder)))
+    return found
+
+
+def heal(folder: Path) -> dict[str, Summary]:
+    """The summaries, after bringing the index up to the records. Only for the one who holds the lock."""
+    found, fresh = _summaries(folder)
+    index, lines = folder / "index.jsonl", 0
+    if index.exists():
+        with open(index, "rb") as file:
+            lines = sum(1 for _ in file)
+    if fresh or lines > 2 * len(found) + 100:
+        whole = (_line(target(folder, one.id), one.trial, one.state, one.metrics, one.cost) for one in found.values())
+        place.write(index, "".join(whole))
+    return found
+
+
+def _summaries(folder: Path) -> tuple[dict[str, Summary], bool]:
+    """The summaries, and whether the index did not know some of them."""
+    files = _files(folder / "records")
+    known = _index(folder / "index.jsonl", files)
+    fresh = False
+    for name, stamp in files.items():
+        if name not in known:
+            stored = place.read_json(target(folder, name))
+            if _is_record(stored, name):
+                known[name] = Summary(name, stamp[1] / 1e9, *(stored[part] for part in SUMMARY))
+                fresh = True
+    return {name: known[name] for name in files if name in known}, fresh
+
+
+def _is_record(stored: Any, name: str) -> bool:
+    return isinstance(stored, dict) and stored.get("id") == name and stored.get("state") in STATES and all(p in stored for p in SUMMARY)
+
+
+def _files(folder: Path) -> dict[str, tuple[int, int]]:
+    """The record files with size and time."""
+    found = {}
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
+                stat = entry.stat(follow_symlinks=False)
+                found[entry.name[:-5]] = (stat.st_size, stat.st_mtime_ns)
+    except FileNotFoundError:
+        raise StudyError(f"{folder.parent} is not a study: it has no records.", "name the folder that `deadhead run` was given") from None
+    return found
+
+
+def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
+    """What the index knows about files that are as they were when it was written."""
+    try:
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return {}
+    known = {}
+    with open(handle, "rb") as lines:
+        for line in lines:
+            try:
+                name, size, time, *parts = json.loads(line)
+                if files.get(name) == (size, time):
+                    known[name] = Summary(name, time / 1e9, *parts)
+            except (ValueError, TypeError):
+                continue  # the end of a line a killed run could not finish
+    return known
+
+
+def _line(file: Path, *parts: Any) -> str:
+    stat = file.stat(follow_symlinks=False)
+    return json.dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts], ensure_ascii=False, default=float) + "\n"
+
+
+def add(folder: Path, lines: Iterable[str]) -> None:
+    """Append lines to the index. That it fails is no loss: the index is made again from the records."""
+    try:
+        handle = os.open(folder / "index.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError:
+        return
+    try:
+        os.write(handle, "".join(lines).encode())
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,174 @@
+"""One trial, from its model to its record. `run_trial` reads like a method section.
+
+STEPS are the words a recipe's `steps` may use: each a function that takes the state of the trial and
+the trial, and changes the state. They live in `steps.py`, which loads torch, so each is imported
+when first called; this module loads none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from . import folder as place
+from . import shared
+from .folder import BARRED, FULL, StudyError, refused
+from .records import Record
+from .trial import Trial
+
+
+@dataclass
+class State:
+    """What a trial has come to after some of its steps."""
+
+    folder: Path | None = None  # of the study
+    at: int = 0  # the place of the step that runs, counted from 0
+    model: Any = None  # as it is now; None until a step asks for it
+    weights: Path | None = None  # where the model lies when it is not loaded; None means that the trial begins
+    ranking: Any = None
+    removed: list[str] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    cost: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+    tell: Callable[[str], None] = lambda text: None  # a word on how it goes, for whoever watches
+
+    def save(self, home: Path) -> None:
+        """Write what later steps of another trial can go on from."""
+        kept = {name: getattr(self, name) for name in ("removed", "epochs", "data", "versions", "details")}
+        if self.ranking is not None:
+            self.ranking.save(home / "ranking.json")
+        elif self.model is not None:  # after a ranking comes a restart, or the same model that lies there already
+            from ..heads import save
+
+            save(self.model, home / "model")
+        place.write(home / "state.json", json.dumps(kept, ensure_ascii=False, default=float))
+
+    def restore(self, home: Path) -> None:
+        """Become the state another trial saved."""
+        kept = place.read_json(home / "state.json")
+        if not isinstance(kept, dict):
+            raise StudyError(f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again")
+        for name, value in kept.items():
+            setattr(self, name, value)
+        if (home / "ranking.json").is_file():
+            from ..ranking import Ranking
+
+            self.ranking = Ranking.load(home / "ranking.json")
+
+
+Step = Callable[[State, Trial], None]
+
+
+def _in_steps(name: str) -> Step:
+    def step(state: State, trial: Trial) -> None:
+        getattr(importlib.import_module(".steps", __package__), name)(state, trial)
+
+    return step
+
+
+STEPS: Mapping[str, Step] = {name: _in_steps(name) for name in ("finetune", "rank", "restart", "prune", "evaluate")}
+
+
+def run_trial(
+    trial: Trial,
+    folder: Path | None = None,
+    keep: Collection[str] = (),
+    tell: Callable[[str], None] = lambda text: None,
+    steps: Mapping[str, Step] = STEPS,
+) -> Record:
+    """Do the steps of a trial, from the furthest point another trial left off; an error becomes a failed record.
+
+    keep: keys of work that other trials wait for, to be left under the study's folder.
+    """
+    state = State(folder, tell=tell)
+    try:
+        for at in range(_resume(state, trial), len(trial.steps)):
+            state.at, step = at, trial.steps[at]
+            with _timed(state, f"{step}{trial.nth(at)}" if trial.steps.count(step) > 1 else step):
+                steps[step](state, trial)
+            key = trial.keys.get(at)
+            if folder is not None and key is not None and key in keep and shared.find(folder, key) is None:
+                shared.keep(folder, key, state.save)
+    except StudyError:
+        raise  # of the study's folder, not of this trial
+    except OSError as problem:
+        if folder is not None and problem.errno in (*FULL, *BARRED) and _within(problem.filename, folder):
+            raise refused(Path(str(problem.filename)), problem) from problem
+        return _record(trial, state, keep, traceback.format_exc())
+    except Exception:
+        return _record(trial, state, keep, traceback.format_exc())
+    return _record(trial, state, keep, None)
+
+
+def _resume(state: State, trial: Trial) -> int:
+    """Go to the furthest state that is kept, and say with which step to go on."""
+    if state.folder is None:
+        return 0
+    trained: Path | None = None  # where the model lies that the next step goes on with
+    found = {at: shared.find(state.folder, key) for at, key in sorted(trial.keys.items())}
+    start = 0
+    for at, home in found.items():
+        ranked = trial.steps[at] == "rank"
+        if home is None or (ranked and trained is None and at > 0 and "restart" not in trial.steps[at:]):
+            continue  # not there, or a ranking whose model is not there
+        trained = trained if ranked else home / "model"
+        state.restore(home)
+        state.cost["reused"], start = trial.keys[at], at + 1
+    state.weights = trained
+    return start
+
+
+def _record(trial: Trial, state: State, keep: Collection[str], error: str | None) -> Record:
+    return Record(
+        trial,
+        state="done" if error is None else "failed",
+        removed=tuple(state.removed),
+        metrics=state.metrics,
+        epochs=tuple(state.epochs),
+        cost=state.cost,
+        versions={**versions(), **state.versions},
+        data=dict(sorted(state.data.items())),
+        shared={trial.steps[at]: key for at, key in trial.keys.items() if key in keep},
+        details=state.details,
+        error=error,
+    )
+
+
+@contextmanager
+def _timed(state: State, name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        state.cost[f"{name} s"] = round(time.perf_counter() - start, 3)
+
+
+def _within(path: Any, folder: Path) -> bool:
+    return isinstance(path, str | Path) and str(path).startswith(str(folder))
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    from .. import __version__
+
+    found = {"deadhead": __version__, "python": platform.python_version()}
+    for package in ("torch", "transformers"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

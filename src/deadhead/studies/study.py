@@ -1,0 +1,125 @@
+"""A study: a recipe run in a folder. `run` is also how a study is resumed, extended and repaired.
+
+Trials whose record is there are not run again, so a kill costs what was running and nothing more, and
+a longer axis adds only what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import unknown_name
+from . import folder as place
+from . import records, shared
+from .executors import EXECUTORS, WORK, Order
+from .folder import StudyError
+from .jobs import Control, Jobs
+from .recipe import Recipe
+from .records import Record, Summary
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to."""
+
+    total: int
+    done: int
+    failed: int
+    left: int
+    ran: int  # trials run this time
+    seconds: float
+
+
+def run(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    executor: str = "local",
+    retry_failed: bool = False,
+    watch: Callable[[dict[str, Any]], None] | None = None,
+    work: str = WORK,
+    options: Mapping[str, Any] | None = None,
+) -> Result:
+    """Run all trials of a recipe that have no record yet.
+
+    watch: told every half second what is running.
+    work: the function that runs one trial, as `module:name`.
+    """
+    if executor not in EXECUTORS:
+        raise unknown_name("executor", executor, EXECUTORS)
+    if workers < 1:
+        raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
+    start = time.monotonic()
+    folder = place.prepare(Path(out))
+    with place.locked(folder):
+        place.sweep(folder)
+        (folder / "stop").unlink(missing_ok=True)
+        known = records.heal(folder)
+        _describe(recipe, folder)
+        todo = missing(recipe, known, retry_failed)
+        control = Control(folder, len(recipe.trials), len(recipe.trials) - len(todo), workers, watch)
+        jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
+        order = Order(jobs, folder, lambda record: _finish(record, folder), control, work, workers, options)
+        try:
+            with control.signals():
+                control.tell()
+                EXECUTORS[executor](order)
+        finally:
+            control.running.clear()
+            control.tell()
+            with suppress(OSError):
+                (folder / "stop").unlink(missing_ok=True)
+        ran = control.facts["done"] + control.facts["failed"]
+        return _result(recipe, records.summaries(folder), ran, time.monotonic() - start)
+
+
+def missing(recipe: Recipe, known: Mapping[str, Summary], retry_failed: bool = False) -> list[Any]:
+    """The trials without a record; with `retry_failed` also those that failed."""
+    states = {name: one.state for name, one in known.items()}
+    wanted = (None, "failed") if retry_failed else (None,)
+    return [trial for trial in recipe.trials if states.get(trial.id) in wanted]
+
+
+def _finish(record: Record, folder: Path) -> None:
+    records.write(record, folder)
+
+
+def _result(recipe: Recipe, known: Mapping[str, Summary], ran: int, seconds: float) -> Result:
+    states = [known[trial.id].state if trial.id in known else "left" for trial in recipe.trials]
+    return Result(len(states), states.count("done"), states.count("failed"), states.count("left"), ran, seconds)
+
+
+def _describe(recipe: Recipe, folder: Path) -> None:
+    """Write down what is studied here; another recipe's folder is left alone."""
+    before = place.read_json(folder / "study.json")
+    if isinstance(before, dict) and before.get("name") != recipe.name:
+        raise StudyError(f"{folder} is a study of {before.get('name')}, not of {recipe.name}.", "name another folder with --out")
+    cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
+    whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}
+    if whole != before:
+        place.write(folder / "study.json", json.dumps(whole, ensure_ascii=False))
+
+
+def described(folder: str | Path) -> dict[str, Any]:
+    """What `run` wrote down about a study: name, recipe, cells."""
+    home = place.inside(Path(folder))
+    stored = place.read_json(home / "study.json")
+    if not isinstance(stored, dict) or stored.get("format") != 1:
+        raise StudyError(f"{home} is not a study: it has no study.json that can be read.", "name the folder `deadhead run` was given")
+    return stored
+
+
+def stop(folder: str | Path, *, now: bool = False) -> bool:
+    """Ask the run that works on a study to stop; False if none does."""
+    home = place.inside(Path(folder))
+    if not place.is_running(home):
+        return False
+    place.write(home / "stop", "now\n" if now else "finish\n")
+    return True

@@ -1,0 +1,177 @@
+"""A trial is its content: all that changes its numbers and nothing else. Its id is the hash of that.
+
+A trial starts from a model and goes through steps; each field belongs to the steps that use it. What
+no step uses is left out, so that trials which would do the same become the same trial: nothing is
+drawn at 0 %, so the seed of the draw goes; where nothing is removed by rank, no ranking is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+FORMAT = 1  # part of every id: raise it when equal content comes to mean another number
+DRAWN = ("random", "random_k", "stratified", "per_layer", "per_block")  # strategies that draw
+SCORED = ("lowest", "highest")  # strategies that need a ranking
+COUNTED = ("random", "random_k", "lowest", "highest")  # strategies whose amount 0 removes nothing
+ALWAYS = ("model", "task", "data")
+# The fields each step uses. A training also uses `source` where it is for a ranking, else `train`: see `Trial.languages`.
+USES: Mapping[str, tuple[str, ...]] = {
+    "finetune": ("finetune", "seed"),
+    "rank": ("source", "rank", "seed"),
+    "restart": (),  # back to the weights the trial began with; a ranking made before stays
+    "prune": ("remove", "draw"),
+    "evaluate": ("targets", "splits"),
+}
+DEFAULTS: Mapping[str, Any] = {"seed": 0, "splits": ["test"], "rank": {"method": "gradient", "split": "dev"}}
+FIELDS: Mapping[str, str] = {
+    "model": "the folder or hub name of the model every trial starts from",
+    "task": "what is learnt and scored",
+    "data": "how its data is read: the options of load_data and encode",
+    "source": "the language(s) heads are ranked on, and trained on unless `train` says otherwise",
+    "train": "the language(s) of the training that is scored, where they are not those of `source`",
+    "targets": "the languages scored; by default those of `train`",
+    "splits": "the splits scored; by default test",
+    "finetune": "the settings of training",
+    "rank": "the ranking method, its options and its data",
+    "remove": "which heads go: a strategy and its amount, or none",
+    "seed": "of training and ranking, and of draws unless `draw` says otherwise",
+    "draw": "the seed of drawn heads alone",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The full recipe of one number. Make one with `settle`, which leaves out what does not matter."""
+
+    content: Mapping[str, Any]
+
+    @cached_property
+    def id(self) -> str:
+        return digest({"format": FORMAT, **self.content})
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return tuple(self.content["steps"])
+
+    def get(self, field: str, default: Any = None) -> Any:
+        return self.content.get(field, default)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trial) and self.id == other.id
+
+    def languages(self, place: int) -> list[str]:
+        """The languages a finetune or rank step works on, by its place among the steps."""
+        for_ranking = self.steps[place] == "rank" or "rank" in self.steps[place + 1 :]
+        found = self.get("source") if for_ranking else self.get("train", self.get("source"))
+        return [found] if isinstance(found, str) else list(found or ())
+
+    def nth(self, place: int) -> int:
+        """How often the step at this place has come, counted from the last restart: 1, 2, ..."""
+        start = max((i for i in range(place) if self.steps[i] == "restart"), default=-1) + 1
+        return self.steps[start : place + 1].count(self.steps[place])
+
+    def seed_of(self, place: int) -> int:
+        """The seed of one step: that of the trial, and one made from it where a step comes again."""
+        seed, nth = int(self.get("seed", 0)), self.nth(place)
+        return seed if nth == 1 else int(digest([seed, self.steps[place], nth])[:8], 16)
+
+    @cached_property
+    def keys(self) -> dict[int, str]:
+        """The hash of all that shapes the trial up to each finetune or rank step: what others may share."""
+        return {i: self._key(i) for i, step in enumerate(self.steps) if step in ("finetune", "rank") and "prune" not in self.steps[:i]}
+
+    def _key(self, place: int) -> str:
+        used = {name: self.content[name] for name in ALWAYS if name in self.content}
+        parts = []
+        for i in range(place + 1):
+            fields = {name: self.content[name] for name in USES[self.steps[i]] if name in self.content and name != "source"}
+            if self.steps[i] in ("finetune", "rank"):
+                fields["languages"] = self.languages(i)
+            parts.append([self.steps[i], fields])
+        return digest({"format": FORMAT, **used, "parts": parts})
+
+
+def digest(content: Any) -> str:
+    """A hash of plain data, the same on every machine."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
+    """The trial of these steps and fields: defaults filled in, and without what does not matter to its numbers."""
+    values = {**DEFAULTS, **{name: _canonical(value) for name, value in fields.items() if value not in (None, {}, [])}}
+    remove = removal(values.get("remove"))
+    strategy = remove[0] if remove else None
+    steps = _needed(list(steps), strategy)
+    if remove is None:
+        values.pop("remove", None)
+    if strategy not in DRAWN:
+        values.pop("draw", None)
+    elif "draw" not in values:
+        values["draw"] = values["seed"]
+    _settle_languages(values)
+    used = {*ALWAYS, *_used(steps, values)}
+    return Trial({"steps": steps, **{name: values[name] for name in sorted(values) if name in used}})
+
+
+def _settle_languages(values: dict[str, Any]) -> None:
+    for name in ("source", "train"):
+        if name in values:
+            several = [values[name]] if isinstance(values[name], str) else list(dict.fromkeys(values[name]))
+            values[name] = several[0] if len(several) == 1 else several
+    if "source" in values and values.get("train") == values["source"]:
+        del values["train"]
+    learnt = values.get("train", values.get("source"))
+    if "targets" not in values and learnt is not None:
+        values["targets"] = learnt
+    for name in ("targets", "splits"):
+        if name in values:  # in which order they are scored does not matter
+            values[name] = sorted({values[name]} if isinstance(values[name], str) else set(values[name]))
+
+
+def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
+    """A removal as (strategy, amount, options); None where it removes nothing."""
+    from ..strategies import STRATEGIES
+
+    if not isinstance(remove, Mapping):
+        return None
+    strategy = next(name for name in remove if name in STRATEGIES)
+    if strategy in COUNTED and remove[strategy] == 0:
+        return None
+    return strategy, remove[strategy], {name: value for name, value in remove.items() if name != strategy}
+
+
+def _needed(steps: list[str], strategy: str | None) -> list[str]:
+    """The steps that matter: without scores to go by no ranking is made for pruning, and a restart forgets the rest."""
+    if strategy not in SCORED and "prune" in steps:
+        steps = [step for i, step in enumerate(steps) if step != "rank" or "prune" not in steps[i:]]
+        while "restart" in steps and "rank" not in steps[: steps.index("restart")] and "evaluate" not in steps[: steps.index("restart")]:
+            steps = steps[steps.index("restart") + 1 :]
+    return [step for step in steps if step != "prune" or strategy is not None]
+
+
+def _used(steps: list[str], values: Mapping[str, Any]) -> Iterator[str]:
+    learnt = "train" if "train" in values else "source"
+    for i, step in enumerate(steps):
+        yield from USES[step]
+        if step == "finetune":
+            yield "source" if "rank" in steps[i + 1 :] else learnt
+
+
+def _canonical(value: Any) -> Any:
+    """One spelling for equal values: 50.0 is 50, a tuple is a list."""
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value

@@ -1,0 +1,63 @@
+"""Steps that cost nothing, for testing the engine: numbers made from the trial's own content."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from deadhead.studies.records import Record
+from deadhead.studies.run import State, run_trial
+from deadhead.studies.trial import Trial, digest
+
+
+def number(*parts: object) -> float:
+    return int(digest([str(part) for part in parts])[:8], 16) / 2**32
+
+
+def finetune(state: State, trial: Trial) -> None:
+    _count(state, trial, "finetune")
+    state.epochs.append({"epoch": 1, "loss": number(trial.languages(state.at), trial.seed_of(state.at), state.removed)})
+
+
+def rank(state: State, trial: Trial) -> None:
+    _count(state, trial, "rank")
+    state.details["order"] = sorted(range(8), key=lambda head: number(head, trial.get("seed"), state.epochs))
+
+
+def restart(state: State, trial: Trial) -> None:
+    state.epochs.clear()
+
+
+def prune(state: State, trial: Trial) -> None:
+    remove = trial.get("remove")
+    strategy, amount = next(iter(remove.items()))
+    if strategy == "random" and amount == 66:
+        raise ValueError("no heads today")
+    if strategy == "random" and amount == 77:
+        os.kill(os.getpid(), 9)
+    order = state.details.get("order") or list(range(8))
+    state.removed = [f"encoder.0.{head}" for head in (order[:amount] if strategy == "lowest" else order[-amount:])]
+
+
+def evaluate(state: State, trial: Trial) -> None:
+    for language in trial.get("targets"):
+        state.metrics[f"{language}/test/accuracy"] = number(trial.content, state.removed, state.epochs, language)
+    time.sleep(float(os.environ.get("TRIVIAL_SECONDS", "0")))
+
+
+def _count(state: State, trial: Trial, step: str) -> None:
+    """Leave a mark for every time the step is done, so that tests can see what was computed twice."""
+    marks = os.environ.get("TRIVIAL_MARKS")
+    if marks:
+        with open(Path(marks) / f"{step}-{trial.keys.get(state.at, trial.id)}", "a") as file:
+            file.write("x")
+
+
+STEPS = {"finetune": finetune, "rank": rank, "restart": restart, "prune": prune, "evaluate": evaluate}
+
+
+def work(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]) -> Record:
+    tell("at it")
+    return run_trial(trial, folder, keep, tell, steps=STEPS)
