@@ -117,7 +117,7 @@ def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Ten
         for module in model.modules():
             if isinstance(module, nn.Embedding):
                 stack.callback(module.register_forward_hook(keep).remove)
-        with flowing(model, rule):
+        with flowing(model, rule) as rules_in_place, rules_in_place:
             logits = answer(model, batch).logits
     start = decision(logits, batch["labels"], shifted=False, gold=False)
     gradients = torch.autograd.grad(start, seen, allow_unused=True)
@@ -166,6 +166,19 @@ def test_attention_products_give_half_to_each_factor() -> None:
     assert float((to_v * v).sum().detach()) == pytest.approx(float(output.sum().detach()) / 2)
 
 
+def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
+    x, weight, bias, arrived = noise(2, 3, 6).requires_grad_(), noise(6, seed=1), noise(6, seed=2), noise(2, 3, 6, seed=3)
+    deviation = (x.detach().var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    by_graph = (x - x.mean(-1, keepdim=True)) / deviation * weight + bias
+    pairs = [(Epsilon().layer_norm(x, weight, bias, 1e-5), by_graph), (Epsilon().activation(x, F.gelu(x)), x * (F.gelu(x) / x).detach())]
+    plain = (F.layer_norm(x, (6,), weight, bias, 1e-5), F.gelu(x))
+    for (bent, graph), untouched in zip(pairs, plain, strict=True):
+        torch.testing.assert_close(bent, untouched)
+        mine, wanted, usual = (torch.autograd.grad(y, x, arrived)[0] for y in (bent, graph, untouched))
+        torch.testing.assert_close(mine, wanted)
+        assert float((mine - usual).detach().abs().max()) > 1e-2
+
+
 @BOTH
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> None:
@@ -173,7 +186,7 @@ def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> No
     plain = answer(model, batch).logits
     before = {name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()}
     model.set_attn_implementation("eager")
-    with flowing(model, RULES[rule]()):
+    with flowing(model, RULES[rule]()) as rules_in_place, rules_in_place:
         torch.testing.assert_close(answer(model, batch).logits, plain)
     assert model.config._attn_implementation == "eager"
     scores = LRP(rule=rule)(model, discover(model), [batch], seed=0, progress=silent)
@@ -195,9 +208,11 @@ def test_others_are_refused_by_name(family: str, reason: str) -> None:
 def test_company_and_padding_do_not_matter(rule: str) -> None:
     model, batch = tagger()
     chosen, layout = RULES[rule](), discover(model)
-    together = relevance(model, layout, batch, chosen)
+    with relevance(model, layout, chosen) as relevance_of:
+        together = relevance_of(batch)
     for row, length in ((0, 12), (1, 9)):
-        alone = relevance(model, layout, {k: v[row : row + 1, :length] for k, v in batch.items()}, chosen)
+        with relevance(model, layout, chosen) as relevance_of:
+            alone = relevance_of({k: v[row : row + 1, :length] for k, v in batch.items()})
         for place, found in alone.items():
             torch.testing.assert_close(together[place][row], found[0], rtol=1e-8, atol=1e-10)
     assert float((together["encoder", 0][0] - together["encoder", 0][1]).abs().max()) > 1e-3

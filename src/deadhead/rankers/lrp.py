@@ -11,11 +11,10 @@ your use is another, find out before you use it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +40,7 @@ class LRP:
     """Score a head by its share in the relevance of its layer: per sentence, averaged, then scaled to 0..1.
 
     `epsilon` is AttnLRP and costs one backward pass. `alpha-beta` follows Voita et al.; it lays out the part of every
-    weight for every token, which takes a BERT of base size about half a minute a sentence on one CPU core: use a GPU.
+    weight for every token, which takes a BERT of base size some ten seconds a sentence on one CPU core: use a GPU.
     """
 
     rule: str = "epsilon"
@@ -60,14 +59,13 @@ class LRP:
         rules: Rules = RULES[self.rule](self.constant_attention)
         total = {(a.block, a.layer): torch.zeros(len(a.kept), dtype=torch.float64) for a in layout.attentions}
         sentences = 0
-        for number, batch in enumerate(batches):
-            batch = on_device(batch, model)
-            found = relevance(model, layout, batch, rules, gold=self.target == "gold")
-            sentences += int((batch["labels"] != IGNORED).view(len(batch["labels"]), -1).any(1).sum())
-            for place, each in found.items():
-                size = each.abs().cpu().double()
-                total[place] += (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
-            progress(number + 1, len(batches))
+        with relevance(model, layout, rules, gold=self.target == "gold") as relevance_of:
+            for number, batch in enumerate(batches):
+                for place, each in relevance_of(batch).items():
+                    size = each.abs().double()
+                    total[place] += (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
+                sentences += int((batch["labels"] != IGNORED).view(len(batch["labels"]), -1).any(1).sum())
+                progress(number + 1, len(batches))
         raw = {
             Head(*place, i): float(t) / sentences for place, sums in total.items() for i, t in zip(layout[place].kept, sums, strict=True)
         }
@@ -78,30 +76,47 @@ class LRP:
         return Scores(spread(raw), raw)
 
 
+Relevance = dict[tuple[str, int], Tensor]  # (block, layer) -> sentences x heads of the layout
+
+
+@contextmanager
 def relevance(
-    model: nn.Module, layout: HeadLayout, batch: Mapping[str, Tensor], rules: Rules, *, gold: bool = False
-) -> dict[tuple[str, int], Tensor]:
-    """The relevance of every head of the layout for every sentence of a batch: (block, layer) -> sentences x heads."""
+    model: nn.Module, layout: HeadLayout, rules: Rules, *, gold: bool = False
+) -> Iterator[Callable[[Mapping[str, Tensor]], Relevance]]:
+    """Gives the function that says how relevant every head of the layout is for every sentence of a batch."""
     sites = [site for site in located(model) if site.kept and layout[site.block, site.layer].kept]
+    if any(site.time_first or site.out is None for site in sites):
+        raise refusal(model, "its own form of attention")
     seen: list[tuple[Site, Tensor]] = []
     with ExitStack() as stack:
+        rules_in_place = stack.enter_context(flowing(model, rules))
         for site in sites:
-            if site.time_first or site.out is None:
-                raise refusal(model, "its own form of attention")
             stack.callback(attach(site, partial(_look, seen, site, layout)))
-        with flowing(model, rules):
-            logits = answer(model, batch).logits
-    if not logits.requires_grad:
-        raise UnsupportedModel("no relevance reaches any head: the logits do not come from these layers.")
-    start = decision(logits, batch["labels"], shifted=task_of(model, batch) == "causal", gold=gold)
+
+        def relevance_of(batch: Mapping[str, Tensor]) -> Relevance:
+            seen.clear()
+            batch = on_device(batch, model)
+            with rules_in_place:
+                logits = answer(model, batch).logits
+            if not logits.requires_grad:
+                raise UnsupportedModel("no relevance reaches any head: the logits do not come from these layers.")
+            start = decision(logits, batch["labels"], shifted=task_of(model, batch) == "causal", gold=gold)
+            return _read(seen, start, layout, rules)
+
+        yield relevance_of
+
+
+def _read(seen: list[tuple[Site, Tensor]], start: Tensor, layout: HeadLayout, rules: Rules) -> Relevance:
+    """Hand the decision back, and sum what arrives at each head over positions."""
     gradients = torch.autograd.grad(start, [context for _, context in seen], allow_unused=True)
-    found: dict[tuple[str, int], Tensor] = {}
+    found: Relevance = {}
     for (site, context), gradient in zip(seen, gradients, strict=True):
         place = (site.block, site.layer)
         arrived = torch.zeros_like(context) if gradient is None else rules.relevance(context.detach(), gradient)
         heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, _columns(site, layout)]
         found[place] = heads if place not in found else found[place] + heads  # one layer's weights used twice: ALBERT
-    return found
+    everything = torch.cat(list(found.values()), 1).cpu()  # one trip
+    return dict(zip(found, everything.split([heads.shape[1] for heads in found.values()], 1), strict=True))
 
 
 def _columns(site: Site, layout: HeadLayout) -> list[int]:
@@ -120,7 +135,7 @@ def _look(seen: list[tuple[Site, Tensor]], site: Site, layout: HeadLayout, conte
     return context
 
 
-def decision(logits: Tensor, labels: Tensor, *, shifted: bool, gold: bool) -> Any:
+def decision(logits: Tensor, labels: Tensor, *, shifted: bool, gold: bool) -> Tensor:
     """The sum of the logits to explain: one for each labelled position."""
     if shifted:
         logits, labels = logits[:, :-1], labels[:, 1:]

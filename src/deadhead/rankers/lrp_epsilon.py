@@ -9,7 +9,9 @@ of its relevance to each, and the softmax keeps its gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -28,10 +30,7 @@ class Epsilon:
         return F.linear(x, weight, bias)
 
     def layer_norm(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-        deviation = (x.detach().var(-1, unbiased=False, keepdim=True) + eps).sqrt()
-        y = (x - x.mean(-1, keepdim=True)) / deviation
-        y = y if weight is None else y * weight
-        return y if bias is None else y + bias
+        return _ConstantDeviation.apply(x, weight, bias, eps)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         return x + y
@@ -42,7 +41,7 @@ class Epsilon:
     scale = shift  # by a constant: the gradient is right as it is
 
     def activation(self, x: Tensor, output: Tensor) -> Tensor:
-        return x * (output / (x + TINY)).detach()
+        return _Times.apply(x, output.detach(), (output / (x + TINY)).detach())
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, scale: float, weigh: Weigh) -> Tensor:
         if self.constant_attention:
@@ -55,4 +54,32 @@ class Epsilon:
 
 def halved(product: Tensor) -> Tensor:
     """The same value with half the gradient: both factors of a product would else get all of its relevance."""
-    return product / 2 + (product / 2).detach()
+    return _Times.apply(product, product.detach(), 0.5)
+
+
+class _Times(torch.autograd.Function):
+    """A value given, which counts as x times a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: Tensor, constant: Tensor | float) -> Tensor:
+        ctx.constant = constant
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> Any:
+        return gradient[0] * ctx.constant, None, None
+
+
+class _ConstantDeviation(torch.autograd.Function):
+    """Layer norm over the last axis whose standard deviation counts as constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+        output, _, inverse = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
+        ctx.scale = (inverse if weight is None else inverse * weight).to(x.dtype)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> Any:
+        centred = gradient[0] * ctx.scale
+        return centred - centred.mean(-1, keepdim=True), None, None, None

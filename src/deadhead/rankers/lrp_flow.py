@@ -50,8 +50,8 @@ class Rules(Protocol):
 
 
 @contextmanager
-def flowing(model: nn.Module, rules: Rules) -> Iterator[None]:
-    """Within this block the model (in evaluation mode, its weights frozen) is run with the rules in place."""
+def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
+    """Make a model (in evaluation mode, its weights frozen) ready for rules; they are in place `with` what this gives."""
     watch = _Watch(model, rules)
     with ExitStack() as stack:
         stack.enter_context(_attention_in_one_call(model))
@@ -59,8 +59,7 @@ def flowing(model: nn.Module, rules: Rules) -> Iterator[None]:
             if type(module).__module__ in ACTIVATION_MODULES and not isinstance(module, nn.MultiheadAttention | nn.Softmax):
                 stack.callback(module.register_forward_pre_hook(watch.enter_activation).remove)
                 stack.callback(module.register_forward_hook(watch.leave_activation).remove)
-        stack.enter_context(watch)
-        yield
+        yield watch
 
 
 @contextmanager
