@@ -173,7 +173,7 @@ def test_soft_gates_scale_the_output_projection(values: list[float]) -> None:
     gates = torch.tensor(values, dtype=torch.float64).view(2, 4)
     with gated(model, gates):
         soft = answers(model)
-    with gated(model, {h: v for h, v in zip(discover(model), values, strict=True)}):
+    with gated(model, dict(zip(discover(model), values, strict=True))):
         assert apart(soft, answers(model)) < 1e-9
     for layer in range(2):
         with torch.no_grad():

@@ -300,3 +300,14 @@ def test_a_state_dict_holds_tensors_and_nothing_else() -> None:
     torch.save(model.state_dict(), stream)
     stream.seek(0)
     assert set(torch.load(stream, weights_only=True)) == set(build("bert").state_dict())
+
+
+def test_a_bias_table_that_happens_to_be_as_large_as_a_head_is_wide() -> None:
+    """umT5: 4 buckets x 2 heads left = 8 numbers, the width of a head; it is still a table over heads."""
+    model = build("umt5", relative_attention_num_buckets=4)
+    gone = ["encoder.0.0", "encoder.0.1", "encoder.0.3"]
+    masked = closed(model, gone)
+    prune(model, gone[:2])
+    prune(model, gone[2:])
+    assert apart(masked, answers(model)) < 1e-9
+    assert model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.shape == (4, 1)

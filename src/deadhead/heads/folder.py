@@ -8,6 +8,7 @@ zeroed, and loads exactly anywhere.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -53,7 +54,6 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
     if target.exists() and not target.is_dir():
         raise FolderError(f"{target} is a file.", "name a folder")
     config = model.config
-    before = getattr(config, RECORD, None)
     # written beside and moved over file by file: a folder that is being replaced is never half of each
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,8 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
     except OSError as problem:
         raise FolderError(f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
     try:
-        setattr(config, RECORD, {**record(found), "form": form})
+        model.config = copy.deepcopy(config)  # saving writes into it, and the user's own may be shared
+        setattr(model.config, RECORD, {**record(found), "form": form})
         weights = _padded(model, found) if form == "padded" else None
         # some families fuse projections on disk, which only works out while they have their full shapes
         with quiet():
@@ -75,10 +76,7 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
         raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-        if before is None:
-            delattr(config, RECORD)
-        else:
-            setattr(config, RECORD, before)
+        model.config = config
     return target
 
 
@@ -295,7 +293,8 @@ def card(model: nn.Module, layout: HeadLayout, form: str) -> str:
         "zero. Meant for inference: in training, zeroed heads grow back. `deadhead.load` cuts them out again.",
     }[form]
     name = getattr(getattr(model, "config", None), "_name_or_path", "") or "an unnamed model"
-    name = Path(name).name if Path(name).exists() else name  # where it lay on this machine is nobody's business
+    if Path(name).exists() or Path(name).is_absolute() or name.startswith((".", "~")) or "\\" in name:
+        name = Path(name.replace("\\", "/")).name  # where it lay on this machine is nobody's business
     return (
         f"---\nlibrary_name: transformers\ntags:\n- deadhead\n- pruned\n---\n\n# {type(model).__name__} with {len(layout)} of {total} heads\n\n"
         f"Made from `{name}` {MADE} {total - len(layout)} attention heads (counted from 0):\n\n"

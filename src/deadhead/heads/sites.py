@@ -346,13 +346,13 @@ def _further_parts(site: Site) -> str | None:
     known = {id(p.module) for p in site.parts.values()} | {id(m) for m in site.norms.values()}
     own_bias = "position_bias" not in inspect.signature(type(core).forward).parameters  # T5's first layer lends its bias to all
     for child_name, child in core.named_children():
-        if id(child) in known or all(p.numel() in (1, site.width) for p in child.parameters()):
+        if id(child) in known:
             continue
         if child_name in PER_HEAD_ROWS and linear_like(child):
             site.parts[child_name] = Part(child, _tensors(child), {"q": _even(site.size, site.width)}, site.size * site.width)
         elif child_name == "relative_attention_bias" and isinstance(child, nn.Embedding) and own_bias:
             site.parts[child_name] = Part(child, (("weight", 1),), {"q": _even(site.size, 1)}, site.size)
-        elif child_name not in HARMLESS:
+        elif child_name not in HARMLESS and any(p.numel() not in (1, site.width) for p in child.parameters()):
             return f"{name}.{child_name} works on all heads at once, as far as can be told, so no head can go alone"
     for vector, value in core.named_parameters(recurse=False):
         if vector.startswith("lambda_"):
