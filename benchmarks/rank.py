@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,14 +120,14 @@ def timed(run: Callable[[], Any], device: str) -> tuple[float, Any]:
 
 
 def rounds(runs: dict[str, Callable[[], Any]], device: str, repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """Median seconds of each, taken in turn so that a busy neighbour slows all alike; and what each answered."""
+    """Seconds of each at its best, taken in turn so that a busy neighbour slows all alike; and what each answered."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     answers: dict[str, Any] = {}
     for _ in range(repeats):
         for name, run in runs.items():
             seconds, answers[name] = timed(run, device)
             times[name].append(seconds)
-    return {name: statistics.median(values) for name, values in times.items()}, answers
+    return {name: min(values) for name, values in times.items()}, answers
 
 
 Line = tuple[str, float, str, bool | None]  # what, how much, the goal, reached

@@ -105,7 +105,7 @@ def accumulated(
             for place, gradient in _gradients(model, batch, gates, finite).items():
                 gradient = gradient.to(precise)
                 if unit in ("per_batch", "cumulative"):
-                    gradient = (_shares(batch).to(gradient) @ gradient)[None]
+                    gradient = (_shares(batch, gradient) @ gradient)[None]
                 if unit == "cumulative":
                     gradient = running[place] = gradient + running.get(place, 0)
                 value = gradient.abs().flatten(0, -2).sum(0)
@@ -123,10 +123,10 @@ def accumulated(
     return {head: found.get(head, 0.0) for head in layout}, examples, tokens
 
 
-def _shares(batch: Mapping[str, Tensor]) -> Tensor:
+def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
     """What each example weighs in the mean over the labelled tokens of its batch."""
     labels = batch["labels"]
-    labelled = (labels != IGNORED).reshape(len(labels), -1).sum(1)
+    labelled = (labels != IGNORED).reshape(len(labels), -1).sum(1).to(like)
     return labelled / labelled.sum().clamp(min=1)
 
 

@@ -1,0 +1,137 @@
+"""`deadhead rank` and `deadhead compare`, from a folder of data and a model to files and tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertForMaskedLM, BertForTokenClassification, PreTrainedTokenizerFast
+from typer.testing import CliRunner
+
+from deadhead.cli import rank as commands
+from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.ranking import Ranking
+
+WORDS = ["the", "dog", "sees", "a", "cat", "runs", "big", "."]
+LABELS = ("O", "B-PER", "I-PER")
+
+
+def app() -> typer.Typer:
+    made = typer.Typer(pretty_exceptions_enable=False)
+    made.command()(commands.rank)
+    made.command()(commands.compare)
+    return made
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app(), [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small tagger, the same without a classifier, and sentences in two languages."""
+    folder = tmp_path_factory.mktemp("rank")
+    vocabulary = {name: i for i, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]")
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    named = BertConfig(**sizes, initializer_range=0.5, id2label=dict(enumerate(LABELS)))
+    for name, model in (("tagger", BertForTokenClassification(named)), ("bare", BertForMaskedLM(BertConfig(**sizes)))):
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    draw = torch.Generator().manual_seed(0)
+    (folder / "data" / "ner").mkdir(parents=True)
+    for lang in ("en", "de"):
+        lines = []
+        for _ in range(12):
+            length = int(torch.randint(2, 7, (1,), generator=draw))
+            for number in torch.randint(0, len(WORDS), (length,), generator=draw).tolist():
+                lines.append(f"{WORDS[number]}\t{'B-PER' if number == 1 else 'O'}")
+            lines.append("")
+        (folder / "data" / "ner" / f"{lang}-dev.iob2").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
+
+
+def ask(place: Path, out: Path, *more: object, model: str = "tagger") -> str:
+    return run("rank", place / model, "--task", "ner", "--lang", "en", "--data", place / "data", "--device", "cpu", "--out", out, *more)
+
+
+def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
+    shown = ask(place, tmp_path / "r.json", "--plot", tmp_path / "r.svg")
+    ranking = Ranking.load(tmp_path / "r.json")
+    assert len(ranking) == 8
+    assert ranking.data["examples"] == 12
+    assert (ranking.data["task"], ranking.data["lang"], ranking.data["split"]) == ("ner", "en", "dev")
+    assert str(ranking.lowest(1)[0]) in shown
+    assert str(ranking.highest(1)[0]) in shown
+    assert "lowest" in shown
+    assert (tmp_path / "r.svg").read_text().startswith("<svg")
+
+
+def test_rank_as_json_with_options(place, tmp_path):
+    told = json.loads(
+        ask(place, tmp_path / "r.json", "--json", "--option", "unit=per_token", "--option", "rescale=false", "--max-examples", 5)
+    )
+    assert told["options"] == {"unit": "per_token", "normalize": True, "rescale": False}
+    assert told["data"]["examples"] == 5
+    assert told["lowest"] == [str(h) for h in Ranking.load(tmp_path / "r.json").lowest(8)]
+
+
+def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        ask(place, tmp_path / f"{name}.json", "--max-examples", 4, "--seed", seed)
+    a, b, c = (Ranking.load(tmp_path / f"{name}.json") for name in "abc")
+    assert a == b
+    assert a.data["rows"] != c.data["rows"]
+
+
+def test_compare(place, tmp_path):
+    ask(place, tmp_path / "en.json")
+    ask(place, tmp_path / "flat.json", "--method", "ablation")
+    told = json.loads(run("compare", tmp_path / "en.json", tmp_path / "flat.json", tmp_path / "en.json", "--heads", 2, "--json"))
+    assert told["spearman"][0][2] == pytest.approx(1)
+    assert told["spearman"][0][1] == told["spearman"][1][0]
+    assert [pair["overlap"]["m"] for pair in told["pairs"]] == [2, 2, 2]
+    shown = run("compare", tmp_path / "en.json", tmp_path / "flat.json")
+    assert "Spearman" in shown
+    assert "by chance" in shown
+
+
+def test_mistakes_cost_no_time(place, tmp_path):
+    with pytest.raises(UnknownName, match="Did you mean 'gradient'"):
+        ask(place, tmp_path / "r.json", "--method", "gradeint", model="nowhere")
+    with pytest.raises(UnknownName, match="Did you mean 'unit'"):
+        ask(place, tmp_path / "r.json", "--option", "unti=per_token", model="nowhere")
+    result = CliRunner().invoke(app(), ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--option", "unit"])
+    assert result.exit_code == 2
+    assert CliRunner().invoke(app(), ["compare", "one.json"]).exit_code == 2
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_model_of_another_task_is_refused(place, tmp_path):
+    with pytest.raises(DataError, match="BertForMaskedLM is not made for ner"):
+        ask(place, tmp_path / "r.json", model="bare")
+
+
+def test_no_examples_are_refused(place, tmp_path):
+    with pytest.raises(DeadheadError, match="leaves no data"):
+        ask(place, tmp_path / "r.json", "--max-examples", 0)

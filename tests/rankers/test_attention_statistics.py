@@ -1,0 +1,124 @@
+"""Entropy and confidence against the model's own attention maps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranker_cases import KINDS
+
+from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.heads import discover
+from deadhead.heads.coverage import batch_for, tiny
+from deadhead.rankers import rank
+
+
+def maps(model, batch) -> dict:
+    """Block -> attention maps of its layers, as transformers gives them."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        said = model(**batch, output_attentions=True)
+    model.set_attn_implementation("sdpa")
+    names = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+    if model.config.is_encoder_decoder:
+        return {block: said[name] for block, name in names.items()}
+    return {discover(model).blocks[0]: said["attentions"]}
+
+
+def queries(one, block) -> torch.Tensor:
+    if one.model.config.is_encoder_decoder and block != "encoder":
+        return one.batch["labels"] != -100
+    return one.batch["attention_mask"].bool()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_entropy_is_the_token_mean_over_real_queries(case, kind):
+    one = case(kind)
+    ranking = rank(one.model, [one.batch], "entropy")
+    for block, layers in maps(one.model, one.batch).items():
+        for layer, attention in enumerate(layers):
+            entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1)  # 0 ln 0 = 0
+            real = queries(one, block)
+            expected = entropy.transpose(1, 2)[real].mean(0)
+            torch.testing.assert_close(torch.tensor(ranking.matrix(block, raw=True)[layer]), expected, rtol=0, atol=1e-6)
+            everywhere = entropy.mean((0, 2))
+            if block != "cross":
+                assert (everywhere - expected).abs().max() > 1e-3  # the twin: padding would have shown
+    assert ranking.scores == {head: -value for head, value in ranking.raw.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [{}, {"average": "sentence"}, {"smoothing": 1e-4}], ids=str)
+def test_padding_and_batches_change_nothing(case, kind, options):
+    one = case(kind)
+    together, alone = rank(one.model, [one.batch], "entropy", **options), rank(one.model, one.singles(), "entropy", **options)
+    assert max(abs(together.raw[h] - alone.raw[h]) for h in alone.raw) < 1e-6
+
+
+def test_sentence_mean_weighs_sentences_alike(case):
+    one = case("classify")
+    each = [rank(one.model, [single], "entropy").raw for single in one.singles()]
+    mean = {head: sum(raw[head] for raw in each) / len(each) for head in each[0]}
+    by_sentence = rank(one.model, [one.batch], "entropy", average="sentence").raw
+    assert max(abs(mean[h] - by_sentence[h]) for h in mean) < 1e-6
+    by_token = rank(one.model, [one.batch], "entropy").raw
+    assert max(abs(by_token[h] - by_sentence[h]) for h in mean) > 1e-3
+
+
+def test_smoothing_is_that_of_clark(case):
+    one = case("classify")
+    single = one.singles()[1]
+    attention = maps(one.model, single)["encoder"][0]
+    mixed = 0.9 * attention + 0.1 / attention.shape[-1]
+    expected = -(mixed * mixed.log()).sum(-1).mean((0, 2))
+    found = rank(one.model, [single], "entropy", smoothing=0.1).matrix(raw=True)[0]
+    torch.testing.assert_close(torch.tensor(found), expected, rtol=0, atol=1e-6)
+
+
+def test_confidence_is_the_mean_of_the_largest(case):
+    one = case("tag")
+    found = rank(one.model, [one.batch], "confidence")
+    for layer, attention in enumerate(maps(one.model, one.batch)["encoder"]):
+        expected = attention.amax(-1).transpose(1, 2)[queries(one, "encoder")].mean(0)
+        torch.testing.assert_close(torch.tensor(found.matrix()[layer]), expected, rtol=0, atol=1e-6)
+
+
+def test_a_closed_gate_does_not_show(case):
+    """Probabilities are taken before the gate, so heads of the first layer look the same with all others closed."""
+    one = case("classify")
+    others = [head for head in discover(one.model) if head.index]
+    whole, closed = rank(one.model, [one.batch], "entropy"), rank(one.model, [one.batch], "entropy", closed=others)
+    assert len(closed) == 2
+    assert closed["encoder.0.0"] == pytest.approx(whole["encoder.0.0"], abs=1e-9)
+    assert closed["encoder.1.0"] != pytest.approx(whole["encoder.1.0"], abs=1e-4)
+
+
+def test_output_weights_do_not_show(case):
+    one = case("classify")
+    before = rank(one.model, [one.batch], "entropy").scores
+    with torch.no_grad():
+        one.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
+    assert rank(one.model, [one.batch], "entropy").scores == before
+
+
+def test_the_former_kernel_is_back_also_after_an_error(case):
+    one = case("classify")
+    assert one.model.config._attn_implementation == "sdpa"
+    rank(one.model, [one.batch], "confidence")
+    assert one.model.config._attn_implementation == "sdpa"
+    bad = {**one.batch, "position_ids": torch.tensor([[10**6]])}
+    with pytest.raises((IndexError, RuntimeError)):
+        rank(one.model, [one.batch, bad], "confidence")
+    assert one.model.config._attn_implementation == "sdpa"
+
+
+def test_a_model_that_shows_no_probabilities_is_refused():
+    model = tiny("xlnet")
+    batch = batch_for(model)
+    with pytest.raises(UnsupportedModel, match="does not show its attention"):
+        rank(model, [{**batch, "labels": batch["input_ids"]}], "entropy")
+
+
+@pytest.mark.parametrize("options", [{"average": "word"}, {"smoothing": 1.0}, {"smoothing": -0.1}])
+def test_bad_options_are_refused(case, options):
+    with pytest.raises(DeadheadError):
+        rank(case("tag").model, [case("tag").batch], "entropy", **options)

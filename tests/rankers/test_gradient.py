@@ -1,0 +1,223 @@
+"""Gradient and Taylor scores against the definition: finite differences, single examples, real gates."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+from ranker_cases import KINDS
+
+from deadhead.heads import discover, gated, prune
+from deadhead.heads.coverage import tiny
+from deadhead.rankers import rank, silent
+from deadhead.rankers.gradient import Gradient, open_gates
+from deadhead.rankers.loss import example_losses
+from deadhead.ranking import Ranking
+from deadhead.scores import spread, unit_layers
+
+
+def apart(one, other) -> float:
+    return max(abs(one[head] - other[head]) for head in one)
+
+
+def by_real_gates(model, batch) -> dict:
+    """Gate gradients the plain way: gates that multiply, one example at a time; head -> value per example."""
+    layout = discover(model)
+    found = {head: [] for head in layout}
+    for i in range(len(batch["labels"])):
+        row = {name: value[i : i + 1] for name, value in batch.items()}
+        gates = {b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True) for b in layout.blocks}
+        with gated(model, gates):
+            example_losses(model, row).sum().backward()
+        for head in layout:
+            found[head].append(float(gates[head.block].grad[head.layer, head.index]))
+    return found
+
+
+@pytest.mark.parametrize("unit", ["per_example", "per_token"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_batched_equals_one_by_one(case, kind, unit):
+    one = case(kind)
+    together, alone = rank(one.model, [one.batch], unit=unit), rank(one.model, one.singles(), unit=unit)
+    assert apart(together.raw, alone.raw) < 1e-12
+    assert apart(together.scores, alone.scores) < 1e-10
+    assert min(together.raw.values()) > 1e-5  # the twin: there is something to be equal
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_gates_that_multiply(case, kind):
+    one = case(kind)
+    raw = rank(one.model, [one.batch]).raw
+    tokens = int(one.batch["attention_mask"].sum())
+    plain = {head: sum(map(abs, values)) / tokens for head, values in by_real_gates(one.model, one.batch).items()}
+    assert apart(raw, plain) < 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gate_gradient_equals_finite_difference(case, kind):
+    one = case(kind)
+    if kind == "causal":
+        one.model = tiny("gpt2").double()  # llama's norms compute in float32, too coarse for small steps
+    single = one.singles()[0]
+    raw = rank(one.model, [single]).raw
+    tokens = int(single["attention_mask"].sum())
+    step = 1e-5
+    for head in discover(one.model):
+        losses = []
+        for gate in (1 + step, 1 - step):
+            with torch.no_grad(), gated(one.model, {head: torch.tensor(gate, dtype=torch.float64)}):
+                losses.append(float(example_losses(one.model, single)))
+        assert abs(abs(losses[0] - losses[1]) / (2 * step) / tokens - raw[head]) < 1e-7
+
+
+def test_per_batch_is_the_gradient_of_the_mean_over_tokens(case):
+    one = case("tag")
+    gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
+    with gated(one.model, gates):
+        logits = one.model(**one.batch).logits
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), one.batch["labels"].flatten()).backward()
+    raw = rank(one.model, [one.batch], unit="per_batch").raw
+    tokens = int(one.batch["attention_mask"].sum())
+    assert max(abs(raw[h] - abs(float(gates.grad[h.layer, h.index])) / tokens) for h in raw) < 1e-12
+    assert apart(raw, rank(one.model, [one.batch]).raw) > 1e-3  # signs cancel inside a batch
+
+
+def test_cumulative_is_the_running_total_that_is_never_cleared(case):
+    """As the widely copied script does it: |g1|, |g1 + g2|, |g1 + g2 + g3| ... instead of |g1|, |g2|, |g3| ..."""
+    one = case("classify")
+    layout, singles = discover(one.model), one.singles()
+    gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
+    importance, tokens = torch.zeros(2, 4, dtype=torch.float64), 0
+    for row in singles:
+        with gated(one.model, gates):
+            one.model(**row).loss.backward()
+        importance += gates.grad.abs()  # and no gates.grad.zero_()
+        tokens += int(row["attention_mask"].sum())
+    raw = rank(one.model, singles, unit="cumulative").raw
+    assert max(abs(raw[h] - float(importance[h.layer, h.index]) / tokens) for h in layout) < 1e-12
+    assert apart(raw, rank(one.model, singles).raw) > 1e-3
+    assert apart(raw, rank(one.model, singles[::-1], unit="cumulative").raw) > 1e-3  # early examples count more
+
+
+def test_normalisation_is_that_of_the_paper(case):
+    one = case("classify")
+    ranking = rank(one.model, [one.batch])
+    matrix = torch.tensor(ranking.matrix(raw=True))
+    unit = matrix / (matrix.norm(dim=1, keepdim=True) + 1e-20)
+    expected = (unit - unit.min()) / (unit.max() - unit.min())
+    torch.testing.assert_close(torch.tensor(ranking.matrix()), expected, rtol=0, atol=1e-12)
+    assert rank(one.model, [one.batch], normalize=False).scores == spread(ranking.raw)
+    assert rank(one.model, [one.batch], rescale=False).scores == unit_layers(ranking.raw)
+    assert rank(one.model, [one.batch], normalize=False, rescale=False).scores == dict(ranking.raw)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_taylor_is_gradient_by_example_and_tokens(case, kind):
+    one = case(kind)
+    gradient = rank(one.model, [one.batch], normalize=False, rescale=False)
+    taylor = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens")
+    assert taylor.scores == gradient.scores
+    finished = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens", normalize=True, rescale=True)
+    assert finished.scores == rank(one.model, [one.batch]).scores
+
+
+def test_taylor_divides_the_last_layer_of_a_classifier_by_sentences(case):
+    one = case("classify")
+    by_tokens = rank(one.model, [one.batch], unit="per_token", normalize=False, rescale=False)
+    taylor = rank(one.model, [one.batch], "taylor")
+    factor = int(one.batch["attention_mask"].sum()) / len(one.batch["labels"])
+    for head in taylor.scores:
+        assert taylor[head] == pytest.approx(by_tokens[head] * (factor if head.layer == 1 else 1), rel=1e-12)
+    tagger = case("tag")
+    same = rank(tagger.model, [tagger.batch], "taylor").scores
+    assert same == rank(tagger.model, [tagger.batch], unit="per_token", normalize=False, rescale=False).scores
+
+
+def test_only_the_first_position_counts_in_the_last_layer_of_a_classifier(case):
+    """Why Taylor's last layer has a divisor of its own: there, tokens and examples are one and the same."""
+    one = case("classify")
+    options = {"normalize": False, "rescale": False}
+    by_token, by_example = (rank(one.model, [one.batch], unit=unit, **options) for unit in ("per_token", "per_example"))
+    for head in by_token.scores:
+        if head.layer == 1:
+            assert by_token[head] == pytest.approx(by_example[head], rel=1e-10)
+        else:
+            assert by_token[head] > 1.05 * by_example[head]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_removed_and_closed_heads_get_no_score_and_disturb_nobody(case, kind):
+    one = case(kind)
+    layout = discover(one.model)
+    gone = [head for head in layout if (head.layer, head.index) in ((0, 0), (0, 1), (1, 2), (1, 3))]
+    closed = rank(one.model, [one.batch], closed=gone)
+    cut = rank(prune(case(kind).model, gone), [one.batch])
+    assert set(closed.scores) == set(cut.scores) == set(layout) - set(gone)
+    assert apart(closed.raw, cut.raw) < 1e-12
+    assert apart(closed.scores, cut.scores) < 1e-10
+    assert apart(closed.raw, rank(one.model, [one.batch]).raw) > 1e-4
+    assert closed.matrix(gone[0].block)[0, 0] != closed.matrix(gone[0].block)[0, 0]  # nan
+
+
+def test_shared_weights_have_one_score_over_all_their_uses():
+    from transformers import AlbertConfig, AlbertForSequenceClassification
+
+    from deadhead.heads.coverage import randomise, shrunk
+
+    model = AlbertForSequenceClassification(shrunk(AlbertConfig, {"num_labels": 2, "num_hidden_layers": 3}))
+    randomise(model, 0)
+    model = model.double().eval()
+    batch = {"input_ids": torch.arange(3, 15).reshape(2, 6), "attention_mask": torch.ones(2, 6), "labels": torch.tensor([0, 1])}
+    raw = rank(model, [batch]).raw
+    assert len(raw) == 4
+    assert apart(raw, {h: sum(map(abs, v)) / 12 for h, v in by_real_gates(model, batch).items()}) < 1e-12
+
+
+def test_nothing_is_computed_below_the_first_gate_nor_for_weights(case):
+    one = case("classify")
+    reached = []
+    one.model.requires_grad_(False)
+    embedded = one.model.bert.embeddings.register_forward_hook(lambda m, a, out: reached.append(out.requires_grad))
+    with open_gates(one.model) as gates:
+        gates.begin(4)
+        losses = example_losses(one.model, one.batch)
+        grads = torch.autograd.grad(losses.sum(), list(gates.gates.values()))
+    embedded.remove()
+    assert reached == [False]
+    assert [tuple(g.shape) for g in grads] == [(4, 4), (4, 4)]
+    assert all(p.grad is None for p in one.model.parameters())
+
+
+def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
+    one = case("classify")
+    counts = []
+
+    def count() -> None:
+        counts.append([len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()])
+
+    def fail() -> None:
+        with open_gates(one.model):
+            count()
+            raise RuntimeError("stop")
+
+    count()
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    count()
+    assert counts[0] == counts[2] != counts[1]
+
+
+def test_progress_reaches_the_end_step_by_step(case):
+    one, told = case("classify"), []
+    Gradient()(one.model, discover(one.model), one.singles(), progress=lambda done, total, note="": told.append((done, total)))
+    assert told[-1] == (4, 4)
+    assert all(a < b for a, b in pairwise(told))
+
+
+def test_small_floats_rank_alike(planted):
+    full = rank(planted.model, planted.batches)
+    half = rank(planted.model.to(torch.bfloat16), planted.batches)
+    assert isinstance(half, Ranking)
+    assert full.spearman(half).rho > 0.9
+    assert silent(1, 2) is None

@@ -1,0 +1,204 @@
+"""`rank` itself: one contract over every method, and one clear error for each mistake in what it is given."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from dataclasses import is_dataclass
+
+import pytest
+import torch
+from torch import nn
+
+from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
+from deadhead.heads import discover
+from deadhead.heads.coverage import batch_for, tiny
+from deadhead.rankers import RANKERS, rank, ranker
+from deadhead.rankers.check import check_scores
+
+# Options that keep a method quick; a new method needs a line only where its defaults are slow.
+QUICK = {"l0": {"steps": 5}, "shapley": {"permutations": 3}}
+METHODS = pytest.mark.parametrize("method", sorted(RANKERS))
+
+
+@METHODS
+def test_every_method_keeps_the_contract(case, method):
+    one = case("tag")
+    one.model.train()
+    one.model.classifier.weight.requires_grad_(False)
+    one.model.roberta.encoder.layer[0].eval()
+    modes = [m.training for m in one.model.modules()]
+    flags = [p.requires_grad for p in one.model.parameters()]
+    weights = copy.deepcopy(one.model.state_dict())
+    hooks = [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()]
+    torch.manual_seed(5)
+    drawn = torch.rand(3)
+    torch.manual_seed(5)
+    ranking = rank(one.model, [one.batch], method, seed=7, **QUICK.get(method, {}))
+    assert torch.equal(torch.rand(3), drawn)  # the caller's random numbers are untouched
+    assert tuple(ranking.scores) == tuple(discover(one.model))
+    assert len(set(ranking.scores.values())) > 1
+    assert is_dataclass(ranker(method))
+    assert [m.training for m in one.model.modules()] == modes
+    assert [p.requires_grad for p in one.model.parameters()] == flags
+    assert [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()] == hooks
+    assert all(torch.equal(value, weights[name]) for name, value in one.model.state_dict().items())
+    assert all(p.grad is None for p in one.model.parameters())
+
+
+@METHODS
+def test_every_method_is_deterministic_for_a_seed(case, method):
+    one = case("tag")
+    first, again = (rank(one.model, [one.batch], method, seed=3, **QUICK.get(method, {})) for _ in range(2))
+    assert first == again
+
+
+@METHODS
+def test_every_method_leaves_closed_heads_out(case, method):
+    one = case("tag")
+    closed = ["encoder.0.1", "encoder.1.0"]
+    ranking = rank(one.model, [one.batch], method, closed=closed, **QUICK.get(method, {}))
+    assert {str(head) for head in discover(one.model)} - {str(head) for head in ranking.scores} == set(closed)
+
+
+@METHODS
+def test_every_method_leaves_the_model_alone_after_an_error(case, method):
+    one = case("tag")
+    one.model.train()
+    flags = [p.requires_grad for p in one.model.parameters()]
+    hooks = [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()]
+    calls = []
+
+    def stop(module: nn.Module, args: object) -> None:
+        calls.append(1)
+        if len(calls) > 1:  # the first call is that of the check
+            raise RuntimeError("stop")
+
+    handle = one.model.classifier.register_forward_pre_hook(stop)
+    with pytest.raises(RuntimeError, match="stop"):
+        rank(one.model, [one.batch], method, **QUICK.get(method, {}))
+    handle.remove()
+    assert one.model.training
+    assert [p.requires_grad for p in one.model.parameters()] == flags
+    assert [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()] == hooks
+    assert all("forward" not in vars(m) for m in one.model.modules())
+
+
+def test_ranking_remembers_where_it_came_from(case):
+    one = case("classify")
+    ranking = rank(one.model, [one.batch], seed=4, unit="per_token", data={"task": "xnli", "lang": "de"})
+    assert (ranking.method, ranking.seed, ranking.options["unit"]) == ("gradient", 4, "per_token")
+    assert (ranking.data["examples"], ranking.data["tokens"]) == (4, 33)
+    assert ranking.data["task"] == "xnli"
+    assert {"deadhead", "torch", "transformers"} <= set(ranking.versions)
+    other = {**one.batch, "labels": one.batch["labels"].flip(0)}
+    assert rank(one.model, [other]).data["fingerprint"] != ranking.data["fingerprint"]
+
+
+def test_works_where_gradients_are_off(case):
+    one = case("classify")
+    with torch.no_grad():
+        inside = rank(one.model, [one.batch])
+    assert inside.scores == rank(one.model, [one.batch]).scores
+
+
+def test_generators_of_batches_are_read_once(case):
+    one = case("classify")
+    assert rank(one.model, iter(one.singles())).scores == rank(one.model, one.singles()).scores
+
+
+def refuses(model, batches, error, match, method="gradient", **options):
+    with pytest.raises(error, match=match) as caught:
+        rank(model, batches, method, **options)
+    assert caught.value.mend is not None or isinstance(caught.value, UnknownName)
+
+
+def test_unknown_method_and_option(case):
+    one = case("classify")
+    refuses(one.model, [one.batch], UnknownName, "Did you mean 'gradient'", "gradeint")
+    refuses(one.model, [one.batch], UnknownName, "Did you mean 'unit'", unti="per_token")
+    refuses(one.model, [one.batch], UnknownName, "Did you mean 'per_token'", unit="per_tokens")
+    refuses(one.model, [one.batch], UnknownName, "no divisor 'words'", "taylor", last_layer="words")
+
+
+def test_no_data(case):
+    one = case("classify")
+    refuses(one.model, [], DataError, "no data")
+    refuses(one.model, one.batch, DataError, "one batch was given")
+    refuses(one.model, [{**one.batch, "labels": one.batch["labels"][:0]}], DataError, "batch 0 is empty")
+
+
+def test_no_labels(case):
+    one = case("tag")
+    bare = {name: value for name, value in one.batch.items() if name != "labels"}
+    refuses(one.model, [one.batch, bare], DataError, "batch 1 has no labels")
+    refuses(one.model, [{**bare, "start_positions": torch.zeros(4)}], DataError, "'start_positions' is not read")
+    refuses(one.model, [{**one.batch, "labels": torch.full((4, 12), -100)}], DataError, "no token carries a label")
+
+
+def test_labels_that_do_not_fit(case):
+    tagger, classifier = case("tag"), case("classify")
+    wrong = tagger.batch["labels"].clone()
+    wrong[2, 1] = 5
+    refuses(
+        tagger.model, [tagger.batch, {**tagger.batch, "labels": wrong}], DataError, "batch 1 has the label 5, but the model knows 5 classes"
+    )
+    wrong[2, 1] = -1
+    refuses(tagger.model, [{**tagger.batch, "labels": wrong}], DataError, "label -1")
+    refuses(tagger.model, [classifier.batch], DataError, "do not fit RobertaForTokenClassification|do not fit XLMRoberta")
+    refuses(classifier.model, [tagger.batch], DataError, "do not fit BertForSequenceClassification")
+    refuses(classifier.model, [{**classifier.batch, "labels": torch.rand(4)}], DataError, "float32")
+    refuses(classifier.model, [{**classifier.batch, "labels": [0, 1, 1, 2]}], DataError, "are list")
+
+
+def test_loss_that_is_not_finite(case):
+    one = case("classify")
+    with torch.no_grad():
+        one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float("nan")
+    for method in ("gradient", "ablation"):
+        refuses(one.model, [one.singles()[1], one.batch], DataError, "example 2 of batch 1 is not a finite number", method)
+
+
+def test_no_gate_gets_a_gradient(case):
+    one = case("classify")
+    blind = copy.deepcopy(one.model)
+    with torch.no_grad():
+        blind.classifier.weight.zero_()
+    refuses(
+        blind, [one.batch], UnsupportedModel, "no gate gets a gradient .2: encoder layer 0, encoder layer 1.*does not depend on attention"
+    )
+    cut = copy.deepcopy(one.model)
+    cut.bert.register_forward_hook(lambda m, a, out: type(out)({k: v.detach() for k, v in out.items()}))
+    refuses(cut, [one.batch], UnsupportedModel, "cuts the graph")
+    unused = copy.deepcopy(one.model)
+    unused.bert.encoder.forward = lambda hidden, *a, **k: type(one.model.bert(one.batch["input_ids"]))(last_hidden_state=hidden)
+    refuses(unused, [one.batch], UnsupportedModel, "layers were not run")
+
+
+def test_model_without_a_task_layer():
+    model = tiny("albert")
+    refuses(model, [{**batch_for(model), "labels": torch.tensor([0, 1])}], UnsupportedModel, "no task layer")
+
+
+def test_closed_heads_are_checked(case):
+    one = case("classify")
+    refuses(one.model, [one.batch], HeadError, "was built with 4 heads", closed=["encoder.0.9"])
+
+
+def test_scores_are_checked(case):
+    layout = discover(case("classify").model)
+    scores = dict.fromkeys(layout, 0.5)
+    check_scores("mine", layout, scores)
+    first = next(iter(layout))
+    with pytest.raises(DeadheadError, match=r"mine gave the score nan to head encoder\.0\.0"):
+        check_scores("mine", layout, {**scores, first: float("nan")})
+    with pytest.raises(DeadheadError, match="gave no score"):
+        check_scores("mine", layout, {h: s for h, s in scores.items() if h != first})
+    with pytest.raises(DeadheadError, match="not asked about"):
+        check_scores("mine", layout.without([first]), scores)
+
+
+def test_importing_the_room_loads_no_torch():
+    code = "import sys; import deadhead.rankers, deadhead.ranking, deadhead.merging; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,218 @@
+"""Rankings: order and ties, files, likeness, heat maps, merging. No torch anywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy.stats import rankdata
+
+from deadhead.errors import DataError, DeadheadError, HeadError, MissingExtra, UnknownName
+from deadhead.layout import Head, HeadLayout
+from deadhead.merging import MERGES, candidates, merge
+from deadhead.ranking import Ranking, correlations
+from deadhead.scores import normalised, ranks, spread, unit_layers
+
+LAYOUT = HeadLayout.grid(encoder=(3, 4))
+numbers = st.lists(st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 3)), min_size=12, max_size=12)
+
+
+def ranking(values, layout=LAYOUT, **fields) -> Ranking:
+    scores = {head: float(value) for head, value in zip(layout, values, strict=True)}
+    return Ranking(scores, layout, **{"method": "gradient", "raw": scores, **fields})
+
+
+def test_order_and_ties():
+    made = ranking([1, 0, 0, 2, 0, 5, 5, 1, 3, 3, 0, 0])
+    assert [str(h) for h in made.lowest(6)] == [f"encoder.{p}" for p in ("0.1", "0.2", "1.0", "2.2", "2.3", "0.0")]
+    assert [str(h) for h in made.highest(3)] == ["encoder.1.1", "encoder.1.2", "encoder.2.0"]
+    assert made.lowest(0) == ()
+    for wrong in (-1, 13):
+        with pytest.raises(HeadError, match="12 have a score"):
+            made.lowest(wrong)
+
+
+def test_ties_between_blocks_go_by_layer_first():
+    layout = HeadLayout.grid(encoder=(2, 1), cross=(2, 1))
+    assert [str(h) for h in ranking([0, 0, 0, 0], layout).order] == ["encoder.0.0", "cross.0.0", "encoder.1.0", "cross.1.0"]
+
+
+def test_matrix_has_nan_where_there_is_no_score():
+    gone = [Head("encoder", 1, 2)]
+    made = Ranking({head: 1.0 for head in LAYOUT if head not in gone}, LAYOUT, "ablation")
+    assert np.argwhere(np.isnan(made.matrix())).tolist() == [[1, 2]]
+    assert np.isnan(made.matrix(raw=True)).all()
+    with pytest.raises(HeadError, match="no score"):
+        made["encoder.1.2"]
+    with pytest.raises(HeadError, match=r"ranking\.matrix\('encoder'\)"):
+        ranking(range(4), HeadLayout.grid(encoder=(2, 1), cross=(2, 1))).matrix()
+
+
+@given(numbers)
+def test_lowest_and_highest_are_two_ends_of_one_order(values):
+    made = ranking(values)
+    assert sorted(made.scores.values()) == [made[h] for h in made.order]
+    for k in (1, 5, 12):
+        assert max(made[h] for h in made.lowest(k)) <= min([made[h] for h in made.order[k:]] or [math.inf])
+        assert min(made[h] for h in made.highest(k)) >= max([made[h] for h in made.order[: 12 - k]] or [-math.inf])
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path):
+    made = ranking(
+        np.random.default_rng(0).normal(size=12), model="m", options={"unit": "per_token"}, data={"lang": "de"}, seed=3,
+        versions={"torch": "2"}, details={"loss": 0.5},
+    )  # fmt: skip
+    path = made.save(tmp_path / "deep" / "ranking.json")
+    assert Ranking.load(path) == made
+    assert os.listdir(path.parent) == ["ranking.json"]
+    assert Ranking.load(ranking(range(12), raw=None).save(tmp_path / "x.json")).raw is None
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not a ranking"),
+        ('{"format": 99}', "met: 99"),
+        ('{"format": 1}', "damaged"),
+        ("\x00", "cannot be read"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, text, match):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=match):
+        Ranking.load(path)
+
+
+def test_a_missing_file_and_a_wrong_head(tmp_path):
+    with pytest.raises(DataError, match="no ranking at"):
+        Ranking.load(tmp_path / "none.json")
+    path = ranking(range(12)).save(tmp_path / "r.json")
+    stored = json.loads(path.read_text())
+    stored["scores"]["encoder.x.1"] = 0
+    path.write_text(json.dumps(stored))
+    with pytest.raises(DataError, match="damaged"):
+        Ranking.load(path)
+
+
+@given(numbers, numbers)
+def test_spearman_is_pearson_of_average_ranks(one, other):
+    a, b = ranking(one), ranking(other)
+    rho = a.spearman(b)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert math.isnan(rho.rho)
+        return
+    assert rho.rho == pytest.approx(np.corrcoef(rankdata(one), rankdata(other))[0, 1], abs=1e-9)
+    assert 0 <= rho.p <= 1
+    assert list(ranks(a.scores).values()) == rankdata(one).tolist()
+
+
+def test_spearman_uses_the_heads_both_have():
+    a = ranking(range(12))
+    fewer = Ranking({h: -s for h, s in a.scores.items() if h.layer}, LAYOUT, "gradient")
+    assert a.spearman(fewer)[::2] == (pytest.approx(-1), 8)
+    with pytest.raises(HeadError, match="0 heads in common"):
+        a.spearman(ranking(range(12), HeadLayout.grid(decoder=(3, 4))))
+    assert np.allclose(correlations([a, fewer, a]), [[1, -1, 1], [-1, 1, -1], [1, -1, 1]])
+
+
+def test_overlap_of_the_ends():
+    a, b = ranking(range(12)), ranking([11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0])
+    assert a.overlap(b, 3) == (3, 2, 2, 0.75)
+    assert a.overlap(a, 12) == (12, 12, 12, 12.0)
+    with pytest.raises(HeadError, match="13 heads"):
+        a.overlap(b, 13)
+
+
+def test_scaling():
+    scores = {head: float(i) for i, head in enumerate(LAYOUT)}
+    for layer in range(3):
+        assert sum(s * s for h, s in unit_layers(scores).items() if h.layer == layer) == pytest.approx(1)
+    assert set(unit_layers(dict.fromkeys(LAYOUT, 0.0)).values()) == {0.0}
+    assert set(spread(dict.fromkeys(LAYOUT, 3.0)).values()) == {0.0}
+    assert (min(spread(scores).values()), max(spread(scores).values())) == (0, 1)
+
+
+def raw_ranking(raw, lang) -> Ranking:
+    measured = dict(zip(LAYOUT, map(float, raw), strict=True))
+    return Ranking(normalised(measured), LAYOUT, "gradient", raw=measured, data={"lang": lang}, model="m")
+
+
+@given(numbers, numbers)
+def test_merging_is_that_of_a_8(one, other):
+    one, other = np.abs(one) + 0.1, np.abs(other) + 0.1
+    a, b = raw_ranking(one, "en"), raw_ranking(other, "zh")
+    assert merge([a, b], "md").scores == normalised(dict(zip(LAYOUT, one + other, strict=True)))
+    assert merge([a, b], "sd").scores == pytest.approx({h: a[h] + b[h] for h in LAYOUT})
+    assert merge([a, b], "maximum").scores == {h: max(a[h], b[h]) for h in LAYOUT}
+    mean = (rankdata(list(a.scores.values())) + rankdata(list(b.scores.values()))) / 2
+    assert list(merge([a, b], "ranks").scores.values()) == pytest.approx(mean.tolist())
+
+
+def test_md_and_sd_differ_when_one_language_weighs_more():
+    a, b = raw_ranking([9, 1, 1, 1] * 3, "en"), raw_ranking([0.1, 0.2, 0.1, 0.1] * 3, "zh")
+    md, sd = merge([a, b], "md"), merge([a, b], "sd")
+    assert md["encoder.0.1"] < 0.2 < sd["encoder.0.1"]  # md hears the louder language, sd both alike
+    assert md.data["lang"] == "en+zh"
+    assert [name for name, _ in candidates([a, b])] == ["gradient en m", "gradient zh m"]
+    assert candidates([a, b])[0][1] == a.order
+
+
+@pytest.mark.parametrize("how", sorted(MERGES))
+def test_one_ranking_merged_keeps_its_order(how):
+    a = raw_ranking(np.random.default_rng(1).uniform(size=12), "en")
+    assert merge([a], how).order == a.order
+
+
+def test_what_cannot_be_merged():
+    a = raw_ranking(range(12), "en")
+    with pytest.raises(UnknownName, match="Did you mean 'ranks'"):
+        merge([a], "rank")
+    with pytest.raises(DataError, match="no ranking"):
+        merge([])
+    with pytest.raises(DataError, match="not on one scale"):
+        merge([a, ranking(range(12), method="ablation")], "sd")
+    assert merge([a, ranking(range(12), method="ablation")], "ranks").method == "ablation+gradient"
+    with pytest.raises(DataError, match="keeps no values"):
+        merge([a, ranking(range(12), raw=None)], "md")
+    fewer = Ranking({h: 1.0 for h in LAYOUT if h.layer}, LAYOUT, "gradient")
+    with pytest.raises(HeadError, match="only one of these"):
+        merge([a, fewer], "sd")
+
+
+def test_terminal_heat_map():
+    made = Ranking({head: float(i) for i, head in enumerate(LAYOUT) if i != 5}, LAYOUT, "gradient")
+    console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(made)
+    lines = console.export_text().splitlines()
+    assert lines[0] == "gradient: 11 heads, 0 (00) to 11 (99)"
+    assert lines[2].split() == ["0", "00", "09", "18", "27"]
+    assert lines[3].split() == ["1", "36", ".", "54", "63"]
+    assert lines[4].split()[-1] == "99"
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_heat_map_as_a_picture(tmp_path, suffix):
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    path = tmp_path / f"heads.{suffix}"
+    ranking(range(12)).plot("the heads").save(str(path))
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG" if suffix == "png" else b"<svg")
+    if suffix == "svg":
+        assert data.count(b'aria-roledescription="rect mark"') >= 12
+        assert b"the heads" in data
+
+
+def test_plot_without_altair(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "altair", None)
+    with pytest.raises(MissingExtra, match=r"deadhead\[report\]"):
+        ranking(range(12)).plot()
+    assert issubclass(MissingExtra, DeadheadError)
