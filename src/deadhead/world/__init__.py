@@ -11,7 +11,6 @@ Real words and real grammar, a few thousand distinct sentences per language, the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -40,9 +39,9 @@ def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
         return tuple((text(lang, one), text(lang, other), label) for one, other, label in said.pairs()[split])
     if task == "sentiment":
         return tuple((text(lang, fact), sentiment(fact)) for fact in said.facts("review")[split])
-    tags: Callable[[list[Token]], list[str]] = {"pos": _parts, "ner": _entities, "slots": _slots}[task]
-    kind = "request" if task == "slots" else "statement"
-    return tuple(([token.form for token in found], tags(found)) for found in (tokens(lang, fact) for fact in said.facts(kind)[split]))
+    kind, column = {"pos": ("statement", "tag"), "ner": ("statement", "entity"), "slots": ("request", "slot")}[task]
+    sentences = [tokens(lang, fact) for fact in said.facts(kind)[split]]
+    return tuple(([token.form for token in found], [getattr(token, column) for token in found]) for found in sentences)
 
 
 def _translations(pair: str, split: str) -> tuple[tuple[str, str], ...]:
@@ -69,24 +68,6 @@ def sentiment(fact: Fact) -> str:
     """Whether a review is good or bad: "not" turns the word around."""
     good = fact.role("A") in world()["opinions"]["positive"]
     return SENTIMENTS[good != ("neg" in fact.features)]
-
-
-def _parts(found: list[Token]) -> list[str]:
-    return [token.tag for token in found]
-
-
-def _entities(found: list[Token]) -> list[str]:
-    return _bio([token.entity for token in found])
-
-
-def _slots(found: list[Token]) -> list[str]:
-    return _bio([token.slot for token in found])
-
-
-def _bio(labels: list[str]) -> list[str]:
-    """Runs of equal labels as spans. No two spans of one label are neighbours in this world."""
-    before = ["", *labels]
-    return [f"{'I' if label == before[i] else 'B'}-{label}" if label else "O" for i, label in enumerate(labels)]
 
 
 __all__ = ["LANGUAGES", "SENTIMENTS", "SPLITS", "TASKS", "Fact", "Language", "Token", "language", "rows", "sentiment", "text", "tokens"]

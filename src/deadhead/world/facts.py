@@ -28,7 +28,8 @@ TENSES = ("past", "past", "fut")
 
 
 def fact(frame: str, features: str, **roles: Phrase | str | None) -> Fact:
-    return Fact(frame, frozenset(features.split()), ()).but(**roles)
+    """A fact from its parts; roles that nobody plays may be given as None."""
+    return Fact(frame, frozenset(features.split()), tuple(sorted((role, filler) for role, filler in roles.items() if filler is not None)))
 
 
 def combination(fact: Fact) -> str:
@@ -232,7 +233,9 @@ def _about_thing(premise: Fact, thing: Phrase, negated: bool) -> Iterator[tuple[
     if thing.head in kind_of and thing.kind == "indef":
         wider = premise.but(O=Phrase("indef", kind_of[thing.head]))
         yield (NEUTRAL if negated else ENTAILMENT), wider
-    if opposite and opposite not in world()["unfit"].get(premise.role("V"), ()):  # someone who bought the new one may have bought the old one too
+    if opposite and opposite not in world()["unfit"].get(
+        premise.role("V"), ()
+    ):  # someone who bought the new one may have bought the old one too
         yield NEUTRAL, premise.but(O=thing._replace(adjective=opposite))
 
 
@@ -255,7 +258,7 @@ def _opposite(premise: Fact) -> Fact:
     if "neg" in premise.features:
         return premise.but(features=premise.features - {"neg"})
     if premise.role("O") and premise.role("O").kind == "num":  # "did not buy three cars" would leave open how many
-        return _negated(premise.but(O=premise.role("O")._replace(kind="indef", number="sg", count=None), P=None))
+        return _negated(premise.but(O=premise.role("O")._replace(kind="indef", number="sg", quantity=None), P=None))
     bare = premise.but(P=None) if premise.frame in ("transitive", "social", "work") else premise
     return _negated(bare.but(features=bare.features - {"very"}))
 

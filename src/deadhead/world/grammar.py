@@ -35,7 +35,7 @@ class Phrase(NamedTuple):
     head: str
     number: str = "sg"
     adjective: str | None = None
-    count: str | None = None
+    quantity: str | None = None
     last_name: str | None = None
 
 
@@ -50,19 +50,19 @@ class Fact(NamedTuple):
         """Who or what plays a role, if anyone does."""
         return dict(self.roles).get(name)
 
-    def but(self, frame: str | None = None, features: Iterable[str] | None = None, **roles: Phrase | str | None) -> Fact:
+    def but(self, *, features: Iterable[str] | None = None, **roles: Phrase | str | None) -> Fact:
         """The same fact with some roles changed, added, or (None) left out."""
         changed = {name: filler for name, filler in (dict(self.roles) | roles).items() if filler is not None}
-        return Fact(frame or self.frame, self.features if features is None else frozenset(features), tuple(sorted(changed.items())))
+        return Fact(self.frame, self.features if features is None else frozenset(features), tuple(sorted(changed.items())))
 
 
 class Token(NamedTuple):
-    """A word as written, with its part of speech, its entity and its slot ("" outside of any)."""
+    """A word as written, with its part of speech, its entity and its slot, both in BIO."""
 
     form: str
     tag: str
-    entity: str = ""
-    slot: str = ""
+    entity: str = "O"
+    slot: str = "O"
 
 
 class Item(NamedTuple):
@@ -120,15 +120,16 @@ class Language:
         return self.words[filler.head][0] | {filler.number, filler.kind}
 
     def _phrase(self, phrase: Phrase, features: Features) -> tuple[Token, ...]:
-        parts = {"N": phrase.head, "A": phrase.adjective, "Q": phrase.count, "L": phrase.last_name}
+        parts = {"N": phrase.head, "A": phrase.adjective, "Q": phrase.quantity, "L": phrase.last_name}
         entity, tokens = self.entities.get(phrase.head, ""), []
         for item in self.pattern("np", features):
             if item.literal:
                 tokens.append(item.literal)
             elif concept := parts.get(item.name, item.name):
                 words = self.word(concept, (features | item.gains) - item.loses)
-                named = entity if item.name in ("N", "L") else ""
-                tokens += [word._replace(entity=named) if named and word.tag != "ADP" else word for word in words]
+                if entity and item.name in ("N", "L"):  # a last name goes on where the first name began
+                    words = tuple(w._replace(entity=f"{'B' if item.name == 'N' and not i else 'I'}-{entity}") for i, w in enumerate(words))
+                tokens += words
         return tuple(tokens)
 
     def tokens(self, fact: Fact) -> list[Token]:
@@ -147,7 +148,7 @@ class Language:
             return ()
         features = features.union(item.gains, *(self.own(giver) for giver in (filler, *givers) if giver is not None)) - item.loses
         made = self._phrase(filler, features) if isinstance(filler, Phrase) else self.word(filler or item.name, features)
-        return tuple(token._replace(slot=item.slot) for token in made)
+        return tuple(token._replace(slot=f"{'I' if i else 'B'}-{item.slot}") for i, token in enumerate(made)) if item.slot else made
 
     def _finish(self, tokens: list[Token]) -> list[Token]:
         """Let neighbours act on each other (a + apple, a + el), and start with a capital."""

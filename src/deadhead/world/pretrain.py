@@ -43,7 +43,7 @@ def train_tokenizer(lines: list[list[str]]) -> Any:
     """One cased WordPiece vocabulary for all languages."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -64,10 +64,9 @@ def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
     else:
         own.post_processor = processors.TemplateProcessing("$A [SEP]", "$A [SEP] $B [SEP]", marks)
         names = ["input_ids", "attention_mask"]
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=own, model_max_length=LONGEST, model_input_names=names, unk_token="[UNK]", pad_token="[PAD]",
-        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]", eos_token="[SEP]",
-    )  # fmt: skip
+    marks_of = {"unk": "[UNK]", "pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "eos": "[SEP]"}
+    tokens: dict[str, Any] = {f"{name}_token": mark for name, mark in marks_of.items()}
+    made = PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=LONGEST, model_input_names=names, **tokens)
     made.add_special_tokens({"additional_special_tokens": list(TO)})
     return made
 
@@ -78,23 +77,26 @@ def encoded(tokenizer: Any, lines: list[list[str]]) -> Sentences:
 
 
 def new_encoder() -> BertForMaskedLM:
+    shape: dict[str, Any] = {"hidden_size": WIDTH, "num_hidden_layers": 5, "num_attention_heads": HEADS, "intermediate_size": 384}
     return BertForMaskedLM(
-        BertConfig(
-            vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=5, num_attention_heads=HEADS, intermediate_size=384,
-            max_position_embeddings=LONGEST, pad_token_id=PAD, initializer_range=0.05,
-        )  # fmt: skip
-    )  # fmt: skip
+        BertConfig(vocab_size=VOCABULARY, max_position_embeddings=LONGEST, pad_token_id=PAD, initializer_range=0.05, **shape)
+    )
 
 
 def new_seq2seq() -> MarianMTModel:
+    heads = {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
+    shape: dict[str, Any] = {
+        "d_model": WIDTH,
+        "encoder_layers": 3,
+        "decoder_layers": 3,
+        "encoder_ffn_dim": 256,
+        "decoder_ffn_dim": 256,
+        **heads,
+    }
+    marks: dict[str, Any] = {"pad_token_id": PAD, "eos_token_id": SEP, "decoder_start_token_id": PAD, "forced_eos_token_id": None}
     return MarianMTModel(
-        MarianConfig(
-            vocab_size=VOCABULARY, d_model=WIDTH, encoder_layers=3, decoder_layers=3, encoder_attention_heads=HEADS,
-            decoder_attention_heads=HEADS, encoder_ffn_dim=256, decoder_ffn_dim=256, max_position_embeddings=LONGEST, dropout=0.1,
-            activation_function="gelu", scale_embedding=True, init_std=0.05, pad_token_id=PAD, eos_token_id=SEP,
-            decoder_start_token_id=PAD, forced_eos_token_id=None, max_length=None, num_beams=None,
-        )  # fmt: skip
-    )  # fmt: skip
+        MarianConfig(vocab_size=VOCABULARY, max_position_embeddings=LONGEST, scale_embedding=True, init_std=0.05, **shape, **marks)
+    )
 
 
 def padded(rows: list[list[int]], fill: int = PAD) -> np.ndarray:

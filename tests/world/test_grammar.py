@@ -1,0 +1,135 @@
+"""The grammar machine and the tables: every language can say everything, and says it in its own way."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+
+from deadhead.world import LANGUAGES, language, text, tokens
+from deadhead.world.facts import fact, facts, pairs
+from deadhead.world.grammar import Fact, Language, Phrase, read_table, world
+
+UPOS = {"ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "VERB"}
+
+
+def said(lang: str, frame: str, features: str, **roles: Phrase | str) -> str:
+    return text(lang, fact(frame, features, **roles))
+
+
+MARIA, OMAR = Phrase("name", "maria"), Phrase("name", "omar")
+RED_CAR = Phrase("indef", "car", adjective="red")
+BOUGHT = {"S": MARIA, "V": "buy", "O": RED_CAR, "P": Phrase("loc", "berlin"), "T": "yesterday"}
+
+# Each of these was written down by hand, not copied from the machine.
+BY_HAND = {
+    "en": "Maria bought a red car in Berlin yesterday.",
+    "de": "Maria kaufte gestern in Berlin ein rotes Auto.",
+    "es": "Ayer María compró un coche rojo en Berlín.",
+    "zh": "玛丽亚昨天在柏林买了一辆红色的汽车。",
+    "hi": "मारिया ने कल बर्लिन में एक लाल कार ख़रीदी।",
+    "ur": "ماریا نے کل برلن میں ایک سرخ کار خریدی۔",
+    "ar": "اشترت ماريا سيارة حمراء في برلين أمس.",
+    "tr": "Maria dün Berlin'de kırmızı bir araba aldı.",
+    "sw": "Maria alinunua gari jekundu mjini Berlin jana.",
+}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_one_sentence_in_every_language(lang: str) -> None:
+    assert said(lang, "transitive", "past", **BOUGHT) == unicodedata.normalize("NFC", BY_HAND[lang])
+
+
+@pytest.mark.parametrize(
+    ("lang", "frame", "features", "roles", "wanted"),
+    [
+        ("en", "transitive", "past", {"S": MARIA, "V": "eat", "O": Phrase("indef", "apple")}, "Maria ate an apple."),
+        ("en", "live", "pres neg", {"S": Phrase("def", "boy", "pl"), "V": "live", "P": Phrase("loc", "china")}, "The boys do not live in China."),
+        ("de", "transitive", "past", {"S": OMAR, "V": "see", "O": Phrase("def", "bus", adjective="old")}, "Omar sah den alten Bus."),
+        ("de", "transitive", "past neg", {"S": OMAR, "V": "buy", "O": Phrase("indef", "table")}, "Omar kaufte keinen Tisch."),
+        ("de", "transitive", "fut neg", {"S": OMAR, "V": "buy", "O": Phrase("def", "table")}, "Omar wird den Tisch nicht kaufen."),
+        ("de", "social", "past", {"S": Phrase("def", "woman"), "V": "help", "O": Phrase("def", "student")}, "Die Frau half dem Studenten."),
+        ("de", "social", "past neg", {"S": OMAR, "V": "invite", "O": MARIA}, "Omar lud Maria nicht ein."),
+        ("de", "transitive", "past", {"S": OMAR, "V": "sell", "O": Phrase("num", "table", "pl", "expensive", "three")}, "Omar verkaufte drei teure Tische."),
+        ("es", "social", "fut", {"S": Phrase("def", "girl", "pl"), "V": "visit", "O": Phrase("def", "doctor")}, "Las niñas visitarán al médico."),
+        ("es", "transitive", "past neg", {"S": OMAR, "V": "read", "O": Phrase("num", "letter", "pl", "white", "ten")}, "Omar no leyó diez cartas blancas."),
+        ("zh", "transitive", "past neg", {"S": OMAR, "V": "read", "O": Phrase("def", "letter")}, "奥马尔没有读那封信。"),
+        ("zh", "work", "pres", {"S": OMAR, "V": "work", "W": Phrase("work", "sony"), "P": Phrase("loc", "beijing")}, "奥马尔在北京的索尼工作。"),
+        ("hi", "transitive", "past", {"S": Phrase("def", "boy"), "V": "eat", "O": Phrase("num", "banana", "pl", "big", "five")}, "लड़के ने पाँच बड़े केले खाए।"),
+        ("hi", "motion", "past", {"S": Phrase("def", "woman", "pl"), "V": "go", "G": Phrase("goal", "cairo")}, "औरतें काहिरा गईं।"),
+        ("hi", "social", "past neg", {"S": MARIA, "V": "help", "O": Phrase("def", "boy")}, "मारिया ने लड़के की मदद नहीं की।"),
+        ("ur", "transitive", "fut", {"S": Phrase("def", "girl", "pl"), "V": "read", "O": Phrase("def", "book")}, "لڑکیاں کتاب پڑھیں گی۔"),
+        ("ur", "social", "past", {"S": MARIA, "V": "thank", "O": Phrase("def", "boy")}, "ماریا نے لڑکے کا شکریہ ادا کیا۔"),
+        ("ar", "transitive", "past", {"S": Phrase("def", "doctor", "pl"), "V": "read", "O": Phrase("num", "book", "pl", "new", "three")}, "قرأ الأطباء ثلاثة كتب جديدة."),
+        ("ar", "transitive", "past", {"S": Phrase("def", "girl", "pl"), "V": "buy", "O": Phrase("num", "car", "pl", None, "four")}, "اشترت الفتيات أربع سيارات."),
+        ("ar", "transitive", "past neg", {"S": MARIA, "V": "build", "O": Phrase("indef", "house", adjective="big")}, "لم تبن ماريا بيتا كبيرا."),
+        ("ar", "review", "very", {"S": Phrase("def", "car"), "A": "good"}, "كانت السيارة جيدة جدا."),
+        ("tr", "transitive", "past", {"S": OMAR, "V": "read", "O": Phrase("def", "book")}, "Ömer kitabı okudu."),
+        ("tr", "social", "fut neg", {"S": OMAR, "V": "help", "O": Phrase("full", "yusuf", last_name="lopez")}, "Ömer Yusuf Lopez'e yardım etmeyecek."),
+        ("tr", "motion", "past", {"S": Phrase("def", "student"), "V": "return", "G": Phrase("goal", "new_york"), "R": Phrase("source", "paris")}, "Öğrenci Paris'ten New York'a döndü."),
+        ("tr", "review", "", {"S": Phrase("def", "hotel"), "A": "bad", "P": Phrase("loc", "cairo")}, "Kahire'deki otel kötüydü."),
+        ("sw", "transitive", "past", {"S": Phrase("def", "boy", "pl"), "V": "read", "O": Phrase("num", "book", "pl", "small", "three")}, "Wavulana walisoma vitabu vidogo vitatu."),
+        ("sw", "transitive", "fut neg", {"S": Phrase("name", "toyota"), "V": "buy", "O": Phrase("def", "car", adjective="new")}, "Toyota haitanunua gari jipya."),
+        ("sw", "review", "neg", {"S": Phrase("def", "food"), "A": "good"}, "Chakula hakikuwa kizuri."),
+        ("sw", "transitive", "past", {"S": MARIA, "V": "sell", "O": Phrase("num", "bag", "pl", "white", "five")}, "Maria aliuza mifuko myeupe mitano."),
+    ],
+)  # fmt: skip
+def test_agreement_case_and_order(lang: str, frame: str, features: str, roles: dict[str, Phrase | str], wanted: str) -> None:
+    assert said(lang, frame, features, **roles) == unicodedata.normalize("NFC", wanted)
+
+
+def everything() -> list[Fact]:
+    kept = [one for kind in ("statement", "review", "request") for split in facts(kind).values() for one in split]
+    return kept + [one for split in pairs().values() for pair in split for one in pair[:2]]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_fact_can_be_said(lang: str) -> None:
+    end = re.compile(r".*[.?。？۔؟।]")
+    for one in everything():
+        found = tokens(lang, one)
+        assert {token.tag for token in found} <= UPOS, found
+        assert all(token.form and not re.search(r"[\s_:+<\[\]/|]", token.form) for token in found), found
+        assert end.fullmatch(text(lang, one))
+
+
+def concepts() -> set[str]:
+    known = world()
+    found = {c for kind in known["types"].values() for c in kind} | {c for kind in known["times"].values() for c in kind}
+    found |= set(known["kinds_of"].values()) | set(known["reviews"]) | {"live", "work"}
+    found |= {c for kind in (known["adjectives"] | known["reviews"]).values() for c in kind}
+    return found | {verb for verbs in known["verbs"].values() for verb in verbs}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_tables_hold_every_concept_and_nothing_else(lang: str) -> None:
+    table = read_table(lang)
+    words, shared = set(table["words"]), set(world()["shared"]["words"])
+    assert concepts() <= words | shared
+    grammar = {item for pattern in table["syntax"].values() for item in re.findall(r"(?:^|(?<= ))[a-z_]+(?![^ <+-])", pattern)}
+    assert words - concepts() <= grammar
+    used = set(re.findall(r":(\w+)", " ".join(table["words"].values())))
+    assert used == set(table["paradigms"])
+
+
+def test_nine_languages_write_different_sentences() -> None:
+    one = facts("statement")["test"][0]
+    assert len({text(lang, one) for lang in LANGUAGES}) == len(LANGUAGES)
+
+
+def test_the_most_specific_variant_wins() -> None:
+    table = {
+        "space": " ",
+        "syntax": {"go": "V<S", "go.neg": "no/PART V<S"},
+        "paradigms": {"p": "_a _b[x] _c[x.y]"},
+        "words": {"one": "NOUN x |  ", "v": "VERB | k:p", "two": "NOUN x y | k"},
+    }
+    made = Language(table, {})
+    assert [t.form for t in made.tokens(fact("go", "", V="v"))] == ["ka"]
+    assert [t.form for t in made.tokens(fact("go", "neg", V="v", S="one"))] == ["no", "kb"]
+    assert [t.form for t in made.tokens(fact("go", "", V="v", S="two"))] == ["kc"]
+
+
+def test_language_is_read_once() -> None:
+    assert language("en") is language("en")

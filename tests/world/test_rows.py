@@ -1,0 +1,150 @@
+"""The rows of the small world: labels that fit, splits that do not leak, the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from deadhead.errors import UnknownName
+from deadhead.world import LANGUAGES, SPLITS, TASKS, rows, sentiment
+from deadhead.world.facts import LABELS, combination, corpus, fact, facts, hypotheses, pairs, split_of
+from deadhead.world.grammar import Phrase, world
+
+HERE = Path(__file__).parent
+
+
+def digest() -> str:
+    every = [rows(task, lang, "test") for task in TASKS[:-1] for lang in ("en", "hi", "tr")] + [rows("translation", "en-sw", "test")]
+    return hashlib.sha256(json.dumps(every, ensure_ascii=False).encode()).hexdigest()
+
+
+def test_same_in_another_process_with_other_hashes() -> None:
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from test_rows import digest; print(digest())"
+    made = subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True, cwd=HERE)
+    assert made.stdout.strip() == digest()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_tagging_rows_fit(lang: str) -> None:
+    for task in ("pos", "ner", "slots"):
+        for words, tags in rows(task, lang, "train"):
+            assert len(words) == len(tags) > 2
+    for task in ("ner", "slots"):
+        for _, tags in rows(task, lang, "train"):
+            for before, tag in zip(["O", *tags], tags, strict=False):
+                assert not tag.startswith("I-") or before[1:] == tag[1:]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_entities_are_the_same_in_every_language(lang: str) -> None:
+    def spans(code: str) -> list[Counter[str]]:
+        return [Counter(tag for tag in tags if tag.startswith("B-")) for _, tags in rows("ner", code, "test")]
+
+    assert spans(lang) == spans("en")
+    assert {tag for found in spans(lang) for tag in found} == {"B-PER", "B-ORG", "B-LOC"}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_slots_are_the_same_in_every_language(lang: str) -> None:
+    def spans(code: str) -> list[list[str]]:
+        return [sorted(tag for tag in tags if tag.startswith("B-")) for _, tags in rows("slots", code, "test")]
+
+    assert spans(lang) == spans("en")
+    assert len({tag for found in spans(lang) for tag in found}) == 8
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_thousands_of_distinct_sentences_and_no_leak(lang: str) -> None:
+    by_split = {split: {source for source, _ in rows("translation", f"{lang}-{'de' if lang == 'en' else 'en'}", split)} for split in SPLITS}
+    assert len(by_split["train"]) > 3000
+    assert not by_split["train"] & (by_split["dev"] | by_split["test"])
+    assert not by_split["dev"] & by_split["test"]
+
+
+def test_combinations_are_held_out_but_words_are_known() -> None:
+    for kind in ("statement", "review", "request"):
+        seen = {split: {combination(one) for one in facts(kind)[split]} for split in SPLITS}
+        assert not seen["train"] & seen["test"]
+        assert not seen["train"] & seen["dev"]
+        assert not seen["dev"] & seen["test"]
+    assert all(split_of(one) == "train" for one in corpus(500))
+    for lang in LANGUAGES:
+        known = Counter(word for words, _ in rows("pos", lang, "train") for word in words)
+        tested = [word for words, _ in rows("pos", lang, "test") for word in words]
+        assert sum(word in known for word in tested) / len(tested) > 0.98
+
+
+def test_labels_are_balanced() -> None:
+    for split in SPLITS:
+        labels = Counter(label for _, _, label in rows("nli", "en", split))
+        assert set(labels) == set(LABELS)
+        assert max(labels.values()) - min(labels.values()) <= 3
+        opinions = Counter(label for _, label in rows("sentiment", "en", split))
+        assert set(opinions) == {"negative", "positive"}
+        assert min(opinions.values()) > 0.3 * sum(opinions.values())
+
+
+def test_neither_half_of_a_pair_gives_the_label_away() -> None:
+    """The best guess from "is it negated?" alone is far from certain, for premise and hypothesis alike."""
+    for side in (0, 1):
+        table: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+        for pair in pairs()["train"]:
+            table["neg" in pair[side].features][pair[2]] += 1
+        best = sum(max(counts.values()) for counts in table.values()) / sum(sum(counts.values()) for counts in table.values())
+        assert best < 0.7
+
+
+def test_what_follows_from_what() -> None:
+    bought = fact("transitive", "past", S=Phrase("name", "maria"), V="buy", O=Phrase("indef", "car", adjective="red"), T="yesterday")
+    found = {(label, other) for label, other in hypotheses(bought, Random(0))}
+    assert ("entailment", bought.but(T=None)) in found
+    assert ("entailment", bought.but(O=Phrase("indef", "car"))) in found
+    assert ("entailment", bought.but(O=Phrase("indef", "a_vehicle"))) in found
+    assert ("contradiction", bought.but(features={"past", "neg"})) in found
+    denied = bought.but(features={"past", "neg"})
+    turned = {(label, other) for label, other in hypotheses(denied, Random(0))}
+    assert ("neutral", denied.but(T=None)) in turned  # not yesterday, but perhaps another day
+    assert ("contradiction", bought) in turned
+    for premise, hypothesis, label in pairs()["train"]:
+        assert premise != hypothesis
+        if label == "entailment" and premise.frame != "review":
+            assert ("neg" in premise.features) == ("neg" in hypothesis.features)
+
+
+def test_not_turns_an_opinion_around() -> None:
+    assert sentiment(fact("review", "", S=Phrase("def", "film"), A="good")) == "positive"
+    assert sentiment(fact("review", "neg", S=Phrase("def", "film"), A="good")) == "negative"
+    assert sentiment(fact("review", "neg", S=Phrase("def", "film"), A="boring")) == "positive"
+    opinions = world()["opinions"]
+    assert not set(opinions["positive"]) & set(opinions["negative"])
+
+
+def test_translations_line_up() -> None:
+    there, back = rows("translation", "en-tr", "test"), rows("translation", "tr-en", "test")
+    assert [(b, a) for a, b in there] == list(back)
+
+
+@pytest.mark.parametrize(
+    ("task", "lang", "split", "guess"),
+    [
+        ("poss", "en", "test", "'pos'"),
+        ("pos", "swa", "test", "'sw'"),
+        ("pos", "en", "tests", "'test'"),
+        ("translation", "en-dee", "test", "'en-de'"),
+    ],
+)
+def test_a_wrong_name_is_told(task: str, lang: str, split: str, guess: str) -> None:
+    with pytest.raises(UnknownName, match=guess):
+        rows(task, lang, split)
+
+
+def test_rows_need_no_torch() -> None:
+    code = f"import sys; sys.path[:0] = {sys.path!r}; from deadhead.world import rows; rows('pos', 'ar', 'dev'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
