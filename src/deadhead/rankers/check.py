@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from .. import __version__
 from ..errors import DataError, DeadheadError, UnsupportedModel
 from ..layout import Head, HeadLayout
-from .loss import IGNORED, answer, attended, on_device, task_of
+from .loss import IGNORED, answer, attended, on_device
 
 # cuDNN's attention, first choice on the newest GPUs, works in tiles of 128 positions (and plans each new shape anew):
 # on sentences it took a quarter of the time of a ranking.
@@ -141,6 +141,3 @@ def versions() -> dict[str, str]:
         "transformers": transformers.__version__,
         "python": platform.python_version(),
     }
-
-
-__all__ = ["check_batches", "check_scores", "describe", "settled", "task_of", "versions"]
