@@ -65,10 +65,11 @@ def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | Non
 
     def generate(model: Any, batch: dict[str, Tensor]) -> Tensor:
         longest = batch["input_ids"].shape[1] + FURTHER
+        limits = batch["attention_mask"].sum(1) + FURTHER
         extra = {"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}
         made: Tensor = model.generate(
             input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], num_beams=beams, do_sample=False,
-            max_new_tokens=_room(model, longest), use_cache=True, **extra,
+            max_new_tokens=_room(model, longest), use_cache=True, logits_processor=[_Limits(model, limits)], **extra,
         )  # fmt: skip
         return made
 
@@ -79,6 +80,24 @@ def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | Non
             for n, text in zip(numbers, tokenizer.batch_decode(output.cpu(), skip_special_tokens=True), strict=True):
                 found[int(encoded.arrays["rows"][n])] = text
     return tuple(found)
+
+
+class _Limits:
+    """Ends each sentence at its own limit, so that a translation does not depend on its batch-mates."""
+
+    def __init__(self, model: Any, limits: Tensor):
+        config = getattr(model, "generation_config", model.config)
+        end = config.eos_token_id if config.eos_token_id is not None else model.config.eos_token_id
+        self.end = end[0] if isinstance(end, list) else end
+        self.limits = limits
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if self.end is None:
+            return scores
+        over = input_ids.shape[1] >= self.limits.repeat_interleave(len(scores) // len(self.limits))
+        ended = torch.full_like(scores, -torch.inf)
+        ended[:, self.end] = 0.0
+        return torch.where(over[:, None], ended, scores)
 
 
 def _room(model: Any, wanted: int) -> int:

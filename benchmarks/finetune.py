@@ -1,0 +1,378 @@
+"""How fast short trainings are: deadhead, the Trainer of transformers on the same data, and the limit.
+
+    python benchmarks/finetune.py [--threads 1] [--examples 384] [--json results.json]
+    python benchmarks/finetune.py --device cuda [--trials 4] [--model MINI_MBERT --data DIR] [--json results.json]
+
+The data is random, with the lengths of MNLI (mean 39 word pieces, cut at 128). A speed is that of the
+second epoch, in examples per second. The limit is that of arithmetic: 6 operations per weight of the
+layers and token, without padding, at the speed of large matrix products on this machine. A section
+that fails prints why, and the others go on. With `--model` and `--data` the second yardstick is run too:
+English POS, three epochs, 14 test sets, `--trials` trainings with other heads removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from rich.console import Console
+from rich.table import Table
+from transformers import BertConfig, BertForSequenceClassification
+
+from deadhead import discover, prune, strategies
+from deadhead.finetune import Settings, finetune
+from deadhead.tasks import Encoded, Row, dataset, encode, load_data
+
+SHAPES = {"BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}  # layers, heads, width
+VOCABULARY, LABELS, BATCH = 30522, ("entailment", "neutral", "contradiction"), 32
+POS_TESTS = ("en", "de", "nl", "fr", "es", "ru", "ar", "he", "fa", "ur", "hi", "tr", "zh", "ja")
+Rows = list[dict[str, Any]]
+
+
+def bert(shape: str, seed: int = 0) -> Any:
+    layers, heads, width = SHAPES[shape]
+    torch.manual_seed(seed)
+    return BertForSequenceClassification(
+        BertConfig(
+            num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width,
+            vocab_size=VOCABULARY, num_labels=len(LABELS),
+        )
+    )  # fmt: skip
+
+
+def mnli_like(examples: int, seed: int = 0) -> Encoded:
+    """Random windows of MNLI's lengths, whose label can be learned from their second word."""
+    rng = np.random.default_rng(seed)
+    lengths = np.clip(np.round(rng.lognormal(np.log(35.5), 0.43, examples)), 8, 128).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    ids = rng.integers(1000, VOCABULARY, starts[-1]).astype(np.int32)
+    labels = rng.integers(0, len(LABELS), examples).astype(np.int32)
+    ids[starts[:-1] + 1] = 200 + labels
+    arrays = {
+        "ids": ids, "types": np.zeros(len(ids), np.uint8), "lengths": lengths, "labels": labels,
+        "label_lengths": np.ones(examples, np.int32), "rows": np.arange(examples, dtype=np.int32),
+    }  # fmt: skip
+    rows = [Row(("a", "b"), (LABELS[label],)) for label in labels]
+    return Encoded(dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}")
+
+
+def speed(model: Any, data: Encoded, settings: Settings, device: str, **options: Any) -> dict[str, Any]:
+    """Train two epochs; the second one counts."""
+    history = finetune(model, data, replace(settings, epochs=2), device=device, progress=False, **options)
+    if history.state != "done":
+        raise RuntimeError(history.reason)
+    return {"value": history.epochs[-1].speed, "unit": "examples/s", "notes": history.notes, "first epoch": history.epochs[0].speed}
+
+
+class Windows(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """The same data in the form that the Trainer takes."""
+
+    def __init__(self, data: Encoded):
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        a, b = self.data.starts[i], self.data.starts[i + 1]
+        ids = self.data.arrays["ids"][a:b].tolist()
+        return {
+            "input_ids": ids,
+            "token_type_ids": [0] * len(ids),
+            "attention_mask": [1] * len(ids),
+            "label": int(self.data.arrays["labels"][i]),
+        }
+
+
+def trainer_speed(model: Any, data: Encoded, device: str) -> dict[str, Any]:
+    """The Trainer with its defaults at the same batch size (in bf16 on a GPU, as ours)."""
+    from tokenizers import Tokenizer, models
+    from transformers import DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments
+
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1}, "[UNK]")), pad_token="[PAD]")
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, Any] = {"use_cpu": True} if device == "cpu" else {"bf16": True}
+        arguments = TrainingArguments(
+            folder,
+            per_device_train_batch_size=BATCH,
+            num_train_epochs=2,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            **options,
+        )
+        stamps: list[float] = []
+
+        class Clock(transformers.TrainerCallback):  # type: ignore[misc]
+            def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+                stamps.append(now(device))
+
+            def on_epoch_end(self, *_: Any, **__: Any) -> None:
+                stamps.append(now(device))
+
+        Trainer(
+            model, arguments, train_dataset=Windows(data), data_collator=DataCollatorWithPadding(tokenizer), callbacks=[Clock()]
+        ).train()
+    return {"value": len(data) / (stamps[3] - stamps[2]), "unit": "examples/s"}
+
+
+def now(device: str) -> float:
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def limit(model: Any, data: Encoded, device: str) -> dict[str, Any]:
+    """Examples per second if nothing but the arithmetic of the layers took time."""
+    size, dtype = (1024, torch.float32) if device == "cpu" else (8192, torch.bfloat16)
+    a = torch.randn(size, size, dtype=dtype, device=device)
+    best = 0.0
+    for _ in range(6):
+        begun = now(device)
+        for _ in range(5):
+            a @ a
+        best = max(best, 10 * size**3 / (now(device) - begun))
+    weights = sum(p.numel() for name, p in model.named_parameters() if "embeddings" not in name)
+    tokens = float(np.mean(data.arrays["lengths"]))
+    return {"value": best / (6 * weights * tokens), "unit": "examples/s", "notes": [f"matrix products at {best / 1e12:.3g} TFLOP/s"]}
+
+
+def cpu_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Rows]]]:
+    data, shape = mnli_like(options.examples), "BERT-small"
+    settings = Settings(batch=BATCH, rate=1e-4)
+
+    def against() -> Rows:
+        rows = [
+            {"what": f"{shape}, deadhead", **speed(bert(shape), data, settings, "cpu")},
+            {"what": f"{shape}, transformers Trainer", **trainer_speed(bert(shape), data, "cpu")},
+            {"what": f"{shape}, limit", **limit(bert(shape), data, "cpu")},
+        ]
+        rows.append({"what": "deadhead / Trainer", "value": rows[0]["value"] / rows[1]["value"], "unit": "x", "goal": ">= 1.5"})
+        return rows
+
+    def cut() -> Rows:
+        return pruned_against_masked(shape, mnli_like(3 * BATCH), settings, options.rounds)
+
+    yield "against the Trainer", against
+    yield "pruned against masked", cut
+
+
+def pruned_against_masked(shape: str, data: Encoded, settings: Settings, rounds: int) -> Rows:
+    """Both trained in turns, so that a busy machine slows either; the fastest round of each."""
+    rows: Rows = []
+    for percent, goal in ((50, 1.12), (90, 1.28)):
+        heads = sorted(strategies.random(discover(bert(shape)), percent, seed=0))
+        best = {"masked": 0.0, "pruned": 0.0}
+        for _ in range(rounds):
+            best["masked"] = max(best["masked"], speed(bert(shape), data, settings, "cpu", masked=heads)["value"])
+            best["pruned"] = max(best["pruned"], speed(prune(bert(shape), heads), data, settings, "cpu")["value"])
+        rows += [{"what": f"{shape}, {percent} % {kind}", "value": value, "unit": "examples/s"} for kind, value in best.items()]
+        rows.append({"what": f"{percent} % pruned / masked", "value": best["pruned"] / best["masked"], "unit": "x", "goal": f">= {goal}"})
+    return rows
+
+
+def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Rows]]]:
+    shape, settings = options.shape, Settings(batch=BATCH, rate=3e-5, precision="bf16")
+    short, long = mnli_like(2048), mnli_like(16384)
+
+    def graphs() -> Rows:
+        return [{"what": f"{shape}, buckets, CUDA graphs", "goal": ">= 6000", **speed(bert(shape), long, settings, "cuda")}]
+
+    def eager_random() -> Rows:
+        plain = replace(settings, by_length=False)
+        return [{"what": f"{shape}, random batches, eager", **speed(bert(shape), short, plain, "cuda", graphs=False)}]
+
+    def eager_buckets() -> Rows:
+        return [{"what": f"{shape}, buckets, eager", **speed(bert(shape), short, settings, "cuda", graphs=False)}]
+
+    def trainer() -> Rows:
+        return [{"what": f"{shape}, transformers Trainer", **trainer_speed(bert(shape), short, "cuda")}]
+
+    def bound() -> Rows:
+        return [{"what": f"{shape}, limit", **limit(bert(shape), long, "cuda")}]
+
+    yield "graphs", graphs
+    yield "eager, random batches", eager_random
+    yield "eager, buckets", eager_buckets
+    yield "Trainer", trainer
+    yield "limit", bound
+    yield "loss curves", lambda: curves(shape, replace(settings, rate=1e-4))
+    if options.model and options.data:
+        yield "POS", lambda: pos(options)
+    elif options.trials > 1:
+        yield "side by side", lambda: side_by_side(shape, options.trials)
+
+
+def curves(shape: str, settings: Settings) -> Rows:
+    """The losses of the same training, update by update, eagerly and as graphs; eagerly with another seed for scale."""
+    data = mnli_like(2048)
+    runs = {
+        name: finetune(bert(shape), data, replace(settings, epochs=3, seed=seed), device="cuda", progress=False, graphs=graphs)
+        for name, graphs, seed in (("eager", False, 0), ("graphs", True, 0), ("eager, another seed", False, 1))
+    }
+    rows: Rows = []
+    base = np.array(runs["eager"].losses)
+    for name, history in runs.items():
+        epochs = ", ".join(f"{e.loss:.4f}" for e in history.epochs)
+        apart = float(np.abs(np.array(history.losses) - base).max()) if name != "eager, another seed" else float("nan")
+        rows.append(
+            {
+                "what": f"loss by epoch, {name}: {epochs}",
+                "value": apart,
+                "unit": "largest |difference| of an update",
+                "notes": history.notes,
+                "losses": history.losses,
+            }
+        )
+    return rows
+
+
+def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
+    """One of several trials in a process of its own: when its second epoch began and ended."""
+    model, data = bert(shape, seed), mnli_like(16384)
+    while time.time() < begin:
+        time.sleep(0.01)
+    history = finetune(model, data, Settings(batch=BATCH, precision="bf16", epochs=3, seed=seed), device="cuda", progress=False)
+    end = time.time()
+    return end - sum(e.seconds for e in history.epochs[1:]), end, sum(e.examples for e in history.epochs[1:])
+
+
+def side_by_side(shape: str, trials: int) -> Rows:
+    with ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
+        done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
+    took = max(end for _, end, _ in done) - min(begun for begun, _, _ in done)
+    total = sum(examples for _, _, examples in done)
+    return [
+        {"what": f"{shape}, {trials} trials side by side, all together", "value": total / took, "unit": "examples/s", "goal": ">= 6000"}
+    ]
+
+
+def _pos_data(options: argparse.Namespace) -> tuple[Encoded, dict[str, Encoded], Any]:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
+    train = encode(load_data("pos", "en", "train", root=options.data), tokenizer, max_length=128)
+    tests = {lang: load_data("pos", lang, "test", root=options.data) for lang in POS_TESTS}
+    return train, {lang: encode(data, tokenizer, max_length=128, labels=train.labels) for lang, data in tests.items()}, tokenizer
+
+
+def _pos_trials(options: argparse.Namespace, seeds: list[int]) -> list[dict[str, Any]]:
+    """Trials one after the other in one process: seed 0 keeps all heads, the others lose twelve at random."""
+    from deadhead.evaluate import evaluate
+
+    train, tests, _ = _pos_data(options)
+    found = []
+    for seed in seeds:
+        begun = time.perf_counter()
+        torch.manual_seed(seed)
+        model = transformers.AutoModelForTokenClassification.from_pretrained(
+            options.model, num_labels=len(train.labels), dtype=torch.float32
+        )
+        if seed:
+            prune(model, strategies.random_k(discover(model), 12, seed=seed))
+        settings = Settings(
+            batch=BATCH, rate=1e-4, epochs=3, warmup=0.1, seed=seed, precision="bf16" if options.device == "cuda" else "float32"
+        )
+        history = finetune(model, train, settings, device=options.device, progress=False)
+        trained = time.perf_counter()
+        scores = {lang: found["micro_f1"] for lang, found in evaluate(model, tests).items()}
+        ended = time.perf_counter()
+        found.append({"seed": seed, "training": trained - begun, "scoring": ended - trained, "notes": history.notes, "scores": scores})
+    return found
+
+
+def pos(options: argparse.Namespace) -> Rows:
+    """The second yardstick: seconds per trial, over all trials, processes started and data read included."""
+    begun = time.perf_counter()
+    _pos_data(options)  # encoded once, for all
+    workers = min(options.workers, options.trials)
+    shares = [list(range(options.trials))[i::workers] for i in range(workers)]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        done = [trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share]
+    each = (time.perf_counter() - begun) / options.trials
+    rows: Rows = [
+        {
+            "what": f"POS, {options.trials} trials in {workers} processes, a trial",
+            "value": each,
+            "unit": "s",
+            "goal": "<= 10",
+            "trials": done,
+        }
+    ]
+    for trial in sorted(done, key=lambda t: int(t["seed"])):
+        other = [v for lang, v in trial["scores"].items() if lang != "en"]
+        what = f"POS trial {trial['seed']}: trained {trial['training']:.1f} s, scored {trial['scoring']:.1f} s; en {100 * trial['scores']['en']:.2f}, others"
+        rows.append({"what": what, "value": 100 * sum(other) / len(other), "unit": "mean accuracy", "notes": trial["notes"]})
+    return rows
+
+
+def machine(options: argparse.Namespace) -> str:
+    cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    name = (
+        torch.cuda.get_device_name()
+        if options.device == "cuda"
+        else f"{cpu}, {torch.get_num_threads()} thread(s) of {os.cpu_count()} cores"
+    )
+    return f"{name}; Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}"
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--shape", choices=SHAPES, default="BERT-base", help="of the CUDA sections")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--examples", type=int, default=384, help="of an epoch on the CPU")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=4, help="trainings side by side on one GPU")
+    parser.add_argument("--workers", type=int, default=2, help="processes that share the POS trials")
+    parser.add_argument("--model", help="a folder with mini-mbert")
+    parser.add_argument("--data", help="a folder of data with the POS treebanks")
+    parser.add_argument("--only", nargs="*", help="sections to run, by name")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads if options.device == "cpu" else 4)
+    transformers.logging.set_verbosity_error()
+    sections = cpu_sections(options) if options.device == "cpu" else cuda_sections(options)
+    rows: Rows = []
+    for name, section in sections:
+        if options.only and name not in options.only:
+            continue
+        begun = time.perf_counter()
+        try:
+            made = section()
+        except Exception:
+            made = [{"what": f"{name}: FAILED", "notes": [traceback.format_exc()]}]
+            traceback.print_exc()
+        for row in made:
+            print(f"  {row['what']}: {row.get('value', float('nan')):,.4g} {row.get('unit', '')} {row.get('notes') or ''}", flush=True)
+        print(f"[{name}: {time.perf_counter() - begun:.1f} s]", file=sys.stderr, flush=True)
+        rows += made
+        if options.json:  # after every section: what was measured is kept if the rest is cut short
+            options.json.write_text(
+                json.dumps({"machine": machine(options), "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1) + "\n"
+            )
+    table = Table("what", "value", "unit", "goal", title=machine(options))
+    for row in rows:
+        table.add_row(row["what"], f"{row['value']:,.4g}" if "value" in row else "", row.get("unit", ""), row.get("goal", ""))
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()

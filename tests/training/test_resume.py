@@ -1,0 +1,114 @@
+"""A training that is killed goes on to the same numbers, and its folder tells what it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_tasks
+import torch
+
+from deadhead.errors import FolderError
+from deadhead.finetune import Settings, finetune
+from deadhead.tasks import Encoded
+
+SETTINGS = Settings(batch=8, rate=3e-3, epochs=4)
+
+KILLED = """
+import os, signal, sys
+import small_tasks
+from deadhead.finetune import Settings, finetune
+from test_resume import SETTINGS
+
+def at(tick):
+    if (tick.epoch, tick.update) == (3, 3):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+data = small_tasks.tag(sys.argv[1])
+finetune(small_tasks.tagger(), data, SETTINGS, dev=data, folder=sys.argv[2], keep_first=True, progress=at)
+"""
+
+
+def weights(model: Any) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(letters: Encoded, cache: Path, tmp_path: Path) -> None:
+    whole = small_tasks.tagger()
+    wanted = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
+    run = subprocess.run(
+        [sys.executable, "-c", KILLED, str(cache), str(tmp_path / "trial")],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    held = json.loads((tmp_path / "trial" / "history.json").read_text())
+    assert (held["state"], len(held["epochs"])) == ("running", 2)
+    ticks: list[Any] = []
+    torch.manual_seed(99)  # neither the numbers of this process nor the weights given matter
+    model = small_tasks.tagger()
+    torch.nn.init.ones_(model.classifier.weight)
+    history = finetune(model, letters, SETTINGS, dev=letters, folder=tmp_path / "trial", keep_first=True, progress=ticks.append)
+    assert [(t.epoch, t.update) for t in ticks] == [(e, u) for e in (3, 4) for u in range(1, 6)]  # only what was missing
+    assert history.losses == wanted.losses
+    assert [e.scores for e in history.epochs] == [e.scores for e in wanted.epochs]
+    assert torch.equal(weights(model), weights(whole))
+    for which in ("first", "best", "last"):
+        assert torch.equal(weights(history.restore(model, which)), weights(wanted.restore(whole, which)))
+    assert sorted(f.name for f in (tmp_path / "trial").iterdir()) == [
+        "best.safetensors",
+        "first.safetensors",
+        "history.json",
+        "last.safetensors",
+    ]
+
+
+def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) -> None:
+    model = small_tasks.bert()
+    first = finetune(model, foxes, SETTINGS, folder=tmp_path, progress=False)
+    again = small_tasks.bert()
+    second = finetune(again, foxes, SETTINGS, folder=tmp_path, progress=_fails)
+    assert second.losses == first.losses
+    assert second.state == "done"
+    assert torch.equal(weights(model), weights(again))
+    assert not torch.equal(weights(model), weights(small_tasks.bert()))
+
+
+def _fails(_: Any) -> None:
+    raise AssertionError("it was trained again")
+
+
+def test_the_folder_of_another_training_is_refused(foxes: Encoded, cache: Path, tmp_path: Path) -> None:
+    finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
+    for data, settings, options in (
+        (foxes, Settings(**{**SETTINGS.to_dict(), "seed": 1}), {}),
+        (small_tasks.classify(cache, n=20), SETTINGS, {}),
+        (foxes, SETTINGS, {"masked": ["encoder.0.1"]}),
+    ):
+        with pytest.raises(FolderError, match="holds another training"):
+            finetune(small_tasks.bert(), data, settings, folder=tmp_path, progress=False, **options)
+    (tmp_path / "history.json").write_text("{")
+    with pytest.raises(FolderError, match="is damaged"):
+        finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
+
+
+def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:
+    settings = Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
+    history = finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=False)
+    held = json.loads((tmp_path / "history.json").read_text())
+    assert held["state"] == history.state == "failed"
+    assert held["reason"] == history.reason
+    assert finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=_fails).reason == history.reason
+
+
+def test_weights_that_were_not_kept(foxes: Encoded) -> None:
+    history = finetune(small_tasks.bert(), foxes, Settings(epochs=1), progress=False)
+    with pytest.raises(FolderError, match="keep_first=True"):
+        history.restore(small_tasks.bert(), "first")
+    with pytest.raises(FolderError, match="do not fit"):
+        history.restore(small_tasks.bert(labels=4), "last")

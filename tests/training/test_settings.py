@@ -1,0 +1,101 @@
+"""Settings: the schedules, the papers' presets and grids, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadhead.errors import UnknownName
+from deadhead.finetune import GRIDS, PRESETS, Settings, SettingsError, grid, preset
+
+
+@given(
+    total=st.integers(1, 300),
+    warmup=st.one_of(st.floats(0, 0.99), st.integers(1, 400)),
+    schedule=st.sampled_from(["linear", "constant", "inverse_sqrt"]),
+)
+def test_rates_rise_then_do_not(total: int, warmup: float, schedule: str) -> None:
+    settings = Settings(rate=2.0, warmup=warmup, schedule=schedule)
+    rates, warm = settings.rates(total), settings.warmup_updates(total)
+    assert len(rates) == total
+    assert (rates > 0).all()
+    assert (rates <= 2.0).all()
+    assert (np.diff(rates[: max(1, warm)]) > 0).all()
+    assert (np.diff(rates[max(1, warm) :]) <= 0).all()
+    if warm < total:
+        assert rates[max(0, warm - 1)] == pytest.approx(2.0)
+
+
+def test_linear_reaches_the_published_points() -> None:
+    rates = Settings(rate=1.0, warmup=0.1, schedule="linear").rates(100)
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == rates[10] == pytest.approx(1.0)
+    assert rates[55] == pytest.approx(0.5)
+    assert rates[99] == pytest.approx(1 / 90)
+
+
+def test_transformer_schedule_is_the_papers_formula() -> None:
+    settings = preset("weak-link-transformer-en-ru")
+    rates = settings.rates(40_000)
+    for step in (1, 500, 16_000, 16_001, 40_000):
+        published = 2.0 * 512**-0.5 * min(1, step / 16_000) * max(step, 16_000) ** -0.5
+        assert rates[step - 1] == pytest.approx(published, rel=1e-12)
+
+
+def test_presets_are_those_of_the_papers() -> None:
+    assert {task: preset("weak-link-bert", task).rate for task in ("sst2", "qqp", "mnli", "qnli")} == {
+        "sst2": 2e-5,
+        "qqp": 5e-5,
+        "mnli": 3e-5,
+        "qnli": 5e-5,
+    }
+    bert = preset("weak-link-bert", "sst2")
+    assert (bert.batch, bert.epochs, bert.warmup, bert.decay, bert.clip, bert.schedule) == (128, 10, 0.1, 0.01, 1.0, "linear")
+    assert preset("mbert-prunability", "xnli") == PRESETS["mbert-prunability-mnli"]
+    other = preset("contributions")
+    assert (other.epochs, other.rate, other.batch, other.sampler, other.seed, other.warmup) == (3, 5e-5, 32, "sequential", 42, 0.0)
+    noam = preset("weak-link-transformer-en-de")
+    assert (noam.tokens, noam.accumulate, noam.smoothing, noam.betas, noam.epsilon) == (25_000, 10, 0.1, (0.9, 0.997), 1e-9)
+    assert preset("contributions", epochs=1) == Settings.from_dict({**other.to_dict(), "epochs": 1})
+
+
+def test_grids_are_those_of_the_papers() -> None:
+    made = grid("weak-link-bert", "qqp")
+    assert len(made) == 4 * 5
+    assert {(s.rate, s.batch) for s in made} == {(r, b) for r in (2e-5, 3e-5, 4e-5, 5e-5) for b in (8, 16, 32, 64, 128)}
+    assert len(grid("mbert-prunability")) == 4 * 3
+    assert [s.seed for s in grid(Settings(), seed=(0, 1))] == [0, 1]
+    assert set(GRIDS) <= set(PRESETS)
+    with pytest.raises(SettingsError, match="no grid"):
+        grid("contributions")
+
+
+def test_settings_go_through_json() -> None:
+    for settings in PRESETS.values():
+        assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"epochs": 0}, "epochs is 0"), ({"rate": 0}, "learning rate of 0"), ({"rate": float("nan")}, "learning rate of nan"), ({"batch": 0}, "batch is 0"),
+        ({"accumulate": 0}, "accumulate"), ({"smoothing": 1.0}, "smoothing"), ({"clip": 0.0}, "clip 0"), ({"warmup": -0.1}, "warmup"), ({"batch": 2.5}, "batch is 2.5"),
+    ],
+)  # fmt: skip
+def test_impossible_settings_are_refused(wrong: dict[str, float], told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as caught:
+        Settings(**wrong)  # type: ignore[arg-type]
+    assert caught.value.mend
+
+
+def test_misspelt_names_are_guessed() -> None:
+    with pytest.raises(UnknownName, match="inverse_sqrt"):
+        Settings(schedule="inverse-sqrt")
+    with pytest.raises(UnknownName, match="Did you mean 'contributions'"):
+        preset("contribution")
+    with pytest.raises(UnknownName, match="Did you mean 'epochs'"):
+        preset("contributions", epoch=3)
