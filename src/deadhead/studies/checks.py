@@ -2,7 +2,7 @@
 
 Each problem names the file, the line and the field, and for a name that is not known the nearest
 one. Names are checked against the tables of the other rooms (TASKS, STRATEGIES, RANKERS); options of
-rankers and of training are read from the source of their classes, because importing them loads torch.
+rankers are read from the source of their classes, because importing them loads torch.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ TOP = ("about", "steps", "fixed", "axes", "search", "tables", "claims")
 TABLE = ("title", "rows", "columns", "mean_over", "metric", "published", "where", "kind")
 SEARCH = ("lowest", "controls")
 RANK = ("method", "split", "examples", "batch")  # what `rank` takes besides the options of its method
-DATA = ("source", "cut", "deduplicate", "parts", "merge", "document_starts", "malformed", "max_length", "align", "long", "examples")
+DATA = ("root", "source", "cut", "deduplicate", "parts", "merge", "document_starts", "malformed", "max_length", "align", "long", "examples")
+TRAINING = {"weights": ("last", "best"), "scored": ("dev", "test", "none")}  # what `finetune` takes besides the settings of training
 SPLITS = ("train", "dev", "test")
+WORLD = ("world/encoder", "world/seq2seq")
 LABELS = ("arm", "k")  # what a search adds to the axes
 
 Problem = tuple[Path, str]
@@ -117,6 +119,8 @@ def _field(name: str, value: Any) -> Iterator[Problem]:
 def _model(value: Any) -> Iterator[Problem]:
     if not isinstance(value, str) or not value:
         yield (), "this is a folder or a name on the hub."
+    elif value.startswith("world/") and value not in WORLD and not File(value).is_dir():
+        yield (), unknown_name("model of the small world", value, WORLD).message
     elif value.startswith((".", "/", "~")) and not (File(value).expanduser() / "config.json").is_file():
         yield (), f"there is no model in {value} (no config.json)."
 
@@ -148,14 +152,12 @@ def _whole(value: Any) -> Iterator[Problem]:
 
 
 def _data(value: Any) -> Iterator[Problem]:
-    yield from _mapping_of(value, DATA, "option of data")
-
-
-def _mapping_of(value: Any, known: Iterable[str], kind: str) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        yield (), f"this is a mapping; known are {', '.join(known)}."
-    else:
-        yield from _unknown(value, known, (), kind)
+        yield (), f"this is a mapping; known are {', '.join(DATA)}."
+        return
+    yield from _unknown(value, DATA, (), "option of data")
+    if value.get("root", "world") != "world":  # where files lie changes no number
+        yield ("root",), "only the embedded `world` is named here; name a folder of data with --data or DEADHEAD_DATA."
 
 
 def _rank(value: Any) -> Iterator[Problem]:
@@ -175,15 +177,26 @@ def _rank(value: Any) -> Iterator[Problem]:
 
 
 def _finetune(value: Any) -> Iterator[Problem]:
-    known = fields_of("deadhead.finetune", "Settings")
+    from ..training.settings import PRESETS, Settings
+
+    known = [name for name in Settings.__dataclass_fields__ if name != "seed"]
     if not isinstance(value, dict):
         yield (), f"this is a mapping; known are preset, {', '.join(known)}."
         return
-    yield from _unknown(value, ("preset", *known), (), "setting of training")
-    if "preset" in value:
-        presets = keys_of("deadhead.finetune", "PRESETS")
-        if value["preset"] not in presets:
-            yield ("preset",), unknown_name("preset", value["preset"], presets).message
+    yield from _unknown(value, ("preset", *TRAINING, *known), (), "setting of training")
+    if value.get("preset", "contributions") not in PRESETS:
+        yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
+    for name, allowed in TRAINING.items():
+        if value.get(name, allowed[0]) not in allowed:
+            yield (name,), unknown_name(name, value[name], allowed).message
+    for name in known:
+        if name in value:
+            try:
+                Settings.from_dict({name: value[name]})
+            except DeadheadError as problem:
+                yield (name,), problem.message
+            except (TypeError, ValueError):
+                yield (name,), f"{value[name]!r} is not a value for this."
 
 
 def _remove(value: Any) -> Iterator[Problem]:
@@ -315,14 +328,4 @@ def fields_of(module: str, name: str) -> tuple[str, ...]:
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return tuple(item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name))
-    return ()
-
-
-def keys_of(module: str, name: str) -> tuple[str, ...]:
-    """The keys of a dict at the top of a module, without importing it."""
-    for node in _tree(module).body:
-        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
-        value = getattr(node, "value", None)
-        if isinstance(target, ast.Name) and target.id == name and isinstance(value, ast.Dict):
-            return tuple(str(key.value) for key in value.keys if isinstance(key, ast.Constant))
     return ()

@@ -7,9 +7,11 @@ where equal trials collapsed into one.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -54,7 +56,24 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if nth:
         fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
         labels["seed"] = fields["seed"]
+    fields["finetune"] = _training(fields)
     return Cell(labels, settle(data["steps"], fields))
+
+
+def _training(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of training, those of a preset written out: what a preset means today must not change an id tomorrow."""
+    return dict(_settings(json.dumps(fields.get("finetune") or {}, sort_keys=True), str(fields.get("task"))))
+
+
+@lru_cache(maxsize=1024)
+def _settings(text: str, task: str) -> Mapping[str, Any]:
+    from ..training.settings import Settings, preset
+
+    given = json.loads(text)
+    ours = {"weights": given.pop("weights", "last"), "scored": given.pop("scored", "dev")}
+    named = given.pop("preset", None)
+    settings = Settings.from_dict(given) if named is None else preset(named, task, **given)
+    return {**{name: value for name, value in settings.to_dict().items() if name != "seed"}, **ours}
 
 
 def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:

@@ -76,7 +76,7 @@ def run(
             control.tell()
             with suppress(OSError):
                 (folder / "stop").unlink(missing_ok=True)
-        ran = control.facts["done"] + control.facts["failed"]
+        ran = int(control.facts["done"] + control.facts["failed"])
         return _result(recipe, records.summaries(folder), ran, time.monotonic() - start)
 
 

@@ -1,0 +1,141 @@
+"""What the steps of a trial work on: its model, its tokenizer, its data. Loads torch.
+
+Data and tokenizers are kept for the next trials of the process; the sub-words themselves are cached
+on disk by `encode`, under the hash of data, tokenizer and options.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from ..tasks import KINDS, Dataset, Encoded, concatenate, encode, load_data, task_of
+from ..tasks.dataset import shuffled
+from .run import State
+from .trial import Trial
+
+ENCODE = ("max_length", "align", "long")  # options of `data` that are for encode; the others are for load_data
+WORLD = "world/"
+
+
+def device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def home(model: str) -> str:
+    """Where a model lies: `world/encoder` is in the package, others are a folder or on the hub."""
+    if model.startswith(WORLD) and not Path(model).is_dir():
+        from .. import world
+
+        return str(Path(world.__file__).parent / "models" / model.removeprefix(WORLD))
+    return str(Path(model).expanduser()) if model.startswith("~") else model
+
+
+@lru_cache(maxsize=4)
+def tokenizer(model: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(home(model))
+
+
+@lru_cache(maxsize=64)
+def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
+    chosen = json.loads(options)
+    examples, parts = chosen.pop("examples", None), chosen.pop("parts", None)
+    if isinstance(parts, dict):
+        parts = parts.get(lang)
+    if split == "train" and parts is not None:
+        chosen["parts"] = parts
+    found = load_data(task, lang, split, **chosen)
+    if split == "train" and examples is not None and examples < len(found):
+        from dataclasses import replace
+
+        found = replace(found, rows=[found.rows[i] for i in sorted(shuffled(len(found), "examples")[:examples])])
+    return found
+
+
+def dataset(trial: Trial, languages: list[str], split: str) -> Dataset:
+    """The data of a trial; several languages are put one after the other."""
+    options = {name: value for name, value in (trial.get("data") or {}).items() if name not in ENCODE}
+    several = [_dataset(trial.get("task"), lang, split, json.dumps(options, sort_keys=True)) for lang in languages]
+    return several[0] if len(several) == 1 else concatenate(several)
+
+
+def encoded(
+    state: State, trial: Trial, languages: list[str], split: str, labels: tuple[str, ...] | None, examples: int | None = None
+) -> Encoded:
+    """The data in sub-words, with the labels in the model's order; its fingerprint goes into the record."""
+    data = dataset(trial, languages, split)
+    if examples is not None and examples < len(data):
+        from dataclasses import replace
+
+        data = replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{trial.get('seed', 0)}")[:examples])])
+    state.data["+".join(languages) + f"/{split}"] = data.fingerprint
+    options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
+    return encode(data, tokenizer(trial.get("model")), labels=labels, **options)
+
+
+def model(state: State, trial: Trial) -> Any:
+    """The model as it is now, loaded when a step first asks for it."""
+    if state.model is None:
+        from ..heads import load
+
+        if state.weights is not None:
+            state.model = load(state.weights)
+        elif "finetune" in trial.steps[state.at :]:
+            state.model = _pretrained(trial, state.at)
+        else:
+            import torch
+
+            state.model = load(home(trial.get("model")), dtype=torch.float32)
+        state.model.to(device())
+        state.versions["device"] = _device_name()
+        state.cost.setdefault("parameters", count(state.model))
+    return state.model
+
+
+def _pretrained(trial: Trial, at: int) -> Any:
+    """The model every trial begins with, with a new classifier for the task; the seed decides its weights."""
+    import torch
+    import transformers
+
+    from ..heads.folder import quiet
+
+    place = trial.steps.index("finetune", at)
+    kind = KINDS[task_of(trial.get("task")).kind]
+    torch.manual_seed(trial.seed_of(place))
+    options: dict[str, Any] = {}
+    if kind.labels != "text":
+        labels = dataset(trial, trial.languages(place), "train").labels
+        options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+    try:
+        with quiet():
+            loaded = getattr(transformers, kind.model).from_pretrained(home(trial.get("model")), dtype=torch.float32, **options)
+    except (OSError, ValueError) as problem:
+        first = str(problem).splitlines()[0]
+        raise DataError(
+            f"the model {trial.get('model')} cannot be loaded for {trial.get('task')}: {first}", "look at its name"
+        ) from problem
+    return loaded
+
+
+def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
+    """The labels of the model, in its order; None for translation."""
+    if KINDS[task_of(trial.get("task")).kind].labels == "text":
+        return None
+    return tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
+
+
+def count(model: Any) -> int:
+    return int(sum(parameter.numel() for parameter in model.parameters()))
+
+
+def _device_name() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"

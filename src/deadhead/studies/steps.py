@@ -1,0 +1,143 @@
+"""The steps of a trial. Each takes the state and the trial, and changes the state.
+
+The model in the state is the user's own kind of model, changed in place: trained, scored, cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeadheadError
+from . import material
+from .run import State
+from .trial import Trial, removal
+
+EVERY = 1.0  # seconds between words on how it goes
+IN_ORDER = ("per_batch", "cumulative")  # units of a ranking for which the order of the data counts
+
+
+class TrainingFailed(DeadheadError):
+    """A training that did not come to its end, such as one whose loss became NaN."""
+
+
+def finetune(state: State, trial: Trial) -> None:
+    """Train the model on the trial's languages; score it after every epoch on their dev data."""
+    from ..finetune import Settings
+    from ..finetune import finetune as train
+
+    model = material.model(state, trial)
+    languages = trial.languages(state.at)
+    chosen = dict(trial.get("finetune") or {})
+    weights, scored = chosen.pop("weights", "last"), chosen.pop("scored", "dev")
+    labels = material.labels_of(model, trial)
+    data = material.encoded(state, trial, languages, "train", labels)
+    dev = None if scored == "none" else material.encoded(state, trial, languages, scored, labels)
+    settings = Settings.from_dict({**chosen, "seed": trial.seed_of(state.at)})
+    history = train(model, data, settings, dev=dev, progress=_now_and_then(state))
+    state.epochs += [{"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs]
+    state.cost["examples/s"] = round(history.epochs[-1].speed, 1) if history.epochs else 0.0
+    if history.notes:
+        state.details["training notes"] = list(history.notes)
+    if history.state == "failed":
+        raise TrainingFailed(f"the training failed: {history.reason}", "lower the learning rate")
+    if weights == "best":
+        history.restore(model, "best")
+        state.details["best epoch"] = history.best
+
+
+def rank(state: State, trial: Trial) -> None:
+    """Score every head on the source languages."""
+    from ..rankers import rank as score
+    from ..tasks import batches
+
+    model = material.model(state, trial)
+    options = dict(trial.get("rank") or {})
+    method, split = options.pop("method", "gradient"), options.pop("split", "dev")
+    size, examples = options.pop("batch", 32), options.pop("examples", None)
+    languages = trial.languages(state.at)
+    data = material.encoded(state, trial, languages, split, material.labels_of(model, trial), examples)
+    made = batches(data, size=size, sort=options.get("unit") not in IN_ORDER, device=material.device())
+    facts = {"task": trial.get("task"), "lang": "+".join(languages), "split": split, "rows": data.data.fingerprint}
+
+    def progress(done: int, total: int, note: str = "") -> None:
+        say(f"ranking {done}/{total} {note}".strip())
+
+    say = _spaced(state)
+    state.ranking = score(model, made, method, seed=trial.seed_of(state.at), progress=progress, data=facts, **options)
+
+
+def restart(state: State, trial: Trial) -> None:
+    """Forget the model: the next step begins with the weights the trial began with. A ranking stays."""
+    state.model = state.weights = None
+    state.epochs, state.removed = [], []
+
+
+def prune(state: State, trial: Trial) -> None:
+    """Cut out the heads the strategy picks."""
+    from ..heads import discover
+    from ..heads import prune as cut
+    from ..strategies import choose
+
+    found = removal(trial.get("remove"))
+    if found is None:
+        return
+    strategy, amount, options = found
+    model = material.model(state, trial)
+    layout = discover(model)
+    scores = None if state.ranking is None else state.ranking.scores
+    heads = choose(strategy, layout, amount, seed=trial.get("draw", 0), scores=scores, **options)
+    cut(model, heads)
+    state.removed += [str(head) for head in layout.check(heads)]
+    state.cost["heads before"], state.cost["parameters after"] = len(layout), material.count(model)
+
+
+def evaluate(state: State, trial: Trial) -> None:
+    """Score the model on every target language and split; keep what it predicted."""
+    from ..evaluate import evaluate as score
+
+    model = material.model(state, trial)
+    labels = material.labels_of(model, trial)
+    for split in trial.get("splits"):
+        state.tell(f"scoring {split}")
+        sets = {lang: material.encoded(state, trial, [lang], split, labels) for lang in trial.get("targets")}
+        folder = None if state.folder is None else _predictions(state.folder, trial, split)
+        found = score(model, sets, tokenizer=material.tokenizer(trial.get("model")), folder=folder)
+        for lang, metrics in found.items():
+            state.metrics.update({f"{lang}/{split}/{name}": float(value) for name, value in metrics.items()})
+    state.cost["memory MiB"] = _memory()
+
+
+def _predictions(folder: Path, trial: Trial, split: str) -> Path:
+    return folder / "predictions" / trial.id / split
+
+
+def _now_and_then(state: State) -> Callable[[Any], None]:
+    say = _spaced(state)
+    return lambda tick: say(tick)
+
+
+def _spaced(state: State) -> Callable[[Any], None]:
+    """Pass on a word to whoever watches, but not more often than anyone reads."""
+    last = 0.0
+
+    def say(text: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            state.tell(str(text))
+
+    return say
+
+
+def _memory() -> int:
+    """The most memory that was used, on the GPU if there is one."""
+    import resource
+
+    import torch
+
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_allocated() / 2**20)
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -1,0 +1,23 @@
+"""A small study for testing the engine: a search with its controls on steps that cost nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SEARCH = """\
+about: a search that costs nothing
+steps: [finetune, rank, restart, prune, finetune, evaluate]
+fixed: {model: nobody/nothing, source: en, task: pos, targets: [de, zh]}
+axes:
+  seed: [0, 1]
+search: {lowest: 1..4, controls: [seeds, random, highest]}
+"""
+
+
+@pytest.fixture
+def search_file(tmp_path: Path) -> Path:
+    file = tmp_path / "search.yaml"
+    file.write_text(SEARCH)
+    return file

@@ -1,0 +1,260 @@
+"""Records, executors and the folder: complete, equal, whole or absent, and nothing done twice."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_study import WORK, told
+
+from deadhead.studies import folder as place
+from deadhead.studies import load, read, run, stop, summaries
+from deadhead.studies.folder import DiskFull, StudyError, StudyTaken
+from deadhead.studies.jobs import Jobs
+from deadhead.studies.records import Record
+from deadhead.studies.run import run_trial
+from deadhead.studies.trial import Trial
+
+TOTAL = 2 * (1 + 4 * 4)
+
+
+def marks(folder: Path) -> dict[str, int]:
+    return {file.name: len(file.read_text()) for file in folder.iterdir()}
+
+
+@pytest.fixture
+def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    monkeypatch.setenv("TRIVIAL_MARKS", str(folder))
+    return folder
+
+
+def test_serial_and_processes_write_equal_records(search_file: Path, tmp_path: Path, marked: Path) -> None:
+    recipe = load(search_file)
+    result = run(recipe, tmp_path / "one", executor="serial", work=WORK)
+    assert (result.done, result.ran, result.left) == (TOTAL, TOTAL, 0)
+    counted = marks(marked)
+    assert set(counted.values()) == {1}  # every training and ranking once, shared ones too
+    assert sum(name.startswith("rank") for name in counted) == 2
+    assert run(recipe, tmp_path / "two", workers=2, work=WORK).done == TOTAL
+    assert set(marks(marked).values()) == {2}
+    assert told(tmp_path / "one") == told(tmp_path / "two")
+    assert set(told(tmp_path / "one")) == {trial.id for trial in recipe.trials}
+
+
+def test_run_again_runs_nothing_and_a_longer_axis_only_adds(search_file: Path, tmp_path: Path) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    before = told(tmp_path / "s")
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 0
+    longer = run(load(search_file, ["seed=[0, 1, 2]"]), tmp_path / "s", executor="serial", work=WORK)
+    assert longer.ran == TOTAL // 2
+    assert {name: told(tmp_path / "s")[name] for name in before} == before
+
+
+def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
+    file = tmp_path / "r.yaml"
+    file.write_text(
+        "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\naxes: {remove: {random: [1, 66, 77, 2]}}\n"
+    )
+    result = run(load(file), tmp_path / "s", workers=2, work=WORK)
+    assert (result.done, result.failed, result.left) == (2, 2, 0)
+    errors = sorted(r["error"] for r in told(tmp_path / "s").values() if r["state"] == "failed")
+    assert "SIGKILL" in errors[0]
+    assert 'ValueError("no heads today")' in errors[1]
+    assert errors[1].startswith("Traceback")
+    assert run(load(file), tmp_path / "s", workers=2, work=WORK).ran == 0
+    assert run(load(file), tmp_path / "s", workers=2, work=WORK, retry_failed=True).ran == 2
+    assert len(list((tmp_path / "s" / "records").iterdir())) == 4
+
+
+def test_a_second_run_is_refused(search_file: Path, tmp_path: Path) -> None:
+    folder = place.prepare(tmp_path / "s")
+    with place.locked(folder):
+        assert place.is_running(folder)
+        with pytest.raises(StudyTaken, match=rf"process {os.getpid()} on"):
+            run(load(search_file), folder, executor="serial", work=WORK)
+    assert not place.is_running(folder)
+    assert run(load(search_file), folder, executor="serial", work=WORK).done == TOTAL
+
+
+def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    other = search_file.with_name("other.yaml")
+    other.write_text(search_file.read_text())
+    with pytest.raises(StudyError, match="is a study of search, not of other"):
+        run(load(other), tmp_path / "s", executor="serial", work=WORK)
+
+
+def test_stop_and_resume(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop that is asked for while trials run lets those finish, and the rest is left for the next run."""
+    monkeypatch.setenv("TRIVIAL_SECONDS", "0.05")
+    asked: list[bool] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["running"] and not asked:
+            asked.append(stop(tmp_path / "s"))
+
+    first = run(load(search_file), tmp_path / "s", workers=2, work=WORK, watch=watch)
+    assert asked == [True]
+    assert 0 < first.left < TOTAL
+    assert first.failed == 0
+    monkeypatch.setenv("TRIVIAL_SECONDS", "0")
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == first.left
+    run(load(search_file), tmp_path / "whole", executor="serial", work=WORK)
+    assert told(tmp_path / "s") == told(tmp_path / "whole")
+    assert not stop(tmp_path / "s")
+
+
+@pytest.mark.parametrize(("times", "raised"), [(1, False), (2, True)])
+def test_ctrl_c(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, raised: bool) -> None:
+    """Once finishes the running trials, twice stops at once; either way what is there is whole."""
+    monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
+    sent: list[int] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["running"] and len(sent) < times:
+            sent.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert threading.current_thread() is threading.main_thread()
+    if raised:
+        with pytest.raises(KeyboardInterrupt):
+            run(load(search_file), tmp_path / "s", workers=2, work=WORK, watch=watch)
+    else:
+        assert 0 < run(load(search_file), tmp_path / "s", workers=2, work=WORK, watch=watch).left < TOTAL
+    monkeypatch.setenv("TRIVIAL_SECONDS", "0")
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:
+    """From the so-manieth record on, files of the study can only be written once the reserve is gone."""
+    real, count = os.replace, [0]
+
+    def replace(old: Any, new: Any) -> None:
+        if "records" in str(new):
+            count[0] += 1
+            if count[0] > after and (Path(new).parent.parent / "reserve").exists():
+                raise OSError(number, os.strerror(number), str(new))
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", replace)
+
+
+@pytest.mark.parametrize("executor", ["serial", "local"])
+def test_a_full_disk_is_told_and_loses_nothing(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
+    with monkeypatch.context() as patch:
+        full_disk(patch, 5, errno.ENOSPC)
+        with pytest.raises(DiskFull, match="the disk is full"):
+            run(load(search_file), tmp_path / "s", executor=executor, work=WORK)
+    assert len(told(tmp_path / "s")) >= 6  # the one that met the full disk went into the reserve
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
+
+
+def test_a_read_only_folder_is_told(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def barred(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "mkdir", barred)
+    with pytest.raises(StudyError, match=r"cannot be written .Read-only file system.. Nothing was changed"):
+        run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+
+
+@pytest.mark.parametrize("part", ["records", "shared", "study.json", "index.jsonl", "lock"])
+def test_no_link_is_followed(search_file: Path, tmp_path: Path, part: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / part).symlink_to(outside if part in ("records", "shared") else outside / "file")
+    with pytest.raises(StudyError, match="is a link"):
+        run(load(search_file), folder, executor="serial", work=WORK)
+    assert not list(outside.iterdir())
+
+
+def test_foreign_files_are_no_records(search_file: Path, tmp_path: Path) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    folder = tmp_path / "s" / "records"
+    good = sorted(folder.iterdir())
+    secret = tmp_path / "secret.json"
+    secret.write_text(good[0].read_text().replace(good[0].stem, "secret"))
+    (folder / "secret.json").symlink_to(secret)
+    (folder / "list.json").write_text("[]")
+    good[0].write_text(good[0].read_text()[:40])  # cut short, as by a power failure
+    good[1].write_text("")
+    assert set(summaries(tmp_path / "s")) == {file.stem for file in good[2:]}
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 2
+    with pytest.raises(StudyError, match="there is no record nothing"):
+        read(tmp_path / "s", "nothing")
+
+
+def test_shared_work_of_others_is_only_data(search_file: Path, tmp_path: Path) -> None:
+    recipe = load(search_file)
+    key = next(iter(recipe.trials[1].keys.values()))
+    home = place.prepare(tmp_path / "s") / "shared" / key
+    home.mkdir()
+    (home / "pytorch_model.bin").write_bytes(b"a pickle")
+    with pytest.raises(StudyError, match="does not belong in a study"):
+        run(recipe, tmp_path / "s", executor="serial", work=WORK)
+
+
+@pytest.mark.parametrize("damage", ["gone", "half a line", "garbage", "older"])
+def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage: str) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    whole = summaries(tmp_path / "s")
+    index = tmp_path / "s" / "index.jsonl"
+    text = index.read_text()
+    if damage == "gone":
+        index.unlink()
+    elif damage == "older":  # a record written again, which the index does not know of
+        name = next(iter(whole))
+        record = read(tmp_path / "s", name)
+        again = Record(record.trial, "failed", error="x")
+        place.write(tmp_path / "s" / "records" / f"{name}.json", again.to_json())
+        assert summaries(tmp_path / "s")[name].state == "failed"
+        return
+    else:
+        index.write_text(text[:-30] if damage == "half a line" else "\x00{[" + text[5:])
+    assert summaries(tmp_path / "s") == whole
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    assert len(index.read_text().splitlines()) == len(whole)
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    record = Record(Trial({"steps": ["evaluate"], "model": "m"}), "done", ("encoder.0.1",), {"de/test/f1": 0.1 + 0.2}, ({"loss": 1e-9},))
+    assert Record.from_dict(json.loads(record.to_json())) == record
+
+
+def test_an_error_in_a_step_does_not_escape(search_file: Path) -> None:
+    def broken(state: Any, trial: Trial) -> None:
+        raise RuntimeError("as if")
+
+    record = run_trial(load(search_file).trials[0], steps=dict.fromkeys(("finetune", "evaluate"), broken))
+    assert record.state == "failed"
+    assert "as if" in str(record.error)
+
+
+def test_jobs_make_shared_work_once(search_file: Path) -> None:
+    recipe = load(search_file)
+    ready: set[str] = set()
+    shared = {key for trial in recipe.trials for key in trial.keys.values()}
+    jobs = Jobs(recipe.trials, shared, ready.__contains__)
+    begun: list[Trial] = []
+    seen: set[str] = set()
+    while len(jobs) or begun:
+        while (trial := jobs.next()) is not None:
+            making = [key for key in jobs.keys(trial) if key not in ready]
+            assert not any(key in jobs.keys(other) for other in begun for key in making)
+            begun.append(trial)
+        done = begun.pop(0)
+        seen.add(done.id)
+        ready.update(jobs.keys(done))
+        jobs.finished(done)
+    assert seen == {trial.id for trial in recipe.trials}

@@ -1,0 +1,209 @@
+"""A recipe is checked whole, says where it is wrong, and expands to the trials it means."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadhead.studies import load
+from deadhead.studies.expand import label
+from deadhead.studies.plain import RecipeError, read
+from deadhead.studies.trial import settle
+
+TABLE4 = """\
+about: random pruning of BERT on four GLUE tasks
+steps: [prune, finetune, evaluate]
+fixed:
+  model: bert-base-uncased
+  source: en
+  finetune: {preset: weak-link-bert, epochs: 10}
+axes:
+  task: [mnli, qqp, qnli, sst2]
+  remove: {random: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]}
+  draw: [0, 1, 2]
+tables:
+  - {title: Table 4, rows: remove, columns: task, mean_over: draw}
+scales:
+  mini: {fixed.model: world/encoder, axes.task: [sst2], finetune.epochs: 1}
+"""
+
+
+@pytest.fixture
+def table4(tmp_path: Path) -> Path:
+    file = tmp_path / "table4.yaml"
+    file.write_text(TABLE4)
+    return file
+
+
+def refusal(file: Path, text: str, *overrides: str) -> str:
+    file.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load(file, overrides)
+    return str(caught.value)
+
+
+def test_equal_trials_collapse(table4: Path) -> None:
+    recipe = load(table4)
+    assert len(recipe.cells) == 4 * 10 * 3
+    assert len(recipe.trials) == 4 * (1 + 9 * 3)  # nothing is drawn at 0 %, so its three draws are one trial
+    assert {t.steps for t in recipe.trials} == {("finetune", "evaluate"), ("prune", "finetune", "evaluate")}
+    whole = load(table4, ["draw=[5]"]).trials
+    assert {t.id for t in whole} & {t.id for t in recipe.trials} == {t.id for t in recipe.trials if "remove" not in t.content}
+
+
+def test_presets_are_written_out(table4: Path) -> None:
+    rates = {t.get("task"): t.get("finetune")["rate"] for t in load(table4).trials}
+    assert rates == {"mnli": 3e-5, "qqp": 5e-5, "qnli": 5e-5, "sst2": 2e-5}
+    assert all("preset" not in t.get("finetune") and t.get("finetune")["epochs"] == 10 for t in load(table4).trials)
+
+
+def test_overrides_and_scales(table4: Path) -> None:
+    mini = load(table4, scale="mini")
+    assert {t.get("task") for t in mini.trials} == {"sst2"}
+    assert {t.get("finetune")["epochs"] for t in mini.trials} == {1}
+    assert {t.get("finetune")["epochs"] for t in load(table4, ["finetune.epochs=2"]).trials} == {2}
+    assert len(load(table4, ["axes.remove={random: 50}", "task=[qqp]"]).trials) == 3
+    assert {t.get("finetune")["clip"] for t in load(table4, ["finetune.clip=null"]).trials} == {None}
+    with pytest.raises(RecipeError, match="has no scale 'maxi'; it has: mini"):
+        load(table4, scale="maxi")
+    with pytest.raises(RecipeError, match=r"no field 'finetun'\. Did you mean 'finetune'"):
+        load(table4, ["finetun.epochs=1"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "told"),
+    [
+        ("evaluate]", "evalute]", 2, "steps[2]: no step 'evalute'. Did you mean 'evaluate'?"),
+        ("model:", "modle:", 4, "fixed.modle: no field of a trial 'modle'. Did you mean 'model'?"),
+        ("sst2]", "sst3]", 8, "axes.task[3]: no task 'sst3'. Did you mean 'sst2'?"),
+        ("{random:", "{randum:", 9, "axes.remove: this names no strategies, not one. Did you mean 'random'?"),
+        ("epochs: 10", "epoch: 10", 6, "fixed.finetune.epoch: no setting of training 'epoch'. Did you mean 'epochs'?"),
+        ("epochs: 10", "epochs: 0", 6, "fixed.finetune.epochs: epochs is 0, so there is nothing to train."),
+        ("weak-link-bert", "weak-lnk-bert", 6, "fixed.finetune.preset: no preset 'weak-lnk-bert'. Did you mean 'weak-link-bert'?"),
+        ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: 1.5 is not a whole number."),
+        ("rows: remove", "rows: remov", 12, "tables[0].rows: no axis 'remov'. Did you mean 'remove'?"),
+        ("mean_over: draw", "mean_over: draw, published: x.csv", 12, "tables[0].published: there is no file x.csv"),
+        ("mean_over: draw", "mean_over: draw, published: ../x.csv", 12, "tables[0].published: there is no file ../x.csv"),
+        ("steps: [prune, ", "steps: [", 7, "axes: `remove` is given, but no step prunes"),
+        ("{random: [", "{lowest: [", 2, "steps: lowest goes by a ranking, and none is made before prune"),
+        ("bert-base-uncased", "./nowhere", 4, "fixed.model: there is no model in ./nowhere"),
+        ("claims", "claims", 0, ""),
+    ],
+)
+def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+    file = tmp_path / "r.yaml"
+    if not told:  # the twin: without a mistake nothing is refused
+        file.write_text(TABLE4)
+        load(file)
+        return
+    assert f"{file}:{line}: {told}" in refusal(file, TABLE4.replace(old, new))
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    text = refusal(tmp_path / "r.yaml", TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun"))
+    assert "prun" in text
+    assert "sst3" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: !!python/object/apply:os.system [ls]", "not plain data"),
+        ("a: !!python/name:os.system", "not plain data"),
+        ("a: !f x", "not plain data"),
+        ("a: &x [1]\nb: *x", "repeats an anchor"),
+        ("a: 1\na: 2", "2: a is given twice"),
+        ("a: [1", "not YAML"),
+        ("a: {<<: {b: 1}}", "merges"),
+        ("? [1, 2]\n: 3", "plain name"),
+        ("[" * 3000, "not YAML|nested"),
+        ("- 1", "a recipe is a mapping"),
+        ("a: " + "x" * 1_000_001, "at most"),
+    ],
+)
+def test_only_plain_data_is_read(tmp_path: Path, text: str, told: str) -> None:
+    import re
+
+    assert re.search(told, refusal(tmp_path / "r.yaml", text))
+
+
+def test_scalars() -> None:
+    read_ = read('[1, no, 5e-5, 1:30, 2020-01-01, "3", yes, ~, true, 010]', "x").data
+    assert read_ == [1, "no", 5e-5, "1:30", "2020-01-01", "3", "yes", None, True, 10]
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    with suppress(RecipeError):
+        read(text, "x")
+
+
+plain = st.dictionaries(st.sampled_from(["model", "task", "source", "seed", "draw", "targets"]), st.integers(0, 3))
+
+
+@given(plain, st.randoms())
+def test_an_id_is_the_content(fields: dict[str, int], rng: object) -> None:
+    """The order of fields and what no step uses do not matter; all else does."""
+    fields = {**fields, "source": "en", "targets": "de", "model": str(fields.get("model", 0))}
+    steps = ["finetune", "evaluate"]
+    shuffled = list(fields.items())
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert settle(steps, dict(shuffled)).id == settle(steps, {**fields, "rank": {"method": "lrp"}, "draw": 9}).id
+    for change in ({"model": "other"}, {"seed": 77}, {"targets": "zh"}, {"source": "zh"}):
+        assert settle(steps, {**fields, **change}).id != settle(steps, fields).id
+
+
+def test_what_does_not_matter_is_left_out() -> None:
+    steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
+    base = {"model": "m", "task": "pos", "source": "en", "train": ["en", "de"], "targets": "de", "seed": 1}
+    lowest = settle(steps, {**base, "remove": {"lowest": 3}})
+    assert list(lowest.steps) == steps
+    assert lowest.languages(0) == ["en"]  # the ranking's own training
+    assert lowest.languages(4) == ["en", "de"]
+    assert settle(steps, {**base, "remove": {"lowest": 0}}).steps == ("finetune", "evaluate")
+    drawn = settle(steps, {**base, "remove": {"random_k": 3}, "draw": 42})
+    assert drawn.steps == ("prune", "finetune", "evaluate")
+    assert "source" not in drawn.content
+    assert settle(steps, {**base, "source": "zh", "remove": {"random_k": 3}, "draw": 42}) == drawn
+    assert settle(["finetune", "rank"], base).steps == ("finetune", "rank")  # a ranking that is asked for itself
+
+
+def test_shared_work_has_one_key() -> None:
+    steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
+    base = {"model": "m", "task": "pos", "source": "en", "targets": "de"}
+    one, two = (settle(steps, {**base, "remove": {"lowest": k}}) for k in (1, 2))
+    assert one.keys == two.keys
+    assert len(one.keys) == 2  # the training and the ranking; what comes after prune is the trial's own
+    full = settle(steps, {**base, "remove": "none"})
+    assert full.keys[0] == one.keys[0]  # the unpruned model is the one that was ranked
+    assert settle(steps, {**base, "seed": 1, "remove": {"lowest": 1}}).keys[0] != one.keys[0]
+    other = settle(steps, {**base, "rank": {"method": "lrp"}, "remove": {"lowest": 1}})
+    assert other.keys[0] == one.keys[0]
+    assert other.keys[1] != one.keys[1]
+
+
+def test_search_has_its_controls(search_file: Path) -> None:
+    cells = load(search_file).cells
+    arms = [(c.labels["arm"], c.labels["k"]) for c in cells if c.labels["seed"] in (0, 1) or c.labels["arm"] == "seeds"]
+    assert len(cells) == len(arms) == 2 * (1 + 4 * 4)
+    unpruned = [c.trial for c in cells if c.labels["arm"] in ("seeds", "full")]
+    assert len({t.id for t in unpruned}) == 2 * (1 + 4)
+    assert len({t.get("seed") for t in unpruned}) == 10
+    assert all("remove" not in t.content for t in unpruned)
+
+
+def test_labels() -> None:
+    assert label({"random": 50, "per": "block"}) == "random 50 per=block"
+    assert label(["en", "de"]) == "en+de"
+    assert label(3) == 3
+
+
+def test_no_torch() -> None:
+    code = "import sys, deadhead.studies, deadhead.studies.study as s; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
