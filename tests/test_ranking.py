@@ -182,6 +182,8 @@ def test_what_cannot_be_merged():
     assert merge([a, ranking(range(12), method="ablation")], "ranks").method == "ablation+gradient"
     with pytest.raises(DataError, match="keeps no values"):
         merge([a, ranking(range(12), raw=None)], "md")
+    with pytest.raises(DataError, match="entropy does not measure"):  # its raw values even point the other way
+        merge([ranking(range(12), method="entropy")], "md")
     fewer = Ranking({h: 1.0 for h in LAYOUT if h.layer}, LAYOUT, "gradient")
     with pytest.raises(HeadError, match="only one of these"):
         merge([a, fewer], "sd")

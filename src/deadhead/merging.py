@@ -17,7 +17,13 @@ from .scores import highest_of, normalised, ranks, total
 Merge = Callable[[Sequence[Ranking]], dict[Head, float]]
 
 
+ADDED_UP = ("gradient", "taylor")  # the methods whose values before scaling are sums over the data
+
+
 def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
+    odd = next((r for r in rankings if r.method not in ADDED_UP), None)
+    if odd is not None:
+        raise DataError(f"md adds up gradients, which {odd.method} does not measure.", 'merge with "sd" or "ranks"')
     missing = next((r for r in rankings if r.raw is None), None)
     if missing is not None:
         raise DataError(f"the ranking {missing.name} keeps no values from before scaling, which md adds up.", 'merge with "sd" or "ranks"')
@@ -45,7 +51,6 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
     if len(methods) > 1 and how != "ranks":
         raise DataError(f"scores of different methods ({', '.join(sorted(methods))}) are not on one scale.", 'merge with "ranks"')
     first = rankings[0]
-    raw = total(_measured(rankings)) if all(r.raw is not None for r in rankings) else None
     return Ranking(
         scores=MERGES[how](rankings),
         layout=first.layout,
@@ -55,7 +60,7 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
         data={"merged": how, "of": [dict(r.data) for r in rankings], "lang": "+".join(str(r.data.get("lang", "?")) for r in rankings)},
         seed=first.seed,
         versions=dict(first.versions),
-        raw=raw,
+        raw=total(_measured(rankings)) if how == "md" else None,
     )
 
 
