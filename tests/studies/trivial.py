@@ -43,7 +43,8 @@ def prune(state: State, trial: Trial) -> None:
 
 def evaluate(state: State, trial: Trial) -> None:
     for language in trial.get("targets"):
-        state.metrics[f"{language}/test/accuracy"] = number(trial.content, state.removed, state.epochs, language)
+        for split in trial.get("splits"):
+            state.metrics[f"{language}/{split}/micro_f1"] = number(trial.content, state.removed, state.epochs, language, split)
     time.sleep(float(os.environ.get("TRIVIAL_SECONDS", "0")))
 
 

@@ -9,9 +9,32 @@ Nothing here loads torch until a trial runs.
 
 from __future__ import annotations
 
+from .frame import frame
+from .plan import plan
 from .recipe import Recipe, built_in, load
 from .records import Record, read, summaries
+from .run import STEPS, run_trial  # before `run` below, which is to be the name of the function
+from .search import arms
+from .status import Status, status
 from .study import Result, run, stop
 from .trial import Trial
 
-__all__ = ["Recipe", "Record", "Result", "Trial", "built_in", "load", "read", "run", "stop", "summaries"]
+__all__ = [
+    "STEPS",
+    "Recipe",
+    "Record",
+    "Result",
+    "Status",
+    "Trial",
+    "arms",
+    "built_in",
+    "frame",
+    "load",
+    "plan",
+    "read",
+    "run",
+    "run_trial",
+    "status",
+    "stop",
+    "summaries",
+]

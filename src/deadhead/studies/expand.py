@@ -55,7 +55,6 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
             _set(fields, name.split("."), value)
     if nth:
         fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
-        labels["seed"] = fields["seed"]
     fields["finetune"] = _training(fields)
     return Cell(labels, settle(data["steps"], fields))
 

@@ -108,6 +108,7 @@ def digest(content: Any) -> str:
 def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
     """The trial of these steps and fields: defaults filled in, and without what does not matter to its numbers."""
     values = {**DEFAULTS, **{name: _canonical(value) for name, value in fields.items() if value not in (None, {}, [])}}
+    values["rank"] = {**DEFAULTS["rank"], **values["rank"]}
     remove = removal(values.get("remove"))
     strategy = remove[0] if remove else None
     steps = _needed(list(steps), strategy)

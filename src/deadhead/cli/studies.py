@@ -1,0 +1,271 @@
+"""`deadhead run`, `plan`, `recipes`, `status`, `stop` and the export of a study. Parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..studies import Recipe, Result, Status
+    from ..studies.plan import Plan
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A built-in recipe, or a .yaml file of your own.", show_default=False)]
+Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again.")]
+Scale = Annotated[str | None, typer.Option(help="A scale the recipe offers, such as mini.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+
+
+def run(
+    recipe: RecipeName,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="STUDY", help="The folder of the study; the same again to go on.", show_default=False)
+    ],
+    workers: Annotated[int, typer.Option(min=1, help="Trials at a time. Threads are divided, GPUs shared.")] = 1,
+    executor: Annotated[str, typer.Option(help="local, serial or ray.")] = "local",
+    scale: Scale = None,
+    overrides: Set = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed.")] = False,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started.")] = None,
+    gpus: Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, such as 0.25.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run all trials of a recipe that have no record yet. Ctrl-C finishes the running ones; twice stops at once.
+
+    Examples:
+
+        deadhead run weak-link/table4 --out table4 --workers 4
+
+        deadhead run my.yaml --out study --set finetune.epochs=1 --set seed=[0,1]
+    """
+    from ..studies import load
+    from ..studies import run as run_study
+
+    chosen = load(recipe, overrides or (), scale)
+    if data is not None:
+        os.environ["DEADHEAD_DATA"] = data  # workers inherit it
+    options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
+    with _watched(chosen, quiet=as_json) as watch:
+        result = run_study(chosen, out, workers=workers, executor=executor, retry_failed=retry_failed, watch=watch, options=options)
+    if as_json:
+        typer.echo(json.dumps(vars(result)))
+    else:
+        _tell(result, out)
+    if result.failed or result.left:
+        raise typer.Exit(1)
+
+
+def _tell(result: Result, out: Path) -> None:
+    typer.echo(
+        f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; {result.ran} run in {_clock(result.seconds)}."
+    )
+    if result.failed:
+        typer.echo(f"What failed: deadhead status {out} --failures; to try again, give --retry-failed.")
+    if result.left:
+        typer.echo("To go on, give the same command again.")
+
+
+@contextmanager
+def _watched(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None] | None]:
+    """A bar where somebody sits before it, a line now and then in a log."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None if quiet else _log_line()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        line = bar.add_task(recipe.name, total=len(recipe.trials))
+
+        def watch(facts: dict[str, Any]) -> None:
+            notes = [one["note"] for one in facts["running"].values() if one["note"]]
+            state = "finishing the running trials (Ctrl-C again: at once)" if facts["stopping"] else (notes[0] if notes else "")
+            failed = f" {facts['failed']} failed" if facts["failed"] else ""
+            done = facts["before"] + facts["done"] + facts["failed"]
+            bar.update(line, completed=done, description=f"{recipe.name}{failed} {state}".strip())
+
+        yield watch
+
+
+def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
+    last = [0.0]
+
+    def watch(facts: dict[str, Any]) -> None:
+        if time.monotonic() - last[0] >= every:
+            last[0] = time.monotonic()
+            done = facts["before"] + facts["done"]
+            print(f"{done}/{facts['total']} done, {facts['failed']} failed, {len(facts['running'])} running", file=sys.stderr, flush=True)
+
+    return watch
+
+
+def plan(
+    recipe: RecipeName,
+    out: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="Count what this folder already holds.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 1,
+    scale: Scale = None,
+    overrides: Set = None,
+    trials: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a recipe and say what it will take: trials, shared trainings, time and disk. Nothing is run.
+
+    Example:
+
+        deadhead plan weak-link/table4 --set draw=[0]
+    """
+    from ..studies import load
+    from ..studies import plan as count
+
+    chosen = load(recipe, overrides or (), scale)
+    found = count(chosen, out, workers)
+    if as_json:
+        listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
+        typer.echo(json.dumps({**found.to_dict(), **listed}, indent=1))
+        return
+    _show_plan(found)
+    if trials:
+        for trial in chosen.trials:
+            typer.echo(f"{trial.id}  {json.dumps({k: v for k, v in trial.content.items() if k != 'finetune'}, ensure_ascii=False)}")
+
+
+def _show_plan(found: Plan) -> None:
+    already = f", {found.done} of them done already" if found.done else ""
+    cells = f" for {found.cells:,} cells" if found.cells != found.trials else ""
+    typer.echo(f"{found.name}: {found.trials:,} trials{cells}{already}.")
+    shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
+    typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
+    typer.echo(f"  About {_clock(found.seconds)} and {_size(found.bytes)} of disk ({found.basis}).")
+
+
+def recipes(as_json: AsJson = False) -> None:
+    """The recipes that come with deadhead, with a line each."""
+    from ..studies import built_in
+    from ..studies.plain import read
+
+    found = {}
+    for name, file in built_in().items():
+        stored = read(file.read_text(encoding="utf-8"), name).data
+        found[name] = str(stored.get("about", "")) if isinstance(stored, dict) else ""
+    if as_json:
+        typer.echo(json.dumps([{"name": name, "about": about} for name, about in found.items()], indent=1))
+        return
+    width = max(map(len, found), default=0)
+    for name, about in found.items():
+        typer.echo(f"{name:{width}}  {about}")
+
+
+def status(
+    study: Study,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every second until it ends.")] = False,
+    failures: Annotated[bool, typer.Option("--failures", help="Show what failed, and why.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """How far a study has come: done, running, failed, left, and how long it will take.
+
+    Example:
+
+        deadhead status my-study --watch
+    """
+    from ..studies import status as look
+
+    found = look(study)
+    if watch:
+        found = _watch(study, look)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        for line in _lines(found):
+            typer.echo(line)
+    if failures:
+        _show_failures(study, found)
+
+
+def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
+    from rich.console import Console
+    from rich.live import Live
+
+    found = look(study)
+    with Live(console=Console(stderr=True), transient=True) as live:
+        while found.active:
+            live.update("\n".join(_lines(found)))
+            time.sleep(1)
+            found = look(study)
+    return found
+
+
+def _lines(found: Status) -> Iterator[str]:
+    state = "stopping" if found.stopping else "running" if found.active else "complete" if not found.left else "not running"
+    left = f", about {_clock(found.eta)} to go" if found.eta is not None and found.left else ""
+    yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
+    if found.others:
+        yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
+    for one in found.running:
+        yield f"  {one.id}  {_clock(one.seconds)}  {one.note}"
+
+
+def _show_failures(study: Path, found: Status) -> None:
+    from ..studies import read
+
+    for name in found.failures:
+        record = read(study, name)
+        fields = {k: v for k, v in record.trial.content.items() if k not in ("finetune", "steps")}
+        typer.echo(f"\n{name}  {json.dumps(fields, ensure_ascii=False)}\n{(record.error or '').rstrip()}")
+
+
+def stop(study: Study, now: Annotated[bool, typer.Option("--now", help="At once, without finishing the running trials.")] = False) -> None:
+    """Ask a running study to stop once the running trials are done. `deadhead run` goes on with it later."""
+    from ..studies import stop as ask
+
+    if ask(study, now=now):
+        typer.echo("asked to stop at once." if now else "asked to stop; the running trials are finished first.")
+    else:
+        typer.echo("nothing is running there.")
+
+
+def export(
+    study: Study,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file.")] = None,
+    parquet: Annotated[Path | None, typer.Option("--parquet", metavar="FILE", help="Write a Parquet file.")] = None,
+) -> None:
+    """The records of a study as one table: a row per cell, a column per metric.
+
+    Example:
+
+        deadhead export my-study --csv my-study.csv
+    """
+    from ..studies.frame import write_csv, write_parquet
+
+    if csv is None and parquet is None:
+        raise typer.BadParameter("say --csv FILE or --parquet FILE", param_hint="--csv")
+    if csv is not None:
+        typer.echo(f"{write_csv(study, csv)} rows written to {csv}")
+    if parquet is not None:
+        typer.echo(f"{write_parquet(study, parquet)} rows written to {parquet}")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours / 24:.1f} days"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"

@@ -1,0 +1,96 @@
+"""What a study will take, before it is begun: trials, trainings, time and disk.
+
+Counts are exact. Time and disk are estimates: from the records of the study where it has some, else
+from sizes and a speed that are written down here, and said to be rough.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .processes import cores, gpus
+from .recipe import Recipe
+from .records import Summary, summaries
+from .shared import wanted
+from .status import seconds
+from .trial import Trial
+
+RECORD = 8_000  # bytes of a record, its line in the index and its predictions
+# Training rows of the papers' corpora, and weights of their models, for a rough guess before anything is downloaded.
+ROWS = {"mnli": 392_702, "xnli": 392_702, "qqp": 363_846, "qnli": 104_743, "sst2": 67_349, "rte": 2_490, "pos": 12_543, "ner": 14_987,
+        "slots": 4_488, "wmt14": 2_500_000, "parallel": 30_000}  # fmt: skip
+WEIGHTS = {"bert-base-uncased": 110e6, "bert-base-cased": 108e6, "bert-base-multilingual-cased": 178e6, "xlm-roberta-base": 278e6}
+USUAL = 110e6  # weights of a model nothing is known of
+WORLD = (1e6, 2_000)  # weights and training rows of the small world
+WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words
+SPEED = {"gpu": 5e13, "core": 2e10}  # operations per second that short trainings reach
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Counts and estimates of a study."""
+
+    name: str
+    cells: int
+    trials: int
+    done: int  # of these, already
+    trainings: int  # in the trials that are left, shared ones counted once
+    rankings: int
+    shared: int  # trainings that several trials start from
+    seconds: float
+    bytes: int
+    basis: str  # what the estimate rests on
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Plan:
+    """Count what a recipe asks for, less what the folder already holds."""
+    known = summaries(Path(out)) if out is not None and (Path(out) / "records").is_dir() else {}
+    left = [trial for trial in recipe.trials if known.get(trial.id, None) is None]
+    counted = wanted(recipe.trials)
+    steps = Counter[str]()
+    works: dict[str, tuple[str, Trial]] = {}  # every training and ranking once, by the hash of what shapes it
+    for trial in left:
+        for at, step in enumerate(trial.steps):
+            if step in ("finetune", "rank"):
+                works.setdefault(trial.keys.get(at, f"{trial.id}/{at}"), (step, trial))
+    for step, _ in works.values():
+        steps[step] += 1
+    shared = [trial for key, (step, trial) in works.items() if key in counted and step == "finetune"]
+    time, basis = _time(left, works, known, workers)
+    disk = RECORD * len(left) + sum(int(4 * _weights(trial)) for trial in shared)
+    cells, trials = len(recipe.cells), len(recipe.trials)
+    return Plan(recipe.name, cells, trials, trials - len(left), steps["finetune"], steps["rank"], len(shared), time, disk, basis)
+
+
+def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapping[str, Summary], workers: int) -> tuple[float, str]:
+    costs = [seconds(one) for one in known.values() if one.state == "done"]
+    if costs:
+        return len(left) * sum(costs) / len(costs) / workers, f"the mean of {len(costs)} records, {workers} at a time"
+    device = "gpu" if gpus(os.environ) else "core"
+    speed = SPEED[device] * (len(gpus(os.environ)) if device == "gpu" else min(cores(), 8))
+    total = sum(_training(trial) / speed for step, trial in works.values() if step == "finetune")
+    return total, f"a rough guess from the sizes of model and data, on {len(gpus(os.environ)) or cores()} {device}s"
+
+
+def _training(trial: Trial) -> float:
+    """Operations of one training."""
+    data = trial.get("data") or {}
+    rows = WORLD[1] if data.get("root") == "world" else ROWS.get(str(trial.get("task")).partition("-")[0], 10_000)
+    rows = min(rows, data.get("examples") or rows)
+    return float(WORK * _weights(trial) * rows * (trial.get("finetune") or {}).get("epochs", 1))
+
+
+def _weights(trial: Trial) -> float:
+    name = str(trial.get("model"))
+    if name.startswith("world/"):
+        return WORLD[0]
+    files = list(Path(name).glob("*.safetensors")) if Path(name).is_dir() else []
+    return sum(file.stat().st_size for file in files) / 4 if files else WEIGHTS.get(name, USUAL)

@@ -1,0 +1,84 @@
+"""How far a study has come: counted from its records, and from what its run, if one is on, says of itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from . import folder as place
+from .records import Summary, summaries
+from .study import described
+
+
+@dataclass(frozen=True)
+class Running:
+    """A trial under way."""
+
+    id: str
+    seconds: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """The counts of a study; `left` includes what is running."""
+
+    name: str
+    total: int
+    done: int
+    failed: int
+    left: int
+    others: int  # records of trials that the recipe no longer asks for
+    active: bool  # whether a run works on it now
+    stopping: bool
+    running: tuple[Running, ...]
+    eta: float | None  # seconds until all is done, as far as one can tell
+    failures: tuple[str, ...]  # ids
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def status(folder: str | Path) -> Status:
+    """Look at a study, whether or not it is running."""
+    home = place.inside(Path(folder))
+    study = described(home)
+    planned = list(dict.fromkeys(trial for _, trial in study["cells"]))
+    known = summaries(home)
+    states = [known[trial].state if trial in known else "left" for trial in planned]
+    active = place.is_running(home)
+    live = place.read_json(home / "live.json") if active else None
+    live = live if isinstance(live, dict) else {}
+    now, left = time.time(), states.count("left")
+    running = [Running(name, max(0.0, now - one["since"]), one["note"]) for name, one in live.get("running", {}).items()]
+    return Status(
+        name=study["name"],
+        total=len(planned),
+        done=states.count("done"),
+        failed=states.count("failed"),
+        left=left,
+        others=len(known) - len(planned) + left,
+        active=active,
+        stopping=bool(live.get("stopping")),
+        running=tuple(running),
+        eta=_eta(left, live, known, now),
+        failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
+    )
+
+
+def _eta(left: int, live: dict[str, Any], known: dict[str, Summary], now: float) -> float | None:
+    """Time to go, at the pace of this run; before its first trial is done, at the mean cost of those before."""
+    if not left:
+        return 0.0
+    finished = live.get("done", 0) + live.get("failed", 0)
+    if finished:
+        return float(left * (now - live["started"]) / finished)
+    costs = [seconds(one) for one in known.values() if one.state == "done"]
+    return left * sum(costs) / len(costs) / max(1, live.get("workers", 1)) if costs else None
+
+
+def seconds(record: Summary) -> float:
+    """What the steps of a trial took together."""
+    return float(sum(value for name, value in record.cost.items() if name.endswith(" s")))
