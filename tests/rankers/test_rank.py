@@ -202,3 +202,14 @@ def test_scores_are_checked(case):
 def test_importing_the_room_loads_no_torch():
     code = "import sys; import deadhead.rankers, deadhead.ranking, deadhead.merging; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+def test_compiled_models_rank_the_same(case):
+    """torch.compile does not see hooks that come later; a ranking must not be that of the model without them."""
+    one = case("classify")
+    plain = {method: rank(one.model, [one.batch], method) for method in ("gradient", "ablation", "entropy")}
+    one.model.compile(backend="eager")
+    for method, ranking in plain.items():
+        again = rank(one.model, [one.batch], method)
+        assert max(abs(again[head] - ranking[head]) for head in ranking.scores) < 1e-10
