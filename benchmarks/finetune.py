@@ -297,7 +297,6 @@ def _pos_trials(options: argparse.Namespace, seeds: list[int]) -> list[dict[str,
 def pos(options: argparse.Namespace) -> Rows:
     """The second yardstick: seconds per trial, over all trials, processes started and data read included."""
     begun = time.perf_counter()
-    _pos_data(options)  # encoded once, for all
     workers = min(options.workers, options.trials)
     shares = [list(range(options.trials))[i::workers] for i in range(workers)]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:

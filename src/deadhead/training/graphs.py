@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from .checkpoint import random_state, set_random_state
 from .feed import Shape
 from .update import Updater
 
@@ -42,7 +43,7 @@ class Graphs:
         self.plan[: len(plan)].copy_(torch.from_numpy(np.stack(plan)))
         self.rates[: len(rates)].copy_(torch.from_numpy(rates.astype(np.float32)))
         self.at.zero_()
-        self.stream.wait_stream(torch.cuda.current_stream())
+        self.stream.wait_stream(torch.cuda.current_stream(self.plan.device))
 
     def __call__(self, shapes: Shapes) -> None:
         """Run the next update of the epoch."""
@@ -53,14 +54,22 @@ class Graphs:
                 self.captured[shapes] = self._capture(shapes)
                 self.captured[shapes].replay()
             else:
-                self._update(shapes)
+                self._first(shapes)
                 self.met.add(shapes)
 
     def end(self, updates: int) -> np.ndarray:
         """Wait for the device; the losses of the epoch."""
-        torch.cuda.current_stream().wait_stream(self.stream)
+        torch.cuda.current_stream(self.plan.device).wait_stream(self.stream)
         found: np.ndarray = self.losses[:updates].cpu().numpy()
         return found
+
+    def _first(self, shapes: Shapes) -> None:
+        before = random_state(self.plan.device)
+        try:
+            self._update(shapes)
+        except RuntimeError:  # out of memory: this update is made anew, with the same numbers
+            set_random_state(before, self.plan.device)
+            raise
 
     def _update(self, shapes: Shapes) -> None:
         numbers = self.plan.index_select(0, self.at)[0]

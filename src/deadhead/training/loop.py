@@ -72,6 +72,8 @@ def finetune(
     notes = check(model, train, settings, dev)
     closed = discover(model).check(masked) if masked else ()
     place = torch.device(device) if device is not None else next(model.parameters()).device
+    if place.type == "cuda" and place.index is None:
+        place = torch.device("cuda", torch.cuda.current_device())
     model.to(place)
     history = History(settings, notes=notes)
     if any(p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters()):
@@ -115,7 +117,7 @@ class _Run:
     ):  # fmt: skip
         self.model, self.train, self.settings, self.history, self.device = model, train, settings, history, device
         self.score, self.folder, self.keep_first = score, folder, keep_first
-        self.parts = settings.accumulate
+        self.parts = settings.accumulate if settings.tokens is not None else min(settings.accumulate, settings.batch)
         self.feed = Feed(train, device)
         self.classes = len(train.labels) if self.feed.labels != "text" else int(getattr(model.config, "vocab_size", 2))
 
@@ -130,7 +132,7 @@ class _Run:
         try:
             first = self._resume()
             self._plan()
-            self.graphs = self._new_graphs() if graphs and self.settings.tokens is None else None
+            self.graphs = Graphs(self.updater, max(self.updates), self.rows) if graphs and self.settings.tokens is None else None
             self.watch = Watch(self.classes, min(WINDOW, max(10, self.updates[0])))
             self.watch.all(self.history.losses)
             with Progress(progress, self.settings.epochs, self.updates[0], len(self.train), name) as self.progress:
@@ -212,17 +214,29 @@ class _Run:
     def _update(self, numbers: np.ndarray, rate: float) -> torch.Tensor:
         """One update, in more parts if memory runs out."""
         while True:
-            parts = [p for p in np.array_split(numbers, self.parts) if len(p)]
+            laid, shapes = self._laid(numbers)
             before = random_state(self.device)
             try:
-                moved = torch.from_numpy(numbers).to(self.device, non_blocking=True)
-                loss = self.updater.backward(moved, [self.feed.shape(p, few=self.device.type == "cuda") for p in parts])
+                loss = self.updater.backward(torch.from_numpy(laid).to(self.device, non_blocking=True), shapes)
             except RuntimeError as problem:
-                self._halve(problem, max(map(len, parts)), len(numbers))
+                self._halve(problem, max(shape.rows for shape in shapes), len(laid))
                 set_random_state(before, self.device)
                 continue
             self.updater.apply(loss, rate)
             return loss
+
+    def _laid(self, numbers: np.ndarray) -> tuple[np.ndarray, tuple[Shape, ...]]:
+        """A batch as it is run: as it is on a CPU; elsewhere made up to one of few shapes, be it captured or not."""
+        if self.device.type == "cpu" and self.graphs is None:
+            return numbers, tuple(self.feed.shape(part) for part in np.array_split(numbers, self.parts) if len(part))
+        shape = self.feed.shape(numbers, few=True)
+        rows = self.rows if self.settings.tokens is None else math.ceil(len(numbers) / self.parts) * self.parts
+        return filled(numbers, rows), (Shape(rows // self.parts, shape.width, shape.label_width),) * self.parts
+
+    @property
+    def rows(self) -> int:
+        """Windows of a full batch, made up so that its parts are of one size."""
+        return math.ceil(min(self.settings.batch, len(self.train)) / self.parts) * self.parts
 
     def _halve(self, problem: RuntimeError, rows: int, batch: int) -> None:
         """Memory ran out with so many rows at a time: take half of them, or give up at one."""
@@ -236,37 +250,32 @@ class _Run:
         self.parts = math.ceil(batch / (rows // 2))
         self.history.note(f"out of memory with {rows} windows at a time: batches are run in {self.parts} parts of up to {rows // 2}")
 
-    def _new_graphs(self) -> Graphs:
-        rows = math.ceil(min(self.settings.batch, len(self.train)) / self.parts) * self.parts
-        return Graphs(self.updater, max(self.updates), rows)
-
     def _captured(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray) -> list[float]:
         """The updates of an epoch as graphs; the host only says which comes next."""
         losses, i = np.zeros(len(plan), np.float32), 0
         while self.graphs is not None and i < len(plan):
             begin, graphs = i, self.graphs
-            rows = graphs.plan.shape[1]
-            graphs.begin([filled(p, rows) for p in plan[i:]], rates[i:])
+            laid = [self._laid(numbers) for numbers in plan[i:]]
+            graphs.begin([numbers for numbers, _ in laid], rates[i:])
             try:
-                for i in range(begin, len(plan)):
-                    shape = self.feed.shape(plan[i], few=True)
-                    graphs((Shape(rows // self.parts, shape.width, shape.label_width),) * self.parts)
-                    self.progress(epoch, i + 1, self.history.epochs[-1].loss if self.history.epochs else None)
-                i += 1
+                for _, shapes in laid:
+                    graphs(shapes)
+                    i += 1
+                    self.progress(epoch, i, self.history.epochs[-1].loss if self.history.epochs else None)
             except RuntimeError as problem:  # this update has not happened
                 losses[begin:i] = graphs.end(i - begin)
-                self._without(problem, rows)
+                self._without(problem)
             else:
                 losses[begin:i] = graphs.end(i - begin)
         found = self._seen(losses[:i])
         return found if i == len(plan) else found + self._stepwise(epoch, plan, rates, i)
 
-    def _without(self, problem: RuntimeError, rows: int) -> None:
+    def _without(self, problem: RuntimeError) -> None:
         """An update could not be captured: in smaller parts if memory ran out, else without graphs from here on."""
         self.updater.forget()
         try:
-            self._halve(problem, rows // self.parts, rows)
-            self.graphs = self._new_graphs()
+            self._halve(problem, self.rows // self.parts, self.rows)
+            self.graphs = Graphs(self.updater, max(self.updates), self.rows)
         except RuntimeError:
             told = str(problem).strip().split("\n")[0]
             self.history.note(f"updates are run one by one, since they could not be captured as a CUDA graph: {told}")

@@ -38,7 +38,11 @@ def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return made
     if getattr(config, "_attn_implementation", "") not in ("sdpa", "eager") or getattr(config, "is_decoder", False):
         return made
-    dtype = next(p.dtype for p in model.parameters())
-    hidden = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask == 0, torch.finfo(dtype).min)
-    made["attention_mask"] = hidden[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+    made["attention_mask"] = hiding(mask, next(p.dtype for p in model.parameters()))
     return made
+
+
+def hiding(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of batch x tokens as what is added to the scores of the attention, batch x 1 x tokens x tokens."""
+    added = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask == 0, torch.finfo(dtype).min)
+    return added[:, None, None, :].expand(-1, 1, mask.shape[1], -1)

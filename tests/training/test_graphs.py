@@ -1,0 +1,166 @@
+"""CUDA graphs: on a GPU the same losses as step by step; elsewhere the same with a stand-in that replays by running again."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import small_tasks
+import torch
+from transformers import (
+    CamembertConfig,
+    CamembertForTokenClassification,
+    ElectraConfig,
+    ElectraForTokenClassification,
+    RobertaConfig,
+    RobertaForTokenClassification,
+    XLMRobertaConfig,
+    XLMRobertaForTokenClassification,
+)
+
+from deadhead import prune
+from deadhead.finetune import Settings, finetune
+from deadhead.tasks import Encoded, batches
+from deadhead.training import graphs, loop
+from deadhead.training.graphs import Graphs
+from deadhead.training.loss import READY_MASKS, hiding
+
+SETTINGS = Settings(batch=16, rate=3e-3, epochs=4)  # 40 windows: two full batches and a short one
+CUDA = torch.cuda.is_available()
+
+
+class Recorded:
+    """A stand-in for a captured graph: while it is captured the work is only remembered."""
+
+    replays = 0
+
+    def replay(self) -> None:
+        Recorded.replays += 1
+        self.work()
+
+
+class OnCpu(Graphs):
+    """Graphs where there is no CUDA: everything but the capturing itself."""
+
+    limit = 10**9  # rows that may be captured at a time
+
+    def _capture(self, shapes: Any) -> Any:
+        self.updater.forget()
+        if any(shape.rows > self.limit for shape in shapes):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        made = Recorded()
+        made.work = lambda: self._update(shapes)  # type: ignore[attr-defined]
+        return made
+
+
+class Stream:
+    def __init__(self, *_: Any):
+        pass
+
+    def wait_stream(self, _: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(loop, "Graphs", OnCpu)
+    called = loop._Run.__call__
+    monkeypatch.setattr(loop._Run, "__call__", lambda self, progress, _, name: called(self, progress, name != "stepwise", name))
+    Recorded.replays = 0
+
+
+def both(build: Any, data: Encoded, settings: Settings, **options: Any) -> tuple[Any, Any]:
+    captured = finetune(build(), data, settings, progress=False, **options)
+    return captured, finetune(build(), data, settings, progress=False, name="stepwise", **options)
+
+
+@pytest.mark.usefixtures("_stand_in")
+@pytest.mark.parametrize(("data", "build"), [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)])
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_replayed_updates_are_the_updates(data: str, build: Any, accumulate: int, request: pytest.FixtureRequest) -> None:
+    encoded = request.getfixturevalue(data)
+    settings = Settings(**{**SETTINGS.to_dict(), "accumulate": accumulate})
+    captured, plain = both(lambda: build(dropout=0.0).double(), encoded, settings)
+    np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
+    assert captured.losses[-1] < captured.losses[0]
+    assert 12 - 2 * 3 <= Recorded.replays < 12  # the first of each shape is run as it is
+    assert captured.notes == []
+
+
+@pytest.mark.usefixtures("_stand_in")
+def test_memory_that_runs_out_while_capturing_halves_the_parts(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OnCpu, "limit", 5)
+    captured, plain = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
+    np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
+    assert any("4 parts of up to 4" in note for note in captured.notes)
+    assert Recorded.replays > 0
+
+
+@pytest.mark.usefixtures("_stand_in")
+def test_what_cannot_be_captured_is_run_one_by_one(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OnCpu, "_capture", _refuses)
+    captured, plain = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
+    np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
+    assert any("could not be captured as a CUDA graph: operation not permitted" in note for note in captured.notes)
+    assert Recorded.replays == 0
+
+
+def _refuses(*_: Any) -> Any:
+    raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+
+FAMILIES = {
+    "roberta": (RobertaConfig, RobertaForTokenClassification),
+    "xlm-roberta": (XLMRobertaConfig, XLMRobertaForTokenClassification),
+    "camembert": (CamembertConfig, CamembertForTokenClassification),
+    "electra": (ElectraConfig, ElectraForTokenClassification),
+}
+
+
+@pytest.mark.parametrize("family", READY_MASKS)
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: Encoded) -> None:
+    if family == "bert":
+        model = small_tasks.tagger()
+    else:
+        config, kind = FAMILIES[family]
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "embedding_size": 32}
+        model = kind(config(vocab_size=16, num_labels=3, max_position_embeddings=40, initializer_range=0.3, pad_token_id=0, **sizes))
+    model = model.double().eval()
+    model.set_attn_implementation(attention)
+    batch = batches(letters, size=6)[2] | batches(letters, size=6, sort=False)[0]
+    if family != "bert":
+        batch["token_type_ids"].zero_()
+    mask = batch["attention_mask"].bool()
+    assert not mask.all()
+    with torch.no_grad():
+        plain = model(**batch).logits[mask]
+        ready = model(**{**batch, "attention_mask": hiding(batch["attention_mask"], torch.float64)}).logits[mask]
+        none = model(**{**batch, "attention_mask": None}).logits[mask]
+    torch.testing.assert_close(ready, plain, rtol=0, atol=1e-10)
+    assert (none - plain).abs().max() > 1e-4  # the padding would have been seen
+
+
+@pytest.mark.skipif(not CUDA, reason="needs a GPU")
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("heads", [(), ("encoder.0.1", "encoder.1.3")])
+def test_on_a_gpu_graphs_give_the_losses_of_single_steps(precision: str, heads: tuple[str, ...], letters: Encoded) -> None:
+    settings = Settings(**{**SETTINGS.to_dict(), "precision": precision, "epochs": 6})
+    for options in ({"masked": heads}, {}):
+        models = [small_tasks.tagger() if options or not heads else prune(small_tasks.tagger(), heads) for _ in range(2)]
+        captured = finetune(models[0], letters, settings, device="cuda", progress=False, **options)
+        plain = finetune(models[1], letters, settings, device="cuda", progress=False, graphs=False, **options)
+        assert captured.notes == []
+        np.testing.assert_allclose(captured.losses, plain.losses, rtol=0.05)
+
+
+def test_nothing_of_cuda_is_touched_elsewhere(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs.Graphs, "__init__", _refuses)
+    assert finetune(small_tasks.tagger(), letters, SETTINGS, device="cpu", progress=False).state == "done"
