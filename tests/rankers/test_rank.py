@@ -208,8 +208,7 @@ def test_importing_the_room_loads_no_torch():
 def test_compiled_models_rank_the_same(case):
     """torch.compile does not see hooks that come later; a ranking must not be that of the model without them."""
     one = case("classify")
-    plain = {method: rank(one.model, [one.batch], method) for method in ("gradient", "ablation", "entropy")}
-    one.model.compile(backend="eager")
-    for method, ranking in plain.items():
-        again = rank(one.model, [one.batch], method)
-        assert max(abs(again[head] - ranking[head]) for head in ranking.scores) < 1e-10
+    plain = rank(one.model, [one.batch])
+    one.model.bert.encoder.compile(backend="eager")
+    again = rank(one.model, [one.batch])
+    assert max(abs(again[head] - plain[head]) for head in plain.scores) < 1e-10
