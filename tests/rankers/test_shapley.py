@@ -169,7 +169,7 @@ def test_a_model_by_brute_force() -> None:
     )
     assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-10)
     assert max(expected.values()) - min(expected.values()) > 1e-2
-    scores = Shapley(permutations=3, value="loss", **NEVER)(model, layout, data, seed=4, progress=silent)
+    scores = Shapley(permutations=3, measure="loss", **NEVER)(model, layout, data, seed=4, progress=silent)
     assert sum(scores.values()) == pytest.approx(value(frozenset()) - value(frozenset(layout)), abs=1e-10)
     assert scores.details["full"] == pytest.approx(value(frozenset()))
 
@@ -196,12 +196,12 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
     data = [{**batch, "labels": torch.where(told == -100, told, torch.where(told % 3 == 0, told, own))}]
     layout = discover(model)
     sets = [frozenset(), *(frozenset([h]) for h in list(layout)[::3]), frozenset(list(layout)[2:7])]
-    for kind in ("score", "loss"):
+    for kind in ("accuracy", "loss"):
         alone = []
         for closed in sets:
             with gated(model, closed=closed), torch.no_grad():
                 right, of = said(model, data[0])
-                alone.append(right / of if kind == "score" else -float(example_losses(model, data[0]).mean()))
+                alone.append(right / of if kind == "accuracy" else -float(example_losses(model, data[0]).mean()))
         for rows in (1, 6, 256):
             assert ModelValue(model, layout, data, kind, rows)(sets) == pytest.approx(alone, abs=1e-9)
         assert len(set(alone)) > 2
@@ -215,10 +215,10 @@ def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
     assert {s.mean for s in found.samples.values()} == {-1.0}
 
 
-@pytest.mark.parametrize("value", ["score", "loss"])
-def test_planted_truth_is_found(value: str) -> None:
+@pytest.mark.parametrize("measure", ["accuracy", "loss"])
+def test_planted_truth_is_found(measure: str) -> None:
     model, notes = planted(), []
-    scores = Shapley(permutations=30, value=value)(
+    scores = Shapley(permutations=30, measure=measure)(
         model, discover(model), batches(), seed=0, progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}")
     )
     assert_truth(scores)
@@ -230,7 +230,7 @@ def test_planted_truth_is_found(value: str) -> None:
 def test_a_seed_decides_all() -> None:
     model = planted()
     first, second, other = (
-        Shapley(permutations=4, value="loss")(model, discover(model), batches(), seed=seed, progress=silent) for seed in (0, 0, 1)
+        Shapley(permutations=4, measure="loss")(model, discover(model), batches(), seed=seed, progress=silent) for seed in (0, 0, 1)
     )
     assert first == second
     assert first != other
@@ -238,7 +238,7 @@ def test_a_seed_decides_all() -> None:
 
 def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
     gone = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
-    model, ranker = planted(), Shapley(permutations=4, value="loss")
+    model, ranker = planted(), Shapley(permutations=4, measure="loss")
     left = discover(model).without(gone)
     with gated(model, closed=gone):
         closed = ranker(model, left, batches(), seed=0, progress=silent)
@@ -251,8 +251,8 @@ def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
 
 
 def test_bad_options_are_told() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'score'"):
-        Shapley(value="scores")
+    with pytest.raises(UnknownName, match="Did you mean 'accuracy'"):
+        Shapley(measure="acuracy")
     with pytest.raises(DeadheadError, match="counts from 1"):
         Shapley(permutations=0)
     with pytest.raises(DeadheadError, match="delta of shapley"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import UnknownName, unknown_name
@@ -120,13 +121,19 @@ def rank(
         layout=layout,
         method=method,
         options=asdict(score),  # type: ignore[call-overload]
-        model=getattr(getattr(model, "config", None), "_name_or_path", "") or type(model).__name__,
+        model=_name(model),
         data={**describe(checked), **(data or {})},
         seed=seed,
         versions=versions(),
         raw=getattr(found, "raw", None),
         details=getattr(found, "details", {}),
     )
+
+
+def _name(model: nn.Module) -> str:
+    """What the model is called; of a folder only its last part, for where it lay is of no use elsewhere."""
+    name = getattr(getattr(model, "config", None), "_name_or_path", "")
+    return (Path(name).name if Path(name).is_dir() else name) or type(model).__name__
 
 
 __all__ = ["RANKERS", "Progress", "Ranker", "Scores", "rank", "ranker", "silent"]

@@ -23,7 +23,7 @@ from .loss import IGNORED, FiniteLoss, answer, attended, losses_of, on_device, t
 from .replay import Replay, repeated, replaying
 
 MEASURES = ("loss", "accuracy")
-TOKENS = {"cpu": 1024, "cuda": 65536}  # where more in one pass no longer helps, measured
+TOKENS = {"cpu": 1024, "cuda": 65536}  # the CPU's was measured; a GPU only has to be kept busy
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ..layout import Head, HeadLayout
 from . import Progress, Scores
 from .loss import IGNORED, answer, losses_of, on_device, task_of
 
-VALUES = ("score", "loss")
+MEASURES = ("accuracy", "loss")
 
 Closed = frozenset[Head]
 Value = Callable[[Sequence[Closed]], list[float]]  # of the model with these heads closed, for each set
@@ -41,7 +41,7 @@ class Shapley:
     """
 
     permutations: int = 100
-    value: str = "score"  # accuracy over labelled positions; or "loss": the negative mean loss of the examples
+    measure: str = "accuracy"  # over labelled positions; or "loss": the negative mean loss of the examples
     truncation: float = 0.5  # a walk ends when no more than this share of the heads is open; 0 walks to the end
     limit: int = 1000  # samples after which a head is settled in any case
     tolerance: float = 0.01  # a head is settled when the lower bound of its mean lies above minus this
@@ -51,8 +51,8 @@ class Shapley:
     rows_per_pass: int | None = None  # examples x sets of heads in one forward pass; by itself 1024 on a GPU and 64 on a CPU
 
     def __post_init__(self) -> None:
-        if self.value not in VALUES:
-            raise unknown_name("value for Shapley", self.value, VALUES)
+        if self.measure not in MEASURES:
+            raise unknown_name("measure", self.measure, MEASURES)
         if min(self.permutations, self.limit, self.rows_per_pass or 1) < 1:
             raise DeadheadError(
                 "permutations, limit and rows_per_pass of shapley are counts from 1 up.", "give permutations=100, for instance"
@@ -69,7 +69,7 @@ class Shapley:
                 f"with truncation={self.truncation} a walk over {len(layout)} heads ends before it closes one.",
                 "give a smaller share, or 0 to walk to the end",
             )
-        value = ModelValue(model, layout, batches, self.value, self.rows_per_pass)
+        value = ModelValue(model, layout, batches, self.measure, self.rows_per_pass)
         walks = walk(self, list(layout), value, orders(list(layout), seed), progress)
         bounds = {head: self.bound(found) for head, found in walks.samples.items()}
         details = {
@@ -169,8 +169,8 @@ def _steps(order: Sequence[Head], truncation: float) -> Iterator[tuple[Head, Clo
 class ModelValue:
     """v(S) of a model on the data, many sets to a forward pass."""
 
-    def __init__(self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], kind: str, rows: int | None):
-        self.model, self.layout, self.batches, self.kind = model, layout, batches, kind
+    def __init__(self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], measure: str, rows: int | None):
+        self.model, self.layout, self.batches, self.measure = model, layout, batches, measure
         self.rows = rows or (64 if next(model.parameters()).device.type == "cpu" else 1024)
         self.row = {block: {a.layer: row for row, a in enumerate(layout.of(block))} for block in layout.blocks}
 
@@ -196,7 +196,7 @@ class ModelValue:
         with gated(self.model, gates):
             logits = answer(self.model, copies).logits
         labels, shifted = copies["labels"], task_of(self.model, copies) == "causal"
-        if self.kind == "loss":
+        if self.measure == "loss":
             told = (batch["labels"].view(examples, -1)[:, int(shifted) :] != IGNORED).any(1)
             losses = losses_of(logits, labels, shifted=shifted).view(len(sets), examples)
             return -losses.sum(1), float(told.sum())
