@@ -32,9 +32,9 @@ RATES = {"encoder": 1e-3, "seq2seq": 1e-3}
 def build(out: Path, steps: dict[str, int], device: str) -> dict[str, Any]:
     """Train both models into a folder; returns what is written to its log."""
     torch.manual_seed(0)
-    lines = pretrain.texts()
-    tokenizer = pretrain.train_tokenizer(lines)
-    sentences = pretrain.encoded(tokenizer, lines)
+    spoken = pretrain.spoken()
+    tokenizer = pretrain.train_tokenizer(spoken)
+    sentences = pretrain.encoded(tokenizer, spoken)
     log: dict[str, Any] = {"device": device, "torch": torch.__version__, "transformers": transformers.__version__}
     log |= {"python": platform.python_version(), "sentences": len(sentences) * len(LANGUAGES), "vocabulary": tokenizer.get_vocab_size()}
     makers = {"encoder": (pretrain.new_encoder, pretrain.encoder_batches), "seq2seq": (pretrain.new_seq2seq, pretrain.seq2seq_batches)}
@@ -61,14 +61,14 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float32"}, indent=1) + "\n")
 
 
-def transfer(models: Path, device: str, epochs: int = 2, seed: int = 0) -> dict[str, dict[str, float]]:
+def transfer(models: Path, device: str, epochs: int = 2, rate: float = 1e-3, seed: int = 0) -> dict[str, dict[str, float]]:
     """Fine-tune the encoder on English parts of speech and tag every language: accuracy on test beside the most frequent tag's."""
     torch.manual_seed(seed)
     train = rows("pos", "en", "train")
     tags = sorted({tag for lang in LANGUAGES for _, found in rows("pos", lang, "train") for tag in found})
     tokenizer = AutoTokenizer.from_pretrained(models / "encoder")
     model = AutoModelForTokenClassification.from_pretrained(models / "encoder", num_labels=len(tags)).to(device)
-    optimizer, rng = torch.optim.AdamW(model.parameters(), lr=1e-3), np.random.default_rng(seed)
+    optimizer, rng = torch.optim.AdamW(model.parameters(), lr=rate), np.random.default_rng(seed)
     total = epochs * len(range(0, len(train), 32))
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total)
     model.train()

@@ -57,12 +57,13 @@ class Fact(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A word as written, with its part of speech, its entity and its slot, both in BIO."""
+    """A word as written, with its part of speech, its entity and its slot, both in BIO, and the concept it stands for, if any."""
 
     form: str
     tag: str
     entity: str = "O"
     slot: str = "O"
+    concept: str = ""
 
 
 class Item(NamedTuple):
@@ -86,7 +87,7 @@ class Language:
         self.sandhi = [(left, re.compile(right), new) for left, right, new in table.get("sandhi", ())]
         self.entities = entities
         self.paradigms = {name: text.split() for name, text in table["paradigms"].items()}
-        self.words = {name: self._entry(text) for name, text in table["words"].items()}
+        self.words = {name: self._entry(name, text) for name, text in table["words"].items()}
         self.patterns: dict[str, list[tuple[Features, tuple[Item, ...]]]] = {}
         for key, text in table["syntax"].items():
             frame, *conditions = key.split(".")
@@ -94,7 +95,7 @@ class Language:
         # Facts share most of their parts, so each is worked out once.
         self.word, self.part, self.pattern = cache(self._word), cache(self._part), cache(self._pattern)
 
-    def _entry(self, text: str) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
+    def _entry(self, name: str, text: str) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
         head, _, body = text.partition(" | ")
         tag, *inherent = head.split()
         variants = []
@@ -102,7 +103,7 @@ class Language:
             stem, _, paradigm = form.partition(":")
             for variant in [ending.replace("_", stem) for ending in self.paradigms[paradigm]] if paradigm else [form]:
                 written, conditions = VARIANT.fullmatch(variant).groups()  # type: ignore[union-attr]
-                parts = () if written == "-" else tuple(_token(part, tag) for part in written.split("+"))
+                parts = () if written == "-" else tuple(_token(part, tag, name) for part in written.split("+"))
                 variants.append((frozenset(conditions.split(".") if conditions else ()), parts))
         return frozenset(inherent), variants
 
@@ -174,9 +175,9 @@ def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
     return max(((len(wanted), -at, made) for at, (wanted, made) in enumerate(variants) if wanted <= features), key=lambda v: v[:2])[2]
 
 
-def _token(text: str, tag: str) -> Token:
+def _token(text: str, tag: str, concept: str = "") -> Token:
     form, _, own = text.partition("/")
-    return Token(form, own or tag)
+    return Token(form, own or tag, concept="" if own else concept)  # words with a tag of their own only help to say it
 
 
 def _item(text: str) -> Item:

@@ -1,8 +1,10 @@
 """How the two tiny models of the small world learn: a joint tokenizer, an encoder, an encoder-decoder.
 
-The encoder is a BERT that fills in masked words, in one sentence or in two that are translations of each
-other; with names, digits and punctuation that languages share, it is the second that lines the
-languages up and lets a task learnt in English work in the others. The encoder-decoder is a Marian that
+The encoder is a BERT with three exercises: to fill in the masked words of a sentence; to do so in two
+sentences that are translations of each other, where much is masked since much is given; and to name,
+for a word, its counterpart in a language that it is not told, for which it does best to see every word
+as what it means. With the names, digits and punctuation that languages share, the last two line the
+languages up, and let a task learnt in English work in the others. The encoder-decoder is a Marian that
 translates between any two of the languages, told the target by a first token such as `>>de<<`, and
 mends sentences with words blanked out.
 """
@@ -11,15 +13,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
-from . import LANGUAGES, text
+from . import LANGUAGES, tokens
 from .facts import corpus
+from .grammar import Token
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -30,16 +33,24 @@ SENTENCES = 6000
 BATCH = 64
 HEADS, WIDTH = 8, 128
 
-Sentences = list[list[list[int]]]  # by fact, by language: token ids without special tokens
+
+class Sentence(NamedTuple):
+    """The pieces of a sentence, without special tokens, and where it writes which concept (at the first piece)."""
+
+    ids: list[int]
+    concepts: dict[str, int]
+
+
+Sentences = list[list[Sentence]]  # by fact, by language
 Batches = Iterator[dict[str, Tensor]]
 
 
-def texts() -> list[list[str]]:
+def spoken() -> list[list[list[Token]]]:
     """What there is to learn from: each fact in every language."""
-    return [[text(lang, fact) for lang in LANGUAGES] for fact in corpus(SENTENCES)]
+    return [[tokens(lang, fact) for lang in LANGUAGES] for fact in corpus(SENTENCES)]
 
 
-def train_tokenizer(lines: list[list[str]]) -> Any:
+def train_tokenizer(facts: list[list[list[Token]]]) -> Any:
     """One cased WordPiece vocabulary for all languages."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -48,7 +59,7 @@ def train_tokenizer(lines: list[list[str]]) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*SPECIAL, *TO], show_progress=False)
-    tokenizer.train_from_iterator((line for fact in lines for line in fact), trainer)
+    tokenizer.train_from_iterator((" ".join(token.form for token in one) for fact in facts for one in fact), trainer)
     return tokenizer
 
 
@@ -71,9 +82,16 @@ def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
     return made
 
 
-def encoded(tokenizer: Any, lines: list[list[str]]) -> Sentences:
-    flat = [e.ids for e in tokenizer.encode_batch([line for fact in lines for line in fact], add_special_tokens=False)]
-    return [flat[i : i + len(LANGUAGES)] for i in range(0, len(flat), len(LANGUAGES))]
+def encoded(tokenizer: Any, spoken: list[list[list[Token]]]) -> Sentences:
+    words = [[token.form for token in one] for fact in spoken for one in fact]
+    found = iter(tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=False))
+    return [[_sentence(next(found), one) for one in fact] for fact in spoken]
+
+
+def _sentence(encoding: Any, tokens: list[Token]) -> Sentence:
+    first = {word: at for at, word in reversed(list(enumerate(encoding.word_ids)))}
+    places = {token.concept: first[i] for i, token in reversed(list(enumerate(tokens))) if token.concept}
+    return Sentence(encoding.ids, places)
 
 
 def new_encoder() -> BertForMaskedLM:
@@ -124,20 +142,28 @@ def two_languages(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def encoder_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
-    """A third single sentences, two thirds translations side by side, where more is masked since more is given."""
+    """Of four rows, one sentence to fill in, one to name words of, and two pairs of translations."""
     while True:
-        ids, kinds, share = [], [], []
+        ids, kinds, share, named = [], [], [], []
         for fact in rng.integers(len(sentences), size=BATCH):
-            one, other = two_languages(rng)
-            first, second = [CLS, *sentences[fact][one], SEP], [*sentences[fact][other], SEP]
-            if rng.random() < 1 / 3:
-                second = []
+            (one, other), which = two_languages(rng), rng.random()
+            first, second = [CLS, *sentences[fact][one].ids, SEP], [*sentences[fact][other].ids, SEP] if which < 0.5 else []
             ids.append(first + second)
             kinds.append([0] * len(first) + [1] * len(second))
             share.append([0.4 if second else 0.15])
+            named.append(counterparts(sentences[fact][one], sentences[fact][other], rng) if which > 0.75 else {})
         tokens = padded(ids)
         given, labels = masked(tokens, np.array(share), rng)
+        for row, wanted in enumerate(named):
+            for at, token in wanted.items():
+                given[row, at], labels[row, at] = MASK if rng.random() < 0.3 else tokens[row, at], token
         yield _tensors(input_ids=given, token_type_ids=padded(kinds), attention_mask=tokens != PAD, labels=labels)
+
+
+def counterparts(one: Sentence, other: Sentence, rng: np.random.Generator) -> dict[int, int]:
+    """For half of the concepts in a sentence: where they are (after [CLS]), and how the other language begins to write them."""
+    shared = [concept for concept in one.concepts if concept in other.concepts and rng.random() < 0.5]
+    return {1 + one.concepts[concept]: other.ids[other.concepts[concept]] for concept in shared}
 
 
 def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
@@ -146,7 +172,7 @@ def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
         given, wanted = [], []
         for fact in rng.integers(len(sentences), size=BATCH):
             one, other = two_languages(rng)
-            source, target = sentences[fact][one], sentences[fact][other]
+            source, target = sentences[fact][one].ids, sentences[fact][other].ids
             if rng.random() < 1 / 8:
                 source = [MASK if rng.random() < 0.3 else token for token in target]
             given.append([len(SPECIAL) + other, *source, SEP])
