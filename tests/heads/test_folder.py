@@ -71,7 +71,9 @@ def test_the_padded_form_loads_without_deadhead(name: str, tmp_path: Path) -> No
     assert sum(p.numel() for p in plain.parameters()) > sum(p.numel() for p in cut.parameters())
 
 
-@pytest.mark.parametrize("family", ["deberta-v2", "xlnet", "olmo2", "falcon", "codegen", "umt5", "gpt_bigcode", "gpt_oss", "phi3", "longformer"])
+@pytest.mark.parametrize(
+    "family", ["deberta-v2", "xlnet", "olmo2", "falcon", "codegen", "umt5", "gpt_bigcode", "gpt_oss", "phi3", "longformer"]
+)
 def test_the_padded_form_of_other_kinds(family: str, tmp_path: Path) -> None:
     model = build(family).float()
     prune(model, uneven(model))

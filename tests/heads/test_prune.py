@@ -12,7 +12,7 @@ import pytest
 import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
-from deadhead.heads import discover, gated, prune
+from deadhead.heads import discover, gated, prune, surgery
 from deadhead.heads.coverage import prompt_for
 from deadhead.heads.folder import quiet
 from deadhead.layout import Head
@@ -204,6 +204,33 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
         later = model(ids[:, 3:], encoder_hidden_states=source, past_key_values=past, use_cache=True).logits
         assert (later - wanted[:, 3:]).abs().max() < 1e-9
         assert (model(ids[:, 3:], encoder_hidden_states=source).logits - wanted[:, 3:]).abs().max() > 1e-2  # the past matters
+
+
+@torch.no_grad()
+def cached(model: Any) -> torch.Tensor:
+    """The logits of the last words, read with the first ones in the cache; the second example is padded on the left."""
+    ids, mask = torch.arange(5, 21).view(2, 8), torch.ones(2, 8, dtype=torch.long)
+    mask[1, :2] = 0
+    past = model(ids[:, :6], attention_mask=mask[:, :6], use_cache=True).past_key_values
+    return model(ids[:, 6:], attention_mask=mask, past_key_values=past, use_cache=True).logits
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_an_emptied_first_layer_keeps_time_for_the_others(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later steps ask the first layer how long the past is."""
+    model, forgetful = made(kind), made(kind)
+    gone = [f"decoder.0.{i}" for i in range(4)]
+    with gated(model, closed=gone):
+        wanted = cached(model)
+    prune(model, gone)
+    assert (cached(model) - wanted).abs().max() < limit(model)
+    silent = surgery._silent
+    monkeypatch.setattr(surgery, "_silent", lambda self, hidden_states, *_, **__: silent(self, hidden_states))
+    prune(forgetful, gone)
+    try:
+        assert (cached(forgetful) - wanted).abs().max() > 1e-2
+    except RuntimeError:
+        pass  # shapes that do not fit are a difference, too
 
 
 def test_a_static_cache_works_with_an_emptied_layer() -> None:

@@ -60,7 +60,8 @@ def _facts(name: str, loaded: Any) -> dict[str, Any]:
     from ..heads.discover import discover, located
 
     layout = discover(loaded)
-    in_attention = sum(p.numel() for site in located(loaded) for p in {id(q): q for q in site.core.parameters()}.values())
+    modules = [m for site in located(loaded) for m in (site.core, *(part.module for part in site.parts.values()))]
+    in_attention = sum(p.numel() for p in {id(p): p for m in modules for p in m.parameters()}.values())
     total = sum(p.numel() for p in loaded.parameters())
     per_head = {
         (s.block, s.layer): sum(getattr(p.module, n).numel() for p in s.parts.values() for n, _ in p.tensors) // max(1, len(s.kept))
@@ -314,6 +315,7 @@ def _amount(what: str, value: Any, spread: float | None) -> str:
 def export(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The model to export.", show_default=False)],
     onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
+    as_json: AsJson = False,
 ) -> None:
     """Write a model as ONNX, checked against the model itself under onnxruntime.
 
@@ -324,4 +326,8 @@ def export(
     from ..heads import export as write
 
     path = write(folder, onnx=onnx)
-    typer.echo(f"{path}: {path.stat().st_size / 2**20:.1f} MiB, equal to the model in {folder}")
+    size = path.stat().st_size
+    if as_json:
+        typer.echo(json.dumps({"model": folder, "onnx": str(path), "bytes": size}, indent=1))
+    else:
+        typer.echo(f"{path}: {size / 2**20:.1f} MiB, equal to the model in {folder}")

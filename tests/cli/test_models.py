@@ -1,0 +1,328 @@
+"""`deadhead heads`, `prune`, `bench` and `export`, as a user types them: output, exit codes, and errors without a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import transformers
+from tokenizers import Tokenizer
+from tokenizers import models as token_models
+
+import deadhead
+from deadhead import cli
+from deadhead.heads import discover, load, save
+from deadhead.heads.coverage import tiny
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Type = Callable[..., Done]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+    monkeypatch.setenv("COLUMNS", "150")
+
+    def run(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["deadhead", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return Done(int(left.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    words = Tokenizer(token_models.WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    return save(tiny("bert"), tmp_path_factory.mktemp("models") / "bert", tokenizer)
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tiny("llama"), tmp_path_factory.mktemp("models") / "llama")
+
+
+def clean(done: Done) -> bool:
+    return "Traceback" not in done.out + done.err
+
+
+# -- the door
+
+
+def test_the_version(typed: Type) -> None:
+    assert typed("--version") == (0, f"deadhead {deadhead.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["heads", "prune", "bench", "export"])
+def test_every_command_has_help_with_examples(command: str, typed: Type) -> None:
+    done = typed(command, "--help")
+    assert done.code == 0
+    assert f"deadhead {command} " in done.out.split("Example")[1]
+    assert "--json" in done.out
+    assert command in typed("--help").out
+
+
+def test_shell_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "--install-completion" in " ".join(option for p in _root().params for option in p.opts)
+    script = "from deadhead.cli import main; main()"
+    environment = {"_DEADHEAD_COMPLETE": "complete_bash", "COMP_WORDS": "deadhead pr", "COMP_CWORD": "1", "PATH": "/usr/bin:/bin"}
+    code = f"import sys; sys.argv = ['deadhead']\n{script}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout.split() == ["prune"]
+
+
+def _root() -> Any:
+    import typer
+
+    return typer.main.get_command(cli.app)
+
+
+def test_a_user_s_mistake_in_a_real_process(tmp_path: Path) -> None:
+    code = "from deadhead.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "heads", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"FolderError: {tmp_path} has no config.json.\n  Mend: ")
+
+
+WRONG_USAGE = [
+    ("heads",),
+    ("heads", "somewhere", "--no-such-option"),
+    ("no-such-command",),
+    ("prune", "somewhere"),
+    ("prune", "somewhere", "--out", "there"),
+    ("prune", "somewhere", "--out", "there", "--heads", "encoder.0.0", "--random", "50"),
+    ("prune", "somewhere", "--out", "there", "--random", "half"),
+    ("bench", "somewhere"),
+    ("bench", "somewhere", "--against", "elsewhere", "--batch", "few"),
+    ("export", "somewhere"),
+]
+
+
+@pytest.mark.parametrize("words", WRONG_USAGE, ids=" ".join)
+def test_wrong_usage_ends_with_2(words: tuple[str, ...], typed: Type) -> None:
+    done = typed(*words)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err
+    assert clean(done)
+
+
+# -- heads
+
+
+def test_heads_as_a_map(typed: Type, bert: Path) -> None:
+    done = typed("heads", bert)
+    assert (done.code, done.err) == (0, "")
+    assert "BertLMHeadModel: 8 heads" in done.out
+    assert done.out.count("● ● ● ●") == 2
+    assert done.out.count("4 of 4") == 2
+
+
+def test_heads_as_json(typed: Type, bert: Path) -> None:
+    facts = json.loads(typed("heads", bert, "--json").out)
+    assert (facts["heads"], facts["removed"], facts["passed_over"]) == (8, [], {})
+    assert [(r["block"], r["layer"], r["built"], r["left"], r["width"]) for r in facts["layers"]] == [
+        ("encoder", layer, 4, [0, 1, 2, 3], 8) for layer in (0, 1)
+    ]
+    model = load(bert)
+    assert facts["parameters"] == sum(p.numel() for p in model.parameters())
+    assert facts["attention_parameters"] == 2 * 4 * (32 * 32 + 32)  # q, k, v and o, with their biases, in two layers
+    assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
+
+
+def test_heads_of_a_pruned_model(typed: Type, bert: Path, tmp_path: Path) -> None:
+    typed("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
+    assert "● · · ●" in typed("heads", tmp_path).out
+    assert json.loads(typed("heads", tmp_path, "--json").out)["removed"] == ["encoder.0.1", "encoder.0.2"]
+
+
+def test_heads_that_go_together_are_said_to(typed: Type, llama: Path, tmp_path: Path) -> None:
+    assert "Each 2 heads in a row read one key/value head" in typed("heads", llama).out
+    save(tiny("albert"), tmp_path)
+    assert "a head that goes, goes from all of them" in typed("heads", tmp_path).out
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_the_check(family: str, typed: Type, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(family)
+    done = typed("heads", folder, "--check", "--json")
+    assert done.code == 0
+    check = json.loads(done.out)["check"]
+    assert set(check) == {"uneven", "a layer emptied"}
+    assert all(c["holds"] and c["effect"] > 0 and c["generated"] is True for c in check.values())
+    assert typed("heads", folder, "--check").out.count("yes") == 2
+
+
+def test_a_check_that_fails_ends_with_1(typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadhead.heads.proof.prune", lambda model, heads: model)
+    done = typed("heads", bert, "--check", "--json")
+    assert done.code == 1
+    assert not any(c["holds"] for c in json.loads(done.out)["check"].values())
+    assert done.err.startswith("DeadheadError: the proof does not hold")
+
+
+def test_a_model_that_is_not_there(typed: Type) -> None:
+    done = typed("heads", "no/such-model-anywhere")
+    assert (done.code, done.out) == (1, "")
+    assert "FolderError" in done.err
+    assert clean(done)
+
+
+def test_coverage(typed: Type) -> None:
+    done = typed("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
+    assert done.code == 0
+    rows = json.loads(done.out)
+    assert [(r["model_type"], r["status"]) for r in rows] == [("bert", "pass"), ("convbert", "refused"), ("resnet", "n/a")]
+    assert all(set(r) == {"model_type", "status", "reason"} and r["reason"] for r in rows)
+    done = typed("heads", "--coverage", "--only", "bert")
+    assert done.out.splitlines()[-1] == "1 pass, 0 refused, 0 n/a"
+
+
+def test_coverage_of_an_unknown_type(typed: Type) -> None:
+    done = typed("heads", "--coverage", "--only", "brt")
+    assert (done.code, done.out) == (1, "")
+    assert "no model type 'brt'. Did you mean 'bert'?" in done.err
+
+
+# -- prune
+
+
+WAYS = [
+    (("--heads", "encoder.0.1,encoder.1.3"), 2),
+    (("--random", "50", "--seed", "3"), 4),
+    (("--random", "50", "--per", "layer"), 4),
+    (("--layers", "top 1"), 4),
+    (("--keep", "13"), 4),
+]
+
+
+@pytest.mark.parametrize(("how", "gone"), WAYS, ids=[" ".join(w) for w, _ in WAYS])
+def test_prune(how: tuple[str, ...], gone: int, typed: Type, bert: Path, tmp_path: Path) -> None:
+    done = typed("prune", bert, *how, "--out", tmp_path, "--json")
+    assert (done.code, done.err) == (0, "")
+    facts = json.loads(done.out)
+    model = load(tmp_path)
+    assert len(facts["removed"]) == gone
+    assert facts["left"] == len(discover(model)) == 8 - gone
+    assert facts["removed"] == [str(h) for h in discover(model).removed]
+    assert facts["parameters"] == [sum(p.numel() for p in m.parameters()) for m in (load(bert), model)]
+    assert facts["parameters"][0] > facts["parameters"][1]
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path)("hello")["input_ids"] == [1]
+
+
+def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -> None:
+    def drawn(seed: int) -> list[str]:
+        return json.loads(typed("prune", bert, "--random", 50, "--seed", seed, "--out", tmp_path, "--json").out)["removed"]
+
+    assert drawn(1) == drawn(1)
+    assert len({tuple(drawn(seed)) for seed in range(5)}) > 1
+
+
+@pytest.mark.parametrize("which", ["lowest", "highest"])
+def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+    from deadhead.ranking import Ranking
+
+    layout = discover(load(bert))
+    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(tmp_path / "ranking.json")
+    done = typed("prune", bert, f"--{which}", 2, "--ranking", tmp_path / "ranking.json", "--out", tmp_path / "out", "--json")
+    assert done.code == 0, done.err
+    heads = [str(h) for h in layout]
+    assert json.loads(done.out)["removed"] == (heads[:2] if which == "lowest" else heads[-2:])
+
+
+def test_prune_says_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None:
+    done = typed("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path, "--form", "padded")
+    assert done.out.startswith("1 of 8 heads removed, ")
+    assert str(tmp_path) in done.out
+    assert len(discover(transformers.AutoModel.from_pretrained(tmp_path))) == 8
+    assert len(discover(load(tmp_path))) == 7
+
+
+REFUSED = [
+    (("--heads", "encoder.9.9"), "HeadError: head encoder.9.9: encoder has no layer 9."),
+    (("--heads", "encoder.0.1,encoder.0.1"), "HeadError: head encoder.0.1 is named twice."),
+    (("--heads", "encoder.0.1,"), "HeadError: '' is not a head."),
+    (("--layers", "0-1"), "HeadError: that would remove every head of every layer."),
+    (("--lowest", "2"), "HeadError: --lowest needs a ranking."),
+    (("--lowest", "2", "--ranking", "nowhere.json"), ""),
+    (("--random", "101"), ""),
+    (("--random", "50", "--per", "page"), "UnknownName"),
+    (("--heads", "encoder.0.1", "--form", "paded"), "UnknownName: no form 'paded'. Did you mean 'padded'?"),
+]
+
+
+@pytest.mark.parametrize(("how", "said"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
+def test_prune_refuses_with_1_and_writes_nothing(how: tuple[str, ...], said: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+    done = typed("prune", bert, *how, "--out", tmp_path / "out")
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err
+    assert done.err
+    assert clean(done)
+    assert not (tmp_path / "out").exists()
+
+
+def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) -> None:
+    done = typed("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "out")
+    assert done.code == 1
+    assert "GroupError" in done.err
+    assert "Mend: remove all heads of a group" in done.err
+
+
+# -- bench and export
+
+
+def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed("prune", bert, "--random", 50, "--out", tmp_path)
+    words = ("bench", tmp_path, "--against", bert, "--batch", "1,2", "--length", "16", "--repeats", 2, "--device", "cpu")
+    result = json.loads(typed(*words, "--json").out)
+    rows = {r["what"]: r for r in result["rows"]}
+    assert [r.split()[0] for r in rows] == ["heads", "parameters", "disk", "FLOPs", "seconds", "FLOPs", "seconds", "peak"]
+    assert rows["heads"]["ratio"] == 0.5
+    for what in ("parameters", "disk bytes", "FLOPs 1 x 16", "FLOPs 2 x 16"):
+        assert 0 < rows[what]["ratio"] < 1, what
+        assert rows[what]["ratio"] == rows[what]["model"] / rows[what]["against"]
+    assert rows["peak memory bytes 2 x 16"]["model"] > 0
+    assert all(len(rows[f"seconds {b} x 16"]["spread"]) == 2 for b in (1, 2))
+    monkeypatch.setattr("deadhead.heads.bench.bench", lambda *_, **__: result)
+    table = typed(*words).out
+    assert "MiB" in table
+    assert " ms ± " in table
+
+
+@pytest.mark.parametrize(("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")])
+def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None:
+    done = typed("bench", bert, "--against", bert, option, value)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("DeadheadError")
+
+
+def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(folder: str, *, onnx: Path) -> Path:
+        onnx.write_bytes(b"graph")
+        return onnx
+
+    monkeypatch.setattr("deadhead.heads.export", written)
+    done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
+    assert json.loads(done.out) == {"model": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5}
+    assert "equal to the model" in typed("export", bert, "--onnx", tmp_path / "m.onnx").out
+
+
+def test_export_without_the_extra(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    done = typed("export", bert, "--onnx", tmp_path / "m.onnx")
+    assert (done.code, done.out) == (1, "")
+    assert 'pip install "deadhead[onnx]"' in done.err

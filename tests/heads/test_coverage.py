@@ -1,0 +1,146 @@
+"""The central promise: these architectures pass the proof; and the proof fails when the code does."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import build
+
+from deadhead.errors import HeadError
+from deadhead.heads import discover, load, surgery
+from deadhead.heads.coverage import batch_for, measure, model_types, prompt_for
+from deadhead.heads.folder import quiet
+from deadhead.heads.proof import Proof, prove, sample
+from deadhead.heads.sites import Part, Site
+
+PROMISED = """
+albert bart bert bert-generation big_bird bigbird_pegasus biogpt blenderbot bloom camembert codegen deberta deberta-v2 distilbert electra
+ernie esm eurobert falcon flaubert fsmt gemma gemma2 gemma3 gpt2 gpt_bigcode gpt_neo gpt_neox gptj led llama longformer luke m2m_100 marian
+mbart megatron-bert mistral mixtral modernbert mpnet mt5 nomic_bert olmo2 opt pegasus phi phi3 plbart prophetnet qwen2 qwen3 rembert roberta
+roberta-prelayernorm roformer stablelm starcoder2 t5 umt5 whisper vit deit clip xglm xlm xlm-roberta xlm-roberta-xl xlnet xmod
+""".split()
+
+
+@pytest.mark.parametrize("model_type", PROMISED)
+def test_promised(model_type: str) -> None:
+    with quiet():
+        row = measure(model_type)
+    assert row.status == "pass", row
+    assert row.model_type == model_type
+
+
+def test_what_is_no_attention_or_cannot_be_proved_says_why() -> None:
+    with quiet():
+        refused, elsewhere = measure("convbert"), measure("resnet")
+    assert (refused.status, elsewhere.status) == ("refused", "n/a")
+    assert "ConvBertSelfAttention" in refused.reason
+    assert elsewhere.reason
+    assert set(PROMISED) <= set(model_types())
+
+
+def proof_of(family: str, *, whole: bool = False, generate: bool = False) -> Proof:
+    model = build(family)
+    with quiet():
+        return prove(model, batch_for(model), sample(discover(model), whole), generate=prompt_for(model) if generate else None)
+
+
+def test_the_proof_holds_and_touches_nothing() -> None:
+    model = build("gpt2")
+    before = copy.deepcopy(model.state_dict())
+    with quiet():
+        proof = prove(model, batch_for(model), sample(discover(model), False), generate=prompt_for(model))
+    assert proof.holds
+    assert proof.generated is True
+    assert proof.effect > 0.1
+    assert proof.to_dict()["holds"] is True
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert len(discover(model)) == 8
+
+
+def test_a_sample_is_uneven_and_empties_a_layer() -> None:
+    layout = discover(build("bert"))
+    uneven, whole = sample(layout, False), sample(layout, True)
+    counts = [sum(h.layer == layer for h in uneven) for layer in (0, 1)]
+    assert counts[0] != counts[1]
+    assert 0 < min(counts) <= max(counts) < 4
+    assert sum(h.layer == 0 for h in whole) == 4
+
+
+def wrong_keys(part: Part, heads: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
+    """As many rows as there should be, but of the keys the first ones instead of the right ones."""
+    right = PRESENT(part, heads, keys)
+    return torch.arange(len(right)) if set(part.rows) == {"k"} else right
+
+
+PRESENT = Part.present
+
+
+def keep_the_gate_open(gate: Any, context: torch.Tensor) -> torch.Tensor:
+    return context
+
+
+def test_the_proof_fails_when_keys_are_cut_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proof_of("bert").holds
+    monkeypatch.setattr(Part, "present", wrong_keys)
+    proof = proof_of("bert")
+    assert not proof.holds
+    assert proof.pruned > 1e-3
+
+
+def test_the_proof_fails_when_gates_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadhead.heads.gates._Gate.__call__", keep_the_gate_open)
+    proof = proof_of("bert")
+    assert not proof.holds
+    assert proof.effect == 0
+
+
+def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadhead.heads.proof.prune", lambda model, heads: model)
+    proof = proof_of("gpt2")
+    assert not proof.holds
+    assert proof.pruned == proof.effect > 0
+
+
+def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proof_of("gpt2", whole=True).holds
+    monkeypatch.setattr(surgery, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias)))
+    assert not proof_of("gpt2", whole=True).holds
+
+
+def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deadhead.heads import gates
+
+    attach = gates.attach
+
+    def sticky(site: Site, change: Any) -> Any:
+        attach(site, lambda context: context * 1.001)  # never taken out again
+        return attach(site, change)
+
+    monkeypatch.setattr(gates, "attach", sticky)
+    proof = proof_of("bert")
+    assert proof.left_behind > 0
+    assert not proof.holds
+
+
+def test_the_proof_fails_when_a_folder_gives_back_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def noisy(folder: str) -> Any:
+        model = load(folder)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.add_(0.01)
+        return model
+
+    monkeypatch.setattr("deadhead.heads.proof.load", noisy)
+    proof = proof_of("bert")
+    assert proof.reloaded > 0
+    assert not proof.holds
+
+
+def test_the_proof_names_heads_that_are_there() -> None:
+    from deadhead.layout import Head
+
+    model = build("bert")
+    with pytest.raises(HeadError):
+        prove(model, batch_for(model), (Head("encoder", 9, 9),))
