@@ -39,7 +39,7 @@ class Order:
         return trial
 
     def ended(self, record: Record) -> None:
-        self.jobs.finished(record.trial)
+        self.jobs.finished(record.trial, done=record.state == "done")
         self.control.end(record)
         self.finish(record)
 

@@ -33,6 +33,7 @@ class Jobs:
         self.shared = frozenset(shared)
         self._ready = ready
         self._busy: dict[str, str] = {}  # key of work being made -> trial that makes it
+        self._made: set[str] = set()  # keys of work that was made in this run, wherever it lies
         self._waiting: dict[str, deque[Trial]] = {}
         first: dict[str, list[Trial]] = {"": []}
         seen: set[str] = set()
@@ -53,7 +54,7 @@ class Jobs:
         """A trial that can begin now; None if there is none, or none until another has finished."""
         while self._queue:
             trial = self._queue.popleft()
-            missing = [key for key in self.keys(trial) if not self._ready(key)]
+            missing = [key for key in self.keys(trial) if key not in self._made and not self._ready(key)]
             taken = next((key for key in missing if key in self._busy), None)
             if taken is None:
                 self._busy.update(dict.fromkeys(missing, trial.id))
@@ -61,15 +62,17 @@ class Jobs:
             self._waiting.setdefault(taken, deque()).append(trial)
         return None
 
-    def finished(self, trial: Trial) -> None:
+    def finished(self, trial: Trial, *, done: bool = True) -> None:
         """Let those go on that waited for work of this trial."""
+        if done:
+            self._made.update(self.keys(trial))
         for key in [key for key, maker in self._busy.items() if maker == trial.id]:
             del self._busy[key]
             self._queue.extendleft(reversed(self._waiting.pop(key, deque())))
 
     def back(self, trial: Trial) -> None:
         """Put back a trial that could not be run to its end."""
-        self.finished(trial)
+        self.finished(trial, done=False)
         self._queue.appendleft(trial)
 
 

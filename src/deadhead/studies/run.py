@@ -97,7 +97,7 @@ def run_trial(
     try:
         for at in range(_resume(state, trial), len(trial.steps)):
             state.at, step = at, trial.steps[at]
-            with _timed(state, f"{step}{trial.nth(at)}" if trial.steps.count(step) > 1 else step):
+            with _timed(state, f"{step}{trial.steps[: at + 1].count(step)}" if trial.steps.count(step) > 1 else step):
                 steps[step](state, trial)
             key = trial.keys.get(at)
             if folder is not None and key is not None and key in keep and shared.find(folder, key) is None:
