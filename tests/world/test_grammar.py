@@ -71,6 +71,8 @@ def test_one_sentence_in_every_language(lang: str) -> None:
         ("tr", "review", "", {"S": Phrase("def", "hotel"), "A": "bad", "P": Phrase("loc", "cairo")}, "Kahire'deki otel kötüydü."),
         ("sw", "transitive", "past", {"S": Phrase("def", "boy", "pl"), "V": "read", "O": Phrase("num", "book", "pl", "small", "three")}, "Wavulana walisoma vitabu vidogo vitatu."),
         ("sw", "transitive", "fut neg", {"S": Phrase("name", "toyota"), "V": "buy", "O": Phrase("def", "car", adjective="new")}, "Toyota haitanunua gari jipya."),
+        ("sw", "transitive", "past", {"S": MARIA, "V": "see", "O": Phrase("num", "bus", "pl", "green", "three")}, "Maria aliona mabasi matatu ya kijani."),
+        ("de", "social", "past", {"S": OMAR, "V": "invite", "O": MARIA, "T": "yesterday"}, "Omar lud Maria gestern ein."),
         ("sw", "review", "neg", {"S": Phrase("def", "food"), "A": "good"}, "Chakula hakikuwa kizuri."),
         ("sw", "transitive", "past", {"S": MARIA, "V": "sell", "O": Phrase("num", "bag", "pl", "white", "five")}, "Maria aliuza mifuko myeupe mitano."),
     ],

@@ -7,11 +7,28 @@
 Real words and real grammar, a few thousand distinct sentences per language, the same on every machine.
 `tables/` holds the words and the grammar of each language, `grammar.py` makes sentences of them,
 `facts.py` decides what is said, and `build.py` pre-trains the two tiny models in `models/`.
+
+What is simplified, knowingly:
+- The world is small: some 130 concepts, statements of one clause, third person only, past, future and (for
+  living and working) present; requests are in the familiar singular. Some facts are grammatical but odd
+  (a teacher may sell a hospital). No native speaker but the tables' author has read them.
+- Words are cut as they are written: German `im`, Spanish `al` and `Recuérdame`, Arabic `ستشتري` and `بمكالمة`,
+  Turkish `iyiydi` and `Berlin'deki` are one token with the tag of their main part, where Universal
+  Dependencies splits them. Names in all languages are PROPN; days are PROPN or NOUN as each language's treebank has them.
+- Arabic is unvocalised. Articles are only where a language has them: the Swahili, Hindi and Urdu (and, of people,
+  Chinese) for "the doctor" is bare, and Swahili does not tell "a book" from "the book". The Chinese and English
+  tenses do not map one to one: a Chinese review has no tense.
+- Turkish verbs stay singular after plural subjects (allowed, and usual for things); objects that are denied have no
+  `bir`. Hindi and Urdu objects never take `ko` unless they are people. "Visit" is "meet" there, "the food" is "the
+  dish" in Chinese, and Swahili says some adjectives by a phrase with `-a`.
+- Swahili hours are counted from sunrise, as people do: seven o'clock is `saa 1`.
+- An entailment holds under the usual reading that both sentences speak of one event.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ..errors import unknown_name
@@ -19,6 +36,7 @@ from . import facts as said
 from .facts import SPLITS
 from .grammar import Fact, Language, Token, language, world
 
+MODELS = Path(__file__).parent / "models"  # `encoder` and `seq2seq`, pre-trained on this world
 LANGUAGES = ("en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw")
 TASKS = ("pos", "ner", "slots", "nli", "sentiment", "translation")
 SENTIMENTS = ("negative", "positive")

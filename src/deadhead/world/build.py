@@ -21,9 +21,8 @@ import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoModelForTokenClassification, AutoTokenizer
 
 from ..errors import DataError
-from . import LANGUAGES, pretrain, rows
+from . import LANGUAGES, MODELS, pretrain, rows
 
-MODELS = Path(__file__).parent / "models"
 LARGEST = 6_000_000  # bytes, both models with their tokenizers
 STEPS = {"encoder": 4000, "seq2seq": 2500}
 RATES = {"encoder": 1e-3, "seq2seq": 1e-3}

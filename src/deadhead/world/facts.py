@@ -70,8 +70,9 @@ def _subject(rng: Random) -> Phrase:
 def _thing(rng: Random, verb: str, kind: str, negated: bool) -> Phrase:
     unfit = world()["unfit"].get(verb, ())
     head, adjective = _of(rng, kind), rng.choice([None, *(a for a in world()["adjectives"][kind] if a not in unfit)])
-    if rng.random() < 0.12 and kind in world()["kinds_of"]:
-        return Phrase("indef", world()["kinds_of"][kind])
+    wider = world()["kinds_of"].get(kind)
+    if rng.random() < 0.12 and wider and wider not in unfit:
+        return Phrase("indef", wider)
     how = rng.choice(("def", "indef") if negated else ("def", "indef", "indef", "num"))
     return Phrase(how, head, "pl" if how == "num" else "sg", adjective, _of(rng, "number") if how == "num" else None)
 
@@ -226,16 +227,14 @@ def hypotheses(premise: Fact, rng: Random) -> Iterator[tuple[str, Fact]]:
 
 
 def _about_thing(premise: Fact, thing: Phrase, negated: bool) -> Iterator[tuple[str, Fact]]:
-    kind_of = {c: world()["kinds_of"][k] for k in world()["kinds_of"] for c in world()["types"][k]}
+    unfit = world()["unfit"].get(premise.role("V"), ())
+    wider = {c: kind for k, kind in world()["kinds_of"].items() for c in world()["types"][k] if kind not in unfit}
     opposite = opposites().get(thing.adjective or "")
     if thing.adjective and not (negated and thing.kind == "def"):
         yield (NEUTRAL if negated else ENTAILMENT), premise.but(O=thing._replace(adjective=None))
-    if thing.head in kind_of and thing.kind == "indef":
-        wider = premise.but(O=Phrase("indef", kind_of[thing.head]))
-        yield (NEUTRAL if negated else ENTAILMENT), wider
-    if opposite and opposite not in world()["unfit"].get(
-        premise.role("V"), ()
-    ):  # someone who bought the new one may have bought the old one too
+    if thing.head in wider and thing.kind == "indef":
+        yield (NEUTRAL if negated else ENTAILMENT), premise.but(O=Phrase("indef", wider[thing.head]))
+    if opposite and opposite not in unfit:  # someone who bought the new one may have bought the old one too
         yield NEUTRAL, premise.but(O=thing._replace(adjective=opposite))
 
 

@@ -118,7 +118,8 @@ class Language:
         """The features a filler brings along: gender, class, number, and the kind of phrase it is."""
         if isinstance(filler, str):
             return self.words[filler][0]
-        return self.words[filler.head][0] | {filler.number, filler.kind}
+        adjective = self.words[filler.adjective][0] if filler.adjective else NO_FEATURES
+        return self.words[filler.head][0] | adjective | {filler.number, filler.kind}
 
     def _phrase(self, phrase: Phrase, features: Features) -> tuple[Token, ...]:
         parts = {"N": phrase.head, "A": phrase.adjective, "Q": phrase.quantity, "L": phrase.last_name}
