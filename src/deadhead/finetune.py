@@ -8,6 +8,7 @@
 from .training.history import Epoch, History
 from .training.loop import finetune
 from .training.progress import Tick
+from .training.search import search
 from .training.settings import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
-__all__ = ["GRIDS", "PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick", "finetune", "grid", "preset"]
+__all__ = ["GRIDS", "PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick", "finetune", "grid", "preset", "search"]

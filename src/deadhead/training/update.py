@@ -25,7 +25,8 @@ class Updater:
 
     def __init__(self, model: Any, feed: Feed, settings: Settings):
         self.model, self.feed, self.settings = model, feed, settings
-        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        # a layer that has lost every head leaves weights of size 0, which no optimizer kernel takes
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and p.numel()]
         self.names, self.params = [n for n, _ in named], [p for _, p in named]
         self.decays = [p.dim() > 1 and not any(word in name.lower() for word in BARE) for name, p in named]
         self.low = settings.precision == "bf16"
