@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from .trial import Trial
 
 FORMAT = 1
 STATES = ("done", "failed")
-SUMMARY = ("trial", "state", "metrics", "cost")
+SUMMARY = ("state", "trial", "metrics", "cost")
+BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def write(record: Record, folder: Path) -> Path:
         if place.spend_reserve(folder):
             place.write(file, record.to_json())
         raise
-    add(folder, [_line(file, record.trial.content, record.state, record.metrics, record.cost)])
+    add(folder, [_line(file, record.state, lean(record.trial.content), record.metrics, record.cost)])
     return file
 
 
@@ -87,10 +88,14 @@ class Summary:
 
     id: str
     time: float  # when it was written, seconds since 1970
-    trial: Mapping[str, Any]
     state: str
+    trial: Mapping[str, Any]  # its content, without steps and settings of training
     metrics: Mapping[str, float]
     cost: Mapping[str, Any]
+
+
+def lean(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in BULKY}
 
 
 def summaries(folder: Path) -> dict[str, Summary]:
@@ -107,7 +112,7 @@ def heal(folder: Path) -> dict[str, Summary]:
         with open(index, "rb") as file:
             lines = sum(1 for _ in file)
     if fresh or lines > 2 * len(found) + 100:
-        whole = (_line(target(folder, one.id), one.trial, one.state, one.metrics, one.cost) for one in found.values())
+        whole = (_line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost) for one in found.values())
         place.write(index, "".join(whole))
     return found
 
@@ -121,7 +126,7 @@ def _summaries(folder: Path) -> tuple[dict[str, Summary], bool]:
         if name not in known:
             stored = place.read_json(target(folder, name))
             if _is_record(stored, name):
-                known[name] = Summary(name, stamp[1] / 1e9, *(stored[part] for part in SUMMARY))
+                known[name] = Summary(name, stamp[1] / 1e9, stored["state"], lean(stored["trial"]), stored["metrics"], stored["cost"])
                 fresh = True
     return {name: known[name] for name in files if name in known}, fresh
 
@@ -145,20 +150,51 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 
 def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
     """What the index knows about files that are as they were when it was written."""
+    known = {}
+    for name, size, time, *parts in _parsed(_lines(file)):
+        if files.get(name) == (size, time):
+            known[name] = Summary(name, time / 1e9, *parts)
+    return known
+
+
+def _lines(file: Path) -> list[bytes]:
+    """The whole lines of the index; the beginning of one that a killed run could not finish is left out."""
     try:
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
-        return {}
-    known = {}
+        return []
     with open(handle, "rb") as lines:
-        for line in lines:
-            try:
-                name, size, time, *parts = json.loads(line)
-                if files.get(name) == (size, time):
-                    known[name] = Summary(name, time / 1e9, *parts)
-            except (ValueError, TypeError):
-                continue  # the end of a line a killed run could not finish
+        return [line for line in lines.read().split(b"\n") if line[:2] == b'["' and line[-2:] == b"}]"]
+
+
+def _parsed(lines: list[bytes]) -> Iterator[list[Any]]:
+    """The lines as lists; all at once, which is quick, unless one of them is damaged."""
+    try:
+        found = json.loads(b"[" + b",".join(lines) + b"]")
+    except ValueError:
+        found = [place.json_or_none(line) for line in lines]
+    yield from (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
+
+
+def states(folder: Path) -> dict[str, str]:
+    """The state of every record, read from the beginnings of the index's lines where it knows the file."""
+    home = place.inside(Path(folder))
+    files = _files(home / "records")
+    known: dict[str, str] = {}
+    for line in _lines(home / "index.jsonl"):
+        parts = line[:200].split(b", ", 4)
+        name, state = parts[0][2:-1].decode("utf-8", "replace"), parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else ""
+        if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
+            known[name] = state
+    for name in files.keys() - known.keys():
+        stored = place.read_json(target(home, name))
+        if _is_record(stored, name):
+            known[name] = stored["state"]
     return known
+
+
+def _number(text: bytes) -> int:
+    return int(text) if text.isdigit() else -1
 
 
 def _line(file: Path, *parts: Any) -> str:

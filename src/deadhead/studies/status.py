@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import folder as place
-from .records import Summary, summaries
+from . import records
+from .records import Summary
 from .study import described
 
 
@@ -46,8 +47,8 @@ def status(folder: str | Path) -> Status:
     home = place.inside(Path(folder))
     study = described(home)
     planned = list(dict.fromkeys(trial for _, trial in study["cells"]))
-    known = summaries(home)
-    states = [known[trial].state if trial in known else "left" for trial in planned]
+    known = records.states(home)
+    states = [known.get(trial, "left") for trial in planned]
     active = place.is_running(home)
     live = place.read_json(home / "live.json") if active else None
     live = live if isinstance(live, dict) else {}
@@ -63,19 +64,19 @@ def status(folder: str | Path) -> Status:
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),
-        eta=_eta(left, live, known, now),
+        eta=_eta(left, live, home, now),
         failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
     )
 
 
-def _eta(left: int, live: dict[str, Any], known: dict[str, Summary], now: float) -> float | None:
+def _eta(left: int, live: dict[str, Any], folder: Path, now: float) -> float | None:
     """Time to go, at the pace of this run; before its first trial is done, at the mean cost of those before."""
     if not left:
         return 0.0
     finished = live.get("done", 0) + live.get("failed", 0)
     if finished:
         return float(left * (now - live["started"]) / finished)
-    costs = [seconds(one) for one in known.values() if one.state == "done"]
+    costs = [seconds(one) for one in records.summaries(folder).values() if one.state == "done"]
     return left * sum(costs) / len(costs) / max(1, live.get("workers", 1)) if costs else None
 
 

@@ -21,7 +21,7 @@ from .executors import EXECUTORS, WORK, Order
 from .folder import StudyError
 from .jobs import Control, Jobs
 from .recipe import Recipe
-from .records import Record, Summary
+from .records import Record
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def run(
     with place.locked(folder):
         place.sweep(folder)
         (folder / "stop").unlink(missing_ok=True)
-        known = records.heal(folder)
+        records.heal(folder)
+        known = records.states(folder)
         _describe(recipe, folder)
         todo = missing(recipe, known, retry_failed)
         control = Control(folder, len(recipe.trials), len(recipe.trials) - len(todo), workers, watch)
@@ -77,22 +78,21 @@ def run(
             with suppress(OSError):
                 (folder / "stop").unlink(missing_ok=True)
         ran = int(control.facts["done"] + control.facts["failed"])
-        return _result(recipe, records.summaries(folder), ran, time.monotonic() - start)
+        return _result(recipe, records.states(folder), ran, time.monotonic() - start)
 
 
-def missing(recipe: Recipe, known: Mapping[str, Summary], retry_failed: bool = False) -> list[Any]:
+def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False) -> list[Any]:
     """The trials without a record; with `retry_failed` also those that failed."""
-    states = {name: one.state for name, one in known.items()}
     wanted = (None, "failed") if retry_failed else (None,)
-    return [trial for trial in recipe.trials if states.get(trial.id) in wanted]
+    return [trial for trial in recipe.trials if known.get(trial.id) in wanted]
 
 
 def _finish(record: Record, folder: Path) -> None:
     records.write(record, folder)
 
 
-def _result(recipe: Recipe, known: Mapping[str, Summary], ran: int, seconds: float) -> Result:
-    states = [known[trial.id].state if trial.id in known else "left" for trial in recipe.trials]
+def _result(recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float) -> Result:
+    states = [known.get(trial.id, "left") for trial in recipe.trials]
     return Result(len(states), states.count("done"), states.count("failed"), states.count("left"), ran, seconds)
 
 
