@@ -285,9 +285,10 @@ def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) 
 # -- bench and export
 
 
+@pytest.mark.slow
 def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed("prune", bert, "--random", 50, "--out", tmp_path)
-    words = ("bench", tmp_path, "--against", bert, "--batch", "1,2", "--length", "16", "--repeats", 2, "--device", "cpu")
+    words = ("bench", tmp_path, "--against", bert, "--batch", "1,2", "--length", "16", "--repeats", 1, "--device", "cpu")
     result = json.loads(typed(*words, "--json").out)
     rows = {r["what"]: r for r in result["rows"]}
     assert [r.split()[0] for r in rows] == ["heads", "parameters", "disk", "FLOPs", "seconds", "FLOPs", "seconds", "peak"]

@@ -23,14 +23,14 @@ def folder(tmp_path: Path) -> Path:
     return save(prune(build("bert"), ["encoder.0.1", "encoder.1.0", "encoder.1.2"]), tmp_path / "model")
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path = folder / "config.json"
     config = json.loads(path.read_text())
     change(config)
     path.write_text(json.dumps(config))
 
 
-def weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+def weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
     tensors = load_file(folder / "model.safetensors")
     change(tensors)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

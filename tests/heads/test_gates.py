@@ -39,6 +39,7 @@ def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel: str) -
     assert apart(whole, shut) > 0.1
 
 
+@pytest.mark.slow
 def test_flex_attention_too() -> None:
     model = build("llama", head_dim=16).float()  # flex attention on a CPU wants heads of a width of 16
     shut = ["decoder.0.0", "decoder.1.2"]
@@ -107,6 +108,7 @@ def test_gradient_checkpointing_runs_the_gates_again(reentrant: bool) -> None:
     assert apart(gradients[0], [p.grad for p in ungated.parameters() if p.grad is not None]) > 1e-3
 
 
+@pytest.mark.slow
 def test_compiled_before_or_after() -> None:
     model, backend = build("bert"), "eager"
     whole, shut = answers(model), masked(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import pickle
@@ -227,10 +228,8 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(kind: str, monkeypatch
     silent = surgery._silent
     monkeypatch.setattr(surgery, "_silent", lambda self, hidden_states, *_, **__: silent(self, hidden_states))
     prune(forgetful, gone)
-    try:
+    with contextlib.suppress(RuntimeError):  # shapes that do not fit are a difference, too
         assert (cached(forgetful) - wanted).abs().max() > 1e-2
-    except RuntimeError:
-        pass  # shapes that do not fit are a difference, too
 
 
 def test_a_static_cache_works_with_an_emptied_layer() -> None:
@@ -285,6 +284,7 @@ def test_precision_and_device_may_be_changed(kind: str) -> None:
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
+@pytest.mark.slow
 def test_a_pruned_model_can_be_compiled() -> None:
     model = build("bert")
     compiled, batch = torch.compile(model, backend="aot_eager"), batch_of(model)

@@ -223,7 +223,8 @@ def prune(
 
     loaded = load(model)
     layout = discover(loaded)
-    (how, amount), options = next(iter(asked.items())), {}
+    how, amount = next(iter(asked.items()))
+    options: dict[str, Any] = {}
     if how in ("lowest", "highest"):
         if ranking is None:
             raise HeadError(f"--{how} needs a ranking.", f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json")

@@ -50,7 +50,6 @@ SIZES: dict[str, Any] = {
     "attention_window": 8,
     "block_size": 4,
     "num_random_blocks": 1,
-    "attention_type": "original_full",
     "num_hidden_groups": 1,
     "inner_group_num": 1,
 }
@@ -64,6 +63,7 @@ FURTHER: dict[str, dict[str, Any]] = {
     "led": {"attention_window": [8, 8]},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "big_bird": {"attention_type": "original_full"},
+    "bigbird_pegasus": {"attention_type": "original_full"},
     "falcon": {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": HEADS},
     "mpnet": {"relative_attention_num_buckets": 32},
     "whisper": {"max_source_positions": 12},
