@@ -1,8 +1,8 @@
 """A small world in nine languages: parallel sentences with every kind of label, so that everything works offline.
 
-    >>> from deadhead.world import rows
-    >>> rows("translation", "en-de", "test")[0]
-    >>> rows("pos", "tr", "train")[0]
+    rows("pos", "tr", "train")[0]            -> (words, tags)
+    rows("nli", "ur", "dev")[0]              -> (premise, hypothesis, label)
+    rows("translation", "en-de", "test")[0]  -> (source, target)
 
 Real words and real grammar, a few thousand distinct sentences per language, the same on every machine.
 `tables/` holds the words and the grammar of each language, `grammar.py` makes sentences of them,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,50 +134,54 @@ def masked(ids: np.ndarray, share: np.ndarray, rng: np.random.Generator) -> tupl
     return np.where(chosen & (fate < 0.8), MASK, np.where(chosen & (fate >= 0.9), anything, ids)), labels
 
 
-def two_languages(rng: np.random.Generator) -> tuple[int, int]:
-    """Any two, English in half of the pairs: it is the one that tasks are learnt in."""
-    one, other = rng.choice(len(LANGUAGES), 2, replace=False)
-    if rng.random() < 0.4 and other:
-        one = 0
-    return (int(one), int(other)) if rng.random() < 0.5 else (int(other), int(one))
+def drawn(sentences: Sentences, dice: Random) -> Iterator[tuple[int, Sentence, Sentence]]:
+    """A batch of facts, each in two languages (with the number of the second); English is one of them in about half."""
+    for fact in dice.choices(sentences, k=BATCH):
+        one, other = dice.sample(range(len(LANGUAGES)), 2)
+        if other and dice.random() < 0.4:
+            one = 0
+        if dice.random() < 0.5:
+            one, other = other, one
+        yield other, fact[one], fact[other]
 
 
 def encoder_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
-    """Of four rows, one sentence to fill in, one to name words of, and two pairs of translations."""
+    """Of ten rows, two sentences to fill in, four to name words of, and four pairs of translations."""
+    dice = Random(int(rng.integers(1 << 32)))
     while True:
         ids, kinds, share, named = [], [], [], []
-        for fact in rng.integers(len(sentences), size=BATCH):
-            (one, other), which = two_languages(rng), rng.random()
-            first, second = [CLS, *sentences[fact][one].ids, SEP], [*sentences[fact][other].ids, SEP] if which < 0.5 else []
+        for _, one, other in drawn(sentences, dice):
+            which = dice.random()
+            first, second = [CLS, *one.ids, SEP], [*other.ids, SEP] if which < 0.4 else []
             ids.append(first + second)
             kinds.append([0] * len(first) + [1] * len(second))
             share.append([0.4 if second else 0.15])
-            named.append(counterparts(sentences[fact][one], sentences[fact][other], rng) if which > 0.75 else {})
+            named.append(counterparts(one, other, dice) if which > 0.6 else {})
         tokens = padded(ids)
         given, labels = masked(tokens, np.array(share), rng)
         for row, wanted in enumerate(named):
-            for at, token in wanted.items():
-                given[row, at], labels[row, at] = MASK if rng.random() < 0.3 else tokens[row, at], token
+            for at, word in wanted.items():
+                here, fate = tokens[row, at], dice.random()
+                # Blank or not, name the foreign word; or see the foreign word, and name the one that was here.
+                given[row, at], labels[row, at] = (MASK, word) if fate < 0.2 else (here, word) if fate < 0.6 else (word, here)
         yield _tensors(input_ids=given, token_type_ids=padded(kinds), attention_mask=tokens != PAD, labels=labels)
 
 
-def counterparts(one: Sentence, other: Sentence, rng: np.random.Generator) -> dict[int, int]:
+def counterparts(one: Sentence, other: Sentence, dice: Random) -> dict[int, int]:
     """For half of the concepts in a sentence: where they are (after [CLS]), and how the other language begins to write them."""
-    shared = [concept for concept in one.concepts if concept in other.concepts and rng.random() < 0.5]
+    shared = [concept for concept in one.concepts if concept in other.concepts and dice.random() < 0.5]
     return {1 + one.concepts[concept]: other.ids[other.concepts[concept]] for concept in shared}
 
 
 def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
     """Mostly translation; one in eight is a sentence of the target language to be mended."""
+    dice = Random(int(rng.integers(1 << 32)))
     while True:
         given, wanted = [], []
-        for fact in rng.integers(len(sentences), size=BATCH):
-            one, other = two_languages(rng)
-            source, target = sentences[fact][one].ids, sentences[fact][other].ids
-            if rng.random() < 1 / 8:
-                source = [MASK if rng.random() < 0.3 else token for token in target]
-            given.append([len(SPECIAL) + other, *source, SEP])
-            wanted.append([*target, SEP])
+        for target, one, other in drawn(sentences, dice):
+            source = one.ids if dice.random() < 7 / 8 else [MASK if dice.random() < 0.3 else token for token in other.ids]
+            given.append([len(SPECIAL) + target, *source, SEP])
+            wanted.append([*other.ids, SEP])
         ids, labels = padded(given), padded(wanted, -100)
         yield _tensors(input_ids=ids, attention_mask=ids != PAD, labels=labels)
 
