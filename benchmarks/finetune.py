@@ -1,7 +1,7 @@
 """How fast short trainings are: deadhead, the Trainer of transformers on the same data, and the limit.
 
     python benchmarks/finetune.py [--threads 1] [--examples 384] [--json results.json]
-    python benchmarks/finetune.py --device cuda [--trials 4] [--model MINI_MBERT --data DIR] [--json results.json]
+    python benchmarks/finetune.py --device cuda [--trials 4] [--mps] [--model MINI_MBERT --data DIR] [--json results.json]
 
 The data is random, with the lengths of MNLI (mean 39 word pieces, cut at 128). A speed is that of the
 second epoch, in examples per second (on one thread of a CPU in seconds of that thread, whatever else
@@ -22,56 +22,22 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from finetune_parts import BATCH, SHAPES, Rows, bert, mnli_like, pos, side_by_side
 from rich.console import Console
 from rich.table import Table
-from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead import discover, gated, prune, strategies
 from deadhead.finetune import Settings, finetune
-from deadhead.tasks import Encoded, Row, batches, dataset, encode, load_data
+from deadhead.tasks import Encoded, batches
 from deadhead.training.feed import Feed
 from deadhead.training.update import Updater
-
-SHAPES = {"BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}  # layers, heads, width
-VOCABULARY, LABELS, BATCH = 30522, ("entailment", "neutral", "contradiction"), 32
-POS_TESTS = ("en", "de", "nl", "fr", "es", "ru", "ar", "he", "fa", "ur", "hi", "tr", "zh", "ja")
-Rows = list[dict[str, Any]]
-
-
-def bert(shape: str, seed: int = 0) -> Any:
-    layers, heads, width = SHAPES[shape]
-    torch.manual_seed(seed)
-    return BertForSequenceClassification(
-        BertConfig(
-            num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width,
-            vocab_size=VOCABULARY, num_labels=len(LABELS),
-        )
-    )  # fmt: skip
-
-
-def mnli_like(examples: int, seed: int = 0) -> Encoded:
-    """Random windows of MNLI's lengths, whose label can be learned from their second word."""
-    rng = np.random.default_rng(seed)
-    lengths = np.clip(np.round(rng.lognormal(np.log(35.5), 0.43, examples)), 8, 128).astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    ids = rng.integers(1000, VOCABULARY, starts[-1]).astype(np.int32)
-    labels = rng.integers(0, len(LABELS), examples).astype(np.int32)
-    ids[starts[:-1] + 1] = 200 + labels
-    arrays = {
-        "ids": ids, "types": np.zeros(len(ids), np.uint8), "lengths": lengths, "labels": labels,
-        "label_lengths": np.ones(examples, np.int32), "rows": np.arange(examples, dtype=np.int32),
-    }  # fmt: skip
-    rows = [Row(("a", "b"), (LABELS[label],)) for label in labels]
-    return Encoded(dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}")
 
 
 def now(device: str) -> float:
@@ -93,7 +59,7 @@ def speed(model: Any, data: Encoded, settings: Settings, device: str, **options:
     return {"value": value, "unit": "examples/s", "notes": history.notes}
 
 
-class Windows(torch.utils.data.Dataset):  # type: ignore[type-arg]
+class Windows(torch.utils.data.Dataset):
     """The same data in the form that the Trainer takes."""
 
     def __init__(self, data: Encoded):
@@ -132,7 +98,7 @@ def trainer_speed(model: Any, data: Encoded, device: str) -> dict[str, Any]:
         )
         stamps: list[float] = []
 
-        class Clock(transformers.TrainerCallback):  # type: ignore[misc]
+        class Clock(transformers.TrainerCallback):
             def on_epoch_begin(self, *_: Any, **__: Any) -> None:
                 stamps.append(now(device))
 
@@ -234,8 +200,8 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     yield "loss curves", lambda: curves(shape, replace(settings, rate=1e-4))
     if options.model and options.data:
         yield "POS", lambda: pos(options)
-    elif options.trials > 1:
-        yield "side by side", lambda: side_by_side(shape, options.trials)
+    if options.trials > 1:
+        yield "side by side", lambda: side_by_side(shape, min(4, options.trials), options.mps)
 
 
 def curves(shape: str, settings: Settings) -> Rows:
@@ -262,82 +228,6 @@ def curves(shape: str, settings: Settings) -> Rows:
     return rows
 
 
-def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
-    """One of several trials in a process of its own: when its second epoch began and ended."""
-    model, data = bert(shape, seed), mnli_like(16384)
-    while time.time() < begin:
-        time.sleep(0.01)
-    history = finetune(model, data, Settings(batch=BATCH, precision="bf16", epochs=3, seed=seed), device="cuda", progress=False)
-    end = time.time()
-    return end - sum(e.seconds for e in history.epochs[1:]), end, sum(e.examples for e in history.epochs[1:])
-
-
-def side_by_side(shape: str, trials: int) -> Rows:
-    with ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
-        done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
-    took = max(end for _, end, _ in done) - min(begun for begun, _, _ in done)
-    total = sum(examples for _, _, examples in done)
-    return [
-        {"what": f"{shape}, {trials} trials side by side, all together", "value": total / took, "unit": "examples/s", "goal": ">= 6000"}
-    ]
-
-
-def _pos_data(options: argparse.Namespace) -> tuple[Encoded, dict[str, Encoded], Any]:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
-    train = encode(load_data("pos", "en", "train", root=options.data), tokenizer, max_length=128)
-    tests = {lang: load_data("pos", lang, "test", root=options.data) for lang in POS_TESTS}
-    return train, {lang: encode(data, tokenizer, max_length=128, labels=train.labels) for lang, data in tests.items()}, tokenizer
-
-
-def _pos_trials(options: argparse.Namespace, seeds: list[int]) -> list[dict[str, Any]]:
-    """Trials one after the other in one process: seed 0 keeps all heads, the others lose twelve at random."""
-    from deadhead.evaluate import evaluate
-
-    train, tests, _ = _pos_data(options)
-    found = []
-    for seed in seeds:
-        begun = time.perf_counter()
-        torch.manual_seed(seed)
-        model = transformers.AutoModelForTokenClassification.from_pretrained(
-            options.model, num_labels=len(train.labels), dtype=torch.float32
-        )
-        if seed:
-            prune(model, strategies.random_k(discover(model), 12, seed=seed))
-        settings = Settings(
-            batch=BATCH, rate=1e-4, epochs=3, warmup=0.1, seed=seed, precision="bf16" if options.device == "cuda" else "float32"
-        )
-        history = finetune(model, train, settings, device=options.device, progress=False)
-        trained = time.perf_counter()
-        scores = {lang: found["micro_f1"] for lang, found in evaluate(model, tests).items()}
-        ended = time.perf_counter()
-        found.append({"seed": seed, "training": trained - begun, "scoring": ended - trained, "notes": history.notes, "scores": scores})
-    return found
-
-
-def pos(options: argparse.Namespace) -> Rows:
-    """The second yardstick: seconds per trial, over all trials, processes started and data read included."""
-    begun = time.perf_counter()
-    workers = min(options.workers, options.trials)
-    shares = [list(range(options.trials))[i::workers] for i in range(workers)]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        done = [trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share]
-    each = (time.perf_counter() - begun) / options.trials
-    rows: Rows = [
-        {
-            "what": f"POS, {options.trials} trials in {workers} processes, a trial",
-            "value": each,
-            "unit": "s",
-            "goal": "<= 10",
-            "trials": done,
-        }
-    ]
-    for trial in sorted(done, key=lambda t: int(t["seed"])):
-        other = [v for lang, v in trial["scores"].items() if lang != "en"]
-        what = f"POS trial {trial['seed']}: trained {trial['training']:.1f} s, scored {trial['scoring']:.1f} s; en {100 * trial['scores']['en']:.2f}, others"
-        rows.append({"what": what, "value": 100 * sum(other) / len(other), "unit": "mean accuracy", "notes": trial["notes"]})
-    return rows
-
-
 def machine(options: argparse.Namespace) -> str:
     cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     name = (
@@ -361,6 +251,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=4, help="trainings side by side on one GPU")
     parser.add_argument("--workers", type=int, default=2, help="processes that share the POS trials")
+    parser.add_argument("--mps", action="store_true", help="let the processes on a GPU run at the same time, by NVIDIA's MPS")
     parser.add_argument("--model", help="a folder with mini-mbert")
     parser.add_argument("--data", help="a folder of data with the POS treebanks")
     parser.add_argument("--only", nargs="*", help="sections to run, by name")

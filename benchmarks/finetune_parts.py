@@ -1,0 +1,155 @@
+"""The models and data of `finetune.py`, and the trials that it runs in processes of their own.
+
+Several trainings can share a GPU: each in a process, so that none changes the numbers of another.
+Without MPS their kernels take turns; with it (`--mps`, NVIDIA's server for this) they run at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers import BertConfig, BertForSequenceClassification
+
+from deadhead import discover, prune, strategies
+from deadhead.evaluate import evaluate
+from deadhead.finetune import Settings, finetune
+from deadhead.heads.folder import quiet
+from deadhead.tasks import Encoded, Row, dataset, encode, load_data
+
+SHAPES = {"BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}  # layers, heads, width
+VOCABULARY, LABELS, BATCH = 30522, ("entailment", "neutral", "contradiction"), 32
+POS_TESTS = ("en", "de", "nl", "fr", "es", "ru", "ar", "he", "fa", "ur", "hi", "tr", "zh", "ja")
+Rows = list[dict[str, Any]]
+
+
+def bert(shape: str, seed: int = 0) -> Any:
+    layers, heads, width = SHAPES[shape]
+    torch.manual_seed(seed)
+    return BertForSequenceClassification(
+        BertConfig(
+            num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width,
+            vocab_size=VOCABULARY, num_labels=len(LABELS),
+        )
+    )  # fmt: skip
+
+
+def mnli_like(examples: int, seed: int = 0) -> Encoded:
+    """Random windows of MNLI's lengths, whose label can be learned from their second word."""
+    rng = np.random.default_rng(seed)
+    lengths = np.clip(np.round(rng.lognormal(np.log(35.5), 0.43, examples)), 8, 128).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    ids = rng.integers(1000, VOCABULARY, starts[-1]).astype(np.int32)
+    labels = rng.integers(0, len(LABELS), examples).astype(np.int32)
+    ids[starts[:-1] + 1] = 200 + labels
+    arrays = {
+        "ids": ids, "types": np.zeros(len(ids), np.uint8), "lengths": lengths, "labels": labels,
+        "label_lengths": np.ones(examples, np.int32), "rows": np.arange(examples, dtype=np.int32),
+    }  # fmt: skip
+    rows = [Row(("a", "b"), (LABELS[label],)) for label in labels]
+    return Encoded(dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}")
+
+
+@contextmanager
+def shared_gpu(wanted: bool) -> Iterator[str]:
+    """Start MPS for what is run inside, if it is wanted and there; says whether it was."""
+    daemon = shutil.which("nvidia-cuda-mps-control") if wanted else None
+    if daemon is None:
+        yield "MPS not found" if wanted else "without MPS"
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        os.environ.update(places)
+        started = subprocess.run([daemon, "-d"], check=False, timeout=30).returncode == 0
+        try:
+            yield "with MPS" if started else "MPS did not start"
+        finally:
+            if started:
+                subprocess.run([daemon], input="quit\n", text=True, check=False, timeout=60)
+            for name in places:
+                os.environ.pop(name)
+
+
+def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
+    """One of several trials in a process of its own: when its second epoch began and ended."""
+    model, data = bert(shape, seed), mnli_like(16384)
+    while time.time() < begin:
+        time.sleep(0.01)
+    history = finetune(model, data, Settings(batch=BATCH, precision="bf16", epochs=3, seed=seed), device="cuda", progress=False)
+    end = time.time()
+    return end - sum(e.seconds for e in history.epochs[1:]), end, sum(e.examples for e in history.epochs[1:])
+
+
+def side_by_side(shape: str, trials: int, mps: bool) -> Rows:
+    """Examples per second of all trials together, once all have begun."""
+    with shared_gpu(mps) as how, ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
+        done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
+    took = max(end for _, end, _ in done) - min(begun for begun, _, _ in done)
+    total = sum(examples for _, _, examples in done)
+    return [{"what": f"{shape}, {trials} trials side by side, {how}", "value": total / took, "unit": "examples/s", "goal": ">= 6000"}]
+
+
+def _pos_data(options: argparse.Namespace) -> tuple[Encoded, dict[str, Encoded]]:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
+    train = encode(load_data("pos", "en", "train", root=options.data), tokenizer, max_length=128)
+    tests = {lang: load_data("pos", lang, "test", root=options.data) for lang in POS_TESTS}
+    return train, {lang: encode(data, tokenizer, max_length=128, labels=train.labels) for lang, data in tests.items()}
+
+
+def _pos_trials(options: argparse.Namespace, seeds: list[int]) -> list[dict[str, Any]]:
+    """Trials one after the other in one process: seed 0 keeps all heads, the others lose twelve at random."""
+    train, tests = _pos_data(options)
+    found = []
+    for seed in seeds:
+        begun = time.perf_counter()
+        torch.manual_seed(seed)
+        with quiet():
+            made = transformers.AutoModelForTokenClassification
+            model = made.from_pretrained(options.model, num_labels=len(train.labels), dtype=torch.float32)
+        if seed:
+            prune(model, strategies.random_k(discover(model), 12, seed=seed))
+        settings = Settings(
+            batch=BATCH, rate=1e-4, epochs=3, warmup=0.1, seed=seed, precision="bf16" if options.device == "cuda" else "float32"
+        )
+        history = finetune(model, train, settings, device=options.device, progress=False)
+        trained = time.perf_counter()
+        scores = {lang: one["micro_f1"] for lang, one in evaluate(model, tests).items()}
+        ended = time.perf_counter()
+        found.append({"seed": seed, "training": trained - begun, "scoring": ended - trained, "notes": history.notes, "scores": scores})
+    return found
+
+
+def pos(options: argparse.Namespace) -> Rows:
+    """The second yardstick: seconds per trial, over all trials, processes started and data read included."""
+    begun = time.perf_counter()
+    workers = min(options.workers, options.trials)
+    shares = [list(range(options.trials))[i::workers] for i in range(workers)]
+    with shared_gpu(options.mps) as how, ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        done = [trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share]
+    each = (time.perf_counter() - begun) / options.trials
+    rows: Rows = [
+        {
+            "what": f"POS, {options.trials} trials in {workers} processes, {how}, a trial",
+            "value": each,
+            "unit": "s",
+            "goal": "<= 10",
+            "trials": done,
+        }
+    ]
+    for trial in sorted(done, key=lambda t: int(t["seed"])):
+        other = [v for lang, v in trial["scores"].items() if lang != "en"]
+        what = f"POS trial {trial['seed']}: trained {trial['training']:.1f} s, scored {trial['scoring']:.1f} s; en {100 * trial['scores']['en']:.2f}, others"
+        rows.append({"what": what, "value": 100 * sum(other) / len(other), "unit": "mean accuracy", "notes": trial["notes"]})
+    return rows
