@@ -174,7 +174,7 @@ def pruned_against_masked(shape: str, data: Encoded, settings: Settings, rounds:
 
 def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Rows]]]:
     shape, settings = options.shape, Settings(batch=BATCH, rate=3e-5, precision="bf16")
-    short, long = mnli_like(2048), mnli_like(16384)
+    short, long = mnli_like(1024), mnli_like(16384)
 
     def graphs() -> Rows:
         return [{"what": f"{shape}, buckets, CUDA graphs", "goal": ">= 6000", **speed(bert(shape), long, settings, "cuda")}]
@@ -206,7 +206,7 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
 
 def curves(shape: str, settings: Settings) -> Rows:
     """The losses of the same training, update by update, eagerly and as graphs; eagerly with another seed for scale."""
-    data = mnli_like(2048)
+    data = mnli_like(1024)
     runs = {
         name: finetune(bert(shape), data, replace(settings, epochs=3, seed=seed), device="cuda", progress=False, graphs=graphs)
         for name, graphs, seed in (("eager", False, 0), ("graphs", True, 0), ("eager, another seed", False, 1))

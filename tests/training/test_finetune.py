@@ -222,6 +222,22 @@ def test_early_stop(foxes: Encoded) -> None:
     assert "stopped early" in history.reason
 
 
+def test_early_stop_holds_when_it_is_killed_right_after(foxes: Encoded, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([0.5, 0.4, 0.9, 0.9, 0.9])
+    settings = Settings(batch=8, epochs=5, patience=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("deadhead.training.loop._Run._finish", _broken)
+        with pytest.raises(RuntimeError):
+            trained(small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path)
+    history = trained(small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path)
+    assert (len(history.epochs), history.best, history.state) == (2, 1, "done")
+
+
+def test_a_score_of_nan_is_no_best(foxes: Encoded) -> None:
+    scores = iter([float("nan"), 0.4, 0.3])
+    assert trained(small_tasks.bert(), foxes, score=lambda _: next(scores)).best == 2
+
+
 def test_dev_is_scored_by_the_task(letters: Encoded) -> None:
     history = trained(small_tasks.tagger(), letters, Settings(batch=8, rate=1e-2, epochs=6), dev=letters)
     assert history.metric == "accuracy"
@@ -281,6 +297,8 @@ def test_bad_input_is_told_before_training(
         trained(small, letters)
     with pytest.raises(DataError, match="other labels"):
         trained(small_tasks.tagger(), letters, dev=small_tasks.tag(cache, labels=("C", "B", "A")))
+    with pytest.raises(DataError, match="need a tokenizer"):
+        trained(small_tasks.marian(), pairs, dev=pairs)
 
 
 def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> None:

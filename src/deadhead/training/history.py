@@ -64,7 +64,7 @@ class History:
         if epoch.scores and not self.metric:
             self.metric = next(iter(epoch.scores))
         value, best = epoch.scores.get(self.metric), self.scores.get(self.metric)
-        if value is None or best is None or value > best:
+        if value is None or best is None or value > best or best != best:  # a score may be nan
             self.best = epoch.number
         return self.best == epoch.number
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import DataError
 from ..heads import discover, gated
 from ..layout import Head
 from ..tasks import batches
@@ -70,6 +71,8 @@ def finetune(
     """
     settings = settings or Settings()
     notes = check(model, train, settings, dev)
+    if score is None and dev is not None:
+        score = _on(dev)
     closed = discover(model).check(masked) if masked else ()
     place = torch.device(device) if device is not None else next(model.parameters()).device
     if place.type == "cuda" and place.index is None:
@@ -83,8 +86,6 @@ def finetune(
     if folder is not None:
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
         store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes))
-    if score is None and dev is not None:
-        score = _on(dev)
     with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place):
         run = _Run(model, train, settings, history, place, score, store, keep_first)
         return run(progress, graphs and place.type == "cuda", name)
@@ -93,6 +94,9 @@ def finetune(
 def _on(dev: Encoded) -> Score:
     from ..evaluate import evaluate
 
+    if dev.data.task.kind == "translate":
+        mend = "give score=lambda model: evaluate(model, {lang: dev}, tokenizer=tokenizer)[lang]"
+        raise DataError("translations of the dev data need a tokenizer to be scored.", mend)
     return lambda model: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
 
 
@@ -137,8 +141,8 @@ class _Run:
             self.watch.all(self.history.losses)
             with Progress(progress, self.settings.epochs, self.updates[0], len(self.train), name) as self.progress:
                 for epoch in range(first, self.settings.epochs + 1):
-                    if not self._epoch(epoch):
-                        break
+                    if not self.history.reason:  # else it was to stop early
+                        self._epoch(epoch)
             self.history.state = "done"
         except Failed as problem:
             self.history.state, self.history.reason, self.history.losses = "failed", str(problem), self.watch.every
@@ -176,8 +180,8 @@ class _Run:
         seed = f"{s.seed}/{epoch}" if shuffles else None
         return batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=shuffles and s.by_length).numbers
 
-    def _epoch(self, number: int) -> bool:
-        """Train one epoch and score it; whether to go on."""
+    def _epoch(self, number: int) -> None:
+        """Train one epoch, score it and keep what is to be kept."""
         begun = time.perf_counter()
         plan = self._batches(number)
         start = sum(self.updates[: number - 1])
@@ -193,11 +197,9 @@ class _Run:
             record.scoring = round(time.perf_counter() - begun, 4)
         best = self.history.take(record)
         patience = self.settings.patience
-        ends = patience is not None and number - (self.history.best or 0) >= patience
-        if ends:
+        if patience is not None and number - (self.history.best or 0) >= patience:
             self.history.reason = f"stopped early: no better {self.history.metric} for {patience} epochs"
         self._keep(number, best)
-        return not ends
 
     def _stepwise(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray, begin: int = 0) -> list[float]:
         """The updates of an epoch one by one."""
@@ -257,16 +259,15 @@ class _Run:
             begin, graphs = i, self.graphs
             laid = [self._laid(numbers) for numbers in plan[i:]]
             graphs.begin([numbers for numbers, _ in laid], rates[i:])
-            try:
-                for _, shapes in laid:
+            for _, shapes in laid:
+                try:
                     graphs(shapes)
-                    i += 1
-                    self.progress(epoch, i, self.history.epochs[-1].loss if self.history.epochs else None)
-            except RuntimeError as problem:  # this update has not happened
-                losses[begin:i] = graphs.end(i - begin)
-                self._without(problem)
-            else:
-                losses[begin:i] = graphs.end(i - begin)
+                except RuntimeError as problem:  # this update has not happened
+                    self._without(problem)
+                    break
+                i += 1
+                self.progress(epoch, i, self.history.epochs[-1].loss if self.history.epochs else None)
+            losses[begin:i] = graphs.end(i - begin)
         found = self._seen(losses[:i])
         return found if i == len(plan) else found + self._stepwise(epoch, plan, rates, i)
 
