@@ -25,7 +25,7 @@ from deadhead.heads.discover import located
 from deadhead.heads.gates import gated
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
-from deadhead.scores import ranks
+from deadhead.ranking.scores import ranks
 
 SHAPES = {"6x12x384": (6, 12, 384), "12x12x768": (12, 12, 768)}
 Batch = dict[str, torch.Tensor]

@@ -14,7 +14,7 @@ from deadhead.rankers import rank, silent
 from deadhead.rankers.gradient import Gradient, open_gates
 from deadhead.rankers.loss import example_losses
 from deadhead.ranking import Ranking
-from deadhead.scores import spread, unit_layers
+from deadhead.ranking.scores import spread, unit_layers
 
 
 def apart(one, other) -> float:

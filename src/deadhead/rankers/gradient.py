@@ -22,7 +22,7 @@ from ..heads.discover import located
 from ..heads.gates import attach, gated
 from ..heads.sites import Site
 from ..layout import Head, HeadLayout
-from ..scores import spread, unit_layers
+from ..ranking.scores import spread, unit_layers
 from . import Progress, Scores
 from .loss import IGNORED, FiniteLoss, attended, example_losses, task_of
 

@@ -24,7 +24,7 @@ from ..heads.discover import located
 from ..heads.gates import attach
 from ..heads.sites import Site
 from ..layout import Head, HeadLayout
-from ..scores import spread
+from ..ranking.scores import spread
 from . import Progress, Scores
 from .loss import IGNORED, answer, on_device, task_of
 from .lrp_alphabeta import AlphaBeta

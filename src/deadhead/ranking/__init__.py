@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .errors import DataError, HeadError
-from .layout import Head, HeadLayout
+from ..errors import DataError, HeadError
+from ..layout import Head, HeadLayout
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadhead.amounts import count, counts, layer_set
 from deadhead.layout import HeadLayout
 from deadhead.strategies import layers, per_layer
 from deadhead.strategies import random as random_percent
+from deadhead.strategies.amounts import count, counts, layer_set
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
 settings.load_profile("untimed")

@@ -15,9 +15,9 @@ from scipy.stats import rankdata
 
 from deadhead.errors import DataError, DeadheadError, HeadError, MissingExtra, UnknownName
 from deadhead.layout import Head, HeadLayout
-from deadhead.merging import MERGES, candidates, merge
 from deadhead.ranking import Ranking, correlations
-from deadhead.scores import normalised, ranks, spread, unit_layers
+from deadhead.ranking.merging import MERGES, candidates, merge
+from deadhead.ranking.scores import normalised, ranks, spread, unit_layers
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))
 numbers = st.lists(st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 3)), min_size=12, max_size=12)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import MissingExtra
+from ..errors import MissingExtra
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
-    from .ranking import Ranking
+    from . import Ranking
 
 # Dark for low, light for high, and told apart also by those who see no red or green.
 RAMP = ("#2b1055", "#3f2f83", "#41568f", "#3c7a8e", "#3b9c87", "#62bd6f", "#a8d84f", "#f4e61e")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .errors import DataError, unknown_name
-from .layout import Head
-from .ranking import Ranking, same_heads
+from ..errors import DataError, unknown_name
+from ..layout import Head
+from . import Ranking, same_heads
 from .scores import highest_of, normalised, ranks, total
 
 Merge = Callable[[Sequence[Ranking]], dict[Head, float]]

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadhead import strategies
-from deadhead.amounts import count
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnknownName
 from deadhead.layout import Head, HeadLayout
 from deadhead.strategies import STRATEGIES, choose, highest, lowest, per_block, per_layer, random_k, stratified
 from deadhead.strategies import random as random_percent
+from deadhead.strategies.amounts import count
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
 settings.load_profile("untimed")

@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from .errors import HeadError, unknown_name
-from .layout import HeadLayout, spans
+from ..errors import HeadError, unknown_name
+from ..layout import HeadLayout, spans
 
 PAPER_BLOCKS = {"ES": "encoder", "ED": "cross", "DS": "decoder"}  # as the papers name the blocks, and in their order
 ROUNDINGS: dict[str, Callable[[Fraction], int]] = {  # from the exact share of heads to remove

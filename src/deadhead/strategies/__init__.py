@@ -24,10 +24,10 @@ from fractions import Fraction
 from math import isnan
 from typing import Any
 
+from ..errors import HeadError, unknown_name
+from ..layout import Attention, Head, HeadLayout
 from .amounts import block_named, by_block, count, counts, layer_set, whole
 from .draws import Bundle, Heads, Seed, draw, keep, prefix, shares
-from .errors import HeadError, unknown_name
-from .layout import Attention, Head, HeadLayout
 
 Scores = Mapping[Head, float]
 Blocks = str | Iterable[str] | None
