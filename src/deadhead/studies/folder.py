@@ -4,6 +4,9 @@
     STUDY/records/ID.json   one finished trial each
     STUDY/index.jsonl       a line per record, so that many are read quickly; made again when it does not fit
     STUDY/shared/KEY/       work that several trials share, by the hash of what shaped it
+    STUDY/predictions/ID/   what the model of a trial said of each test set
+    STUDY/training/         states of trainings under way, to go on from after a kill
+    STUDY/logs/             what the workers printed
     STUDY/live.json         what the run is doing now
     STUDY/stop              asks it to stop
     STUDY/reserve           room for the records of trials that are running when the disk runs full
@@ -124,10 +127,39 @@ def inside(folder: Path) -> Path:
     """The folder, once it is sure that its parts do not lead out of it."""
     if not folder.is_dir():
         raise StudyError(f"there is no study at {folder}.", "name the folder that `deadhead run` was given with --out")
-    for name in ("records", "shared", "study.json", "index.jsonl", "live.json", "lock", "stop", "reserve"):
+    for name in (
+        "records",
+        "shared",
+        "study.json",
+        "index.jsonl",
+        "live.json",
+        "lock",
+        "stop",
+        "reserve",
+        "training",
+        "predictions",
+        "logs",
+    ):
         if (folder / name).is_symlink():
             raise StudyError(f"{folder / name} is a link, and no link is followed in a study folder.", "put the file itself there")
     return folder
+
+
+def plain(folder: Path) -> None:
+    """Refuse a folder within a study that holds a link."""
+    for at, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if os.path.islink(os.path.join(at, name)):
+                raise StudyError(f"{os.path.join(at, name)} is a link, and no link is followed in a study folder.", f"delete {folder}")
+
+
+def no_room(problem: BaseException | None) -> bool:
+    """Whether an error, or what caused it, is that the disk is full; not every library says so with an OSError."""
+    while problem is not None:
+        if (isinstance(problem, OSError) and problem.errno in FULL) or os.strerror(errno.ENOSPC) in str(problem):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
 
 
 def sweep(folder: Path) -> None:

@@ -80,7 +80,7 @@ def write_parquet(folder: str | Path, out: str | Path) -> int:
     except ImportError:
         raise MissingExtra("pyarrow", "report", "a Parquet file") from None
     table = frame(folder)
-    for name in table.select_dtypes("object"):
+    for name in [name for name in table.columns if str(table[name].dtype) == "object"]:
         if table[name].map(type).nunique() > 1:  # Parquet knows one type per column
             table[name] = table[name].map(lambda value: None if value is None or value != value else str(value))
     _put(Path(out), table.to_parquet)

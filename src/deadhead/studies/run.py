@@ -7,8 +7,10 @@ when first called; this module loads none.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
+import os
 import platform
 import time
 import traceback
@@ -22,7 +24,7 @@ from typing import Any
 
 from . import folder as place
 from . import shared
-from .folder import BARRED, FULL, StudyError, refused
+from .folder import StudyError, no_room, refused
 from .records import Record
 from .trial import Trial
 
@@ -104,11 +106,9 @@ def run_trial(
                 shared.keep(folder, key, state.save)
     except StudyError:
         raise  # of the study's folder, not of this trial
-    except OSError as problem:
-        if folder is not None and problem.errno in (*FULL, *BARRED) and _within(problem.filename, folder):
-            raise refused(Path(str(problem.filename)), problem) from problem
-        return _record(trial, state, keep, traceback.format_exc())
-    except Exception:
+    except Exception as problem:
+        if folder is not None and no_room(problem):
+            raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem
         return _record(trial, state, keep, traceback.format_exc())
     return _record(trial, state, keep, None)
 
@@ -154,10 +154,6 @@ def _timed(state: State, name: str) -> Iterator[None]:
         yield
     finally:
         state.cost[f"{name} s"] = round(time.perf_counter() - start, 3)
-
-
-def _within(path: Any, folder: Path) -> bool:
-    return isinstance(path, str | Path) and str(path).startswith(str(folder))
 
 
 @cache

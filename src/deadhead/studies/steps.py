@@ -5,6 +5,7 @@ The model in the state is the user's own kind of model, changed in place: traine
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from ..errors import DeadheadError
 from . import material
+from .folder import plain
 from .run import State
 from .trial import Trial, removal
 
@@ -36,7 +38,8 @@ def finetune(state: State, trial: Trial) -> None:
     data = material.encoded(state, trial, languages, "train", labels)
     dev = None if scored == "none" else material.encoded(state, trial, languages, scored, labels)
     settings = Settings.from_dict({**chosen, "seed": trial.seed_of(state.at)})
-    history = train(model, data, settings, dev=dev, progress=_now_and_then(state))
+    folder = _checkpoint(state, trial, settings.epochs)
+    history = train(model, data, settings, dev=dev, folder=folder, progress=_now_and_then(state))
     state.epochs += [{"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs]
     state.cost["examples/s"] = round(history.epochs[-1].speed, 1) if history.epochs else 0.0
     if history.notes:
@@ -46,6 +49,8 @@ def finetune(state: State, trial: Trial) -> None:
     if weights == "best":
         history.restore(model, "best")
         state.details["best epoch"] = history.best
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def rank(state: State, trial: Trial) -> None:
@@ -108,6 +113,15 @@ def evaluate(state: State, trial: Trial) -> None:
         for lang, metrics in found.items():
             state.metrics.update({f"{lang}/{split}/{name}": float(value) for name, value in metrics.items()})
     state.cost["memory MiB"] = _memory()
+
+
+def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:
+    """Where a training of several epochs leaves what it needs to go on after a kill."""
+    if state.folder is None or epochs < 2:
+        return None
+    folder = state.folder / "training" / f"{trial.id}-{state.at}"
+    plain(folder)
+    return folder
 
 
 def _predictions(folder: Path, trial: Trial, split: str) -> Path:

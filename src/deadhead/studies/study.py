@@ -7,6 +7,7 @@ a longer axis adds only what is missing.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -78,7 +79,10 @@ def run(
             with suppress(OSError):
                 (folder / "stop").unlink(missing_ok=True)
         ran = int(control.facts["done"] + control.facts["failed"])
-        return _result(recipe, records.states(folder), ran, time.monotonic() - start)
+        result = _result(recipe, records.states(folder), ran, time.monotonic() - start)
+        if not result.left:
+            shutil.rmtree(folder / "training", ignore_errors=True)  # of trials that were killed and are not asked for any more
+        return result
 
 
 def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False) -> list[Any]:

@@ -1,0 +1,133 @@
+"""Status, plan, frame and export tell what the records say; and the commands that print them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from small_study import WORK
+from typer.testing import CliRunner
+
+from deadhead.cli import studies as commands
+from deadhead.errors import DeadheadError, MissingExtra
+from deadhead.studies import frame, load, plan, run, status, summaries
+from deadhead.studies.frame import write_csv, write_parquet
+from deadhead.studies.processes import environment, gpus
+
+TOTAL = 2 * (1 + 4 * 4)
+
+
+@pytest.fixture
+def study(search_file: Path, tmp_path: Path) -> Path:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    return tmp_path / "s"
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer()
+    for command in (commands.run, commands.plan, commands.recipes, commands.status, commands.stop, commands.export):
+        made.command()(command)
+    return made
+
+
+def test_status_counts(study: Path, search_file: Path) -> None:
+    found = status(study)
+    assert (found.total, found.done, found.left, found.active, found.eta) == (TOTAL, TOTAL, 0, False, 0.0)
+    for file in sorted((study / "records").iterdir())[:3]:
+        file.unlink()
+    found = status(study)
+    assert (found.done, found.left) == (TOTAL - 3, 3)
+    assert found.eta is not None
+    run(load(search_file, ["seed=[0]"]), study, executor="serial", work=WORK)
+    assert status(study).total == TOTAL // 2
+    assert status(study).others + status(study).total == len(summaries(study))
+
+
+def test_frame_is_the_records(study: Path) -> None:
+    table, known = frame(study), summaries(study)
+    assert len(table) == TOTAL
+    row = table[(table["arm"] == "lowest") & (table["k"] == 3) & (table["seed"] == 1)].iloc[0]
+    assert row["remove"] == "lowest 3"
+    assert (row["strategy"], row["amount"]) == ("lowest", 3)
+    assert row["de/test/micro_f1"] == known[row["id"]].metrics["de/test/micro_f1"]
+    tall = frame(study, long=True)
+    assert len(tall) == 2 * TOTAL
+    assert set(tall["language"]) == {"de", "zh"}
+    assert tall["value"].sum() == pytest.approx(sum(sum(one.metrics.values()) for one in known.values()))
+
+
+def test_export(study: Path, tmp_path: Path) -> None:
+    assert write_csv(study, tmp_path / "s.csv") == TOTAL
+    with open(tmp_path / "s.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == list(frame(study)["id"])
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    assert write_parquet(study, tmp_path / "s.parquet") == TOTAL
+    assert list(pandas.read_parquet(tmp_path / "s.parquet")["id"]) == [row["id"] for row in rows]
+
+
+def test_missing_pandas_is_told(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match="pandas"):
+        frame(study)
+
+
+def test_plan_counts(search_file: Path, study: Path) -> None:
+    recipe = load(search_file)
+    found = plan(recipe)
+    # per seed: one training of the full model, which is also ranked, then one for every other trial
+    assert (found.trials, found.trainings, found.rankings, found.shared) == (TOTAL, TOTAL, 2, 2)
+    assert "rough" in found.basis
+    held = plan(recipe, study)
+    assert (held.done, held.trainings, held.seconds) == (TOTAL, 0, 0.0)
+    assert "records" in held.basis
+
+
+def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Path) -> None:
+    def say(*words: Any) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert f"search: {TOTAL} done, 0 running, 0 failed, 0 left of {TOTAL} (complete)" in say("status", study)
+    assert json.loads(say("status", study, "--json"))["done"] == TOTAL
+    assert f"{TOTAL} trials, {TOTAL} of them done already" in say("plan", search_file, "--out", study)
+    assert len(json.loads(say("plan", search_file, "--json", "--trials", "--set", "seed=[7]"))["list"]) == TOTAL // 2
+    assert "nothing is running" in say("stop", study)
+    assert f"{TOTAL} rows" in say("export", study, "--csv", tmp_path / "x.csv")
+    assert "smoke" in say("recipes")
+    assert f"{TOTAL} of {TOTAL} done" in say("run", search_file, "--out", study, "--executor", "serial")
+
+
+def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "smok"])
+    assert isinstance(result.exception, DeadheadError)
+    assert "Did you mean 'smoke'?" in str(result.exception)
+    with pytest.raises(DeadheadError, match="is not a study"):
+        status(tmp_path)
+
+
+def test_every_recipe_that_comes_along_is_right() -> None:
+    from deadhead.studies import built_in
+
+    for name in built_in():
+        recipe = load(name)
+        assert recipe.about, f"{name} has no line about it"
+        assert recipe.trials
+
+
+def test_threads_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadhead.studies.processes.cores", lambda: 8)
+    assert environment(0, 2, {})["OMP_NUM_THREADS"] == "4"
+    assert environment(0, 16, {})["OMP_NUM_THREADS"] == "1"
+    assert environment(0, 2, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "3"
+    assert [environment(i, 3, {"CUDA_VISIBLE_DEVICES": "4,5"})["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "5", "4"]
+    assert gpus({"CUDA_VISIBLE_DEVICES": ""}) == []

@@ -1,0 +1,60 @@
+"""The real steps, on the embedded world: what is shared, ranked and cut is what the record says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deadhead import strategies
+from deadhead.layout import HeadLayout
+from deadhead.ranking import Ranking
+from deadhead.studies import load, read, run, run_trial
+from deadhead.studies.material import home
+
+pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
+SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
+    result = run(load("smoke", SMALL), folder / "s", executor="serial")
+    assert (result.done, result.total) == (4, 4)
+    return folder / "s"
+
+
+def test_shared_work_changes_no_number(study: Path) -> None:
+    """A trial that went on from another's training has the numbers of one that did all itself."""
+    recipe = load("smoke", SMALL)
+    for trial in recipe.trials[:3:2]:  # the unpruned model, and lowest 4
+        alone, stored = run_trial(trial), read(study, trial.id)
+        assert alone.error is None
+        assert stored.metrics == alone.metrics
+        assert stored.removed == alone.removed
+        assert stored.data == alone.data
+    assert "reused" in stored.cost
+    assert "reused" not in alone.cost
+
+
+def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
+    trials = load("smoke", SMALL).trials
+    full, _, lowest, drawn = (read(study, trial.id) for trial in trials)
+    ranking = Ranking.load(study / "shared" / lowest.shared["rank"] / "ranking.json")
+    assert set(lowest.removed) == {str(head) for head in ranking.lowest(4)}
+    layout: HeadLayout = ranking.layout
+    assert set(drawn.removed) == {str(head) for head in strategies.random_k(layout, 4, seed=0)}
+    assert full.removed == ()
+    assert len({str(r.metrics) for r in (full, lowest, drawn)}) == 3  # the twin: pruning did something
+    assert lowest.cost["parameters after"] < full.cost["parameters"]
+    assert {*full.data} == {"en/train", "en/test", "de/test"}
+    assert (study / "predictions" / full.trial.id / "test" / "de.npz").is_file()
+
+
+def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
+    recipe = load("smoke", [*SMALL, "model=nobody/nothing", "remove=none"])
+    result = run(recipe, tmp_path / "s", executor="serial")
+    assert (result.failed, result.left) == (1, 0)
+    assert "nobody/nothing" in str(read(tmp_path / "s", recipe.trials[0].id).error)
