@@ -126,6 +126,11 @@ def test_not_turns_an_opinion_around() -> None:
     assert not set(opinions["positive"]) & set(opinions["negative"])
 
 
+def test_rows_are_the_callers_own() -> None:
+    rows("pos", "en", "dev")[0][0].clear()
+    assert rows("pos", "en", "dev")[0][0]
+
+
 def test_translations_line_up() -> None:
     there, back = rows("translation", "en-tr", "test"), rows("translation", "tr-en", "test")
     assert [(b, a) for a, b in there] == list(back)

@@ -8,15 +8,15 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 
-from deadhead.world import LANGUAGES, build
+from deadhead.world import LANGUAGES, MODELS, build
 
 
 @pytest.fixture(scope="module")
 def models() -> Path:
     for name in ("encoder", "seq2seq"):
-        if not (build.MODELS / name / "model.safetensors").is_file():
-            pytest.fail(f"there is no {name} in {build.MODELS}; make it with: python -m deadhead.world.build")
-    return build.MODELS
+        if not (MODELS / name / "model.safetensors").is_file():
+            pytest.fail(f"there is no {name} in {MODELS}; make it with: python -m deadhead.world.build")
+    return MODELS
 
 
 def test_models_fit_the_package(models: Path) -> None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from pathlib import Path
 from typing import Any
 
 from ..errors import unknown_name
@@ -40,9 +41,9 @@ MODELS = Path(__file__).parent / "models"  # `encoder` and `seq2seq`, pre-traine
 LANGUAGES = ("en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw")
 TASKS = ("pos", "ner", "slots", "nli", "sentiment", "translation")
 SENTIMENTS = ("negative", "positive")
+MODELS = Path(__file__).parent / "models"  # encoder/ and seq2seq/, as `from_pretrained` takes them
 
 
-@cache
 def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
     """The examples of a task: (words, tags), (premise, hypothesis, label), (text, label) or, for `en-de`, (source, target)."""
     if split not in SPLITS:
@@ -88,4 +89,18 @@ def sentiment(fact: Fact) -> str:
     return SENTIMENTS[good != ("neg" in fact.features)]
 
 
-__all__ = ["LANGUAGES", "SENTIMENTS", "SPLITS", "TASKS", "Fact", "Language", "Token", "language", "rows", "sentiment", "text", "tokens"]
+__all__ = [
+    "LANGUAGES",
+    "MODELS",
+    "SENTIMENTS",
+    "SPLITS",
+    "TASKS",
+    "Fact",
+    "Language",
+    "Token",
+    "language",
+    "rows",
+    "sentiment",
+    "text",
+    "tokens",
+]

@@ -56,6 +56,7 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Half precision on disk; the config still says float32, so that it is loaded and fine-tuned as such."""
     model.to("cpu").half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # safetensors writes for its owner alone; a package is read by all
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float32"}, indent=1) + "\n")
 
