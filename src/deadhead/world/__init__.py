@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from pathlib import Path
 from typing import Any
 
 from ..errors import unknown_name
@@ -41,7 +40,6 @@ MODELS = Path(__file__).parent / "models"  # `encoder` and `seq2seq`, pre-traine
 LANGUAGES = ("en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw")
 TASKS = ("pos", "ner", "slots", "nli", "sentiment", "translation")
 SENTIMENTS = ("negative", "positive")
-MODELS = Path(__file__).parent / "models"  # encoder/ and seq2seq/, as `from_pretrained` takes them
 
 
 def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
