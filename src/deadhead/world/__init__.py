@@ -11,7 +11,7 @@ Real words and real grammar, a few thousand distinct sentences per language, the
 What is simplified, knowingly:
 - The world is small: some 130 concepts, statements of one clause, third person only, past, future and (for
   living and working) present; requests are in the familiar singular. Some facts are grammatical but odd
-  (a teacher may sell a hospital). No native speaker but the tables' author has read them.
+  (a teacher may sell a hospital). No native speaker has reviewed the tables yet.
 - Words are cut as they are written: German `im`, Spanish `al` and `Recuérdame`, Arabic `ستشتري` and `بمكالمة`,
   Turkish `iyiydi` and `Berlin'deki` are one token with the tag of their main part, where Universal
   Dependencies splits them. Names in all languages are PROPN; days are PROPN or NOUN as each language's treebank has them.
