@@ -10,16 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .. import __version__
 from ..errors import DataError, DeadheadError, UnsupportedModel
+from ..heads.kernels import for_sentences
 from ..layout import Head, HeadLayout
 from .loss import IGNORED, answer, attended, on_device
 
-# cuDNN's attention, first choice on the newest GPUs, works in tiles of 128 positions (and plans each new shape anew):
-# on sentences it took a quarter of the time of a ranking.
-KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 ANSWERS = ("start_positions", "end_positions", "next_sentence_label", "label")  # labels under names that are not read
 
 
@@ -28,7 +25,7 @@ def settled(model: nn.Module, seed: int) -> Iterator[None]:
     """The model in evaluation mode with frozen weights and a seeded generator; all as it was afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     asked = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(KERNELS):
+    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), for_sentences():
         torch.manual_seed(seed)
         try:
             model.eval()

@@ -21,6 +21,7 @@ import torch
 
 from ..errors import DataError
 from ..heads import discover, gated
+from ..heads.kernels import for_sentences
 from ..layout import Head
 from ..tasks import batches
 from ..tasks.encode import Encoded
@@ -86,7 +87,7 @@ def finetune(
     if folder is not None:
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
         store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes))
-    with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place):
+    with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), for_sentences():
         run = _Run(model, train, settings, history, place, score, store, keep_first)
         return run(progress, graphs and place.type == "cuda", name)
 
