@@ -131,3 +131,16 @@ def test_threads_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment(0, 2, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "3"
     assert [environment(i, 3, {"CUDA_VISIBLE_DEVICES": "4,5"})["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "5", "4"]
     assert gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "trials"),
+    [
+        ("weak-link/table4", 4 * (1 + 9 * 3)),
+        ("weak-link/table5", 4 * 17),
+        ("contributions/search", 3 * (1 + 4 * 12)),
+    ],
+)
+def test_recipes_have_the_papers_trials(name: str, trials: int) -> None:
+    assert len(load(name).trials) == trials
+    assert 0 < len(load(name, scale="mini").trials) < trials

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadhead.studies import load
+from deadhead.studies import Recipe, load
+from deadhead.studies.checks import check
 from deadhead.studies.expand import label
 from deadhead.studies.plain import RecipeError, read
-from deadhead.studies.trial import settle
+from deadhead.studies.recipe import put
+from deadhead.studies.trial import FIELDS, settle
 
 TABLE4 = """\
 about: random pruning of BERT on four GLUE tasks
@@ -86,7 +88,7 @@ def test_overrides_and_scales(table4: Path) -> None:
         ("epochs: 10", "epoch: 10", 6, "fixed.finetune.epoch: no setting of training 'epoch'. Did you mean 'epochs'?"),
         ("epochs: 10", "epochs: 0", 6, "fixed.finetune.epochs: epochs is 0, so there is nothing to train."),
         ("weak-link-bert", "weak-lnk-bert", 6, "fixed.finetune.preset: no preset 'weak-lnk-bert'. Did you mean 'weak-link-bert'?"),
-        ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: 1.5 is not a whole number."),
+        ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: 1.5 is not a whole number from 0."),
         ("rows: remove", "rows: remov", 12, "tables[0].rows: no axis 'remov'. Did you mean 'remove'?"),
         ("mean_over: draw", "mean_over: draw, published: x.csv", 12, "tables[0].published: there is no file x.csv"),
         ("mean_over: draw", "mean_over: draw, published: ../x.csv", 12, "tables[0].published: there is no file ../x.csv"),
@@ -106,9 +108,8 @@ def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, told
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    text = refusal(tmp_path / "r.yaml", TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun"))
-    assert "prun" in text
-    assert "sst3" in text
+    text = refusal(tmp_path / "r.yaml", TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun").replace("title:", "titel:"))
+    assert [int(line.split(":")[1]) for line in text.splitlines()[:-1]] == [2, 8, 12]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,41 @@ def test_scalars() -> None:
 def test_no_text_breaks_the_reader(text: str) -> None:
     with suppress(RecipeError):
         read(text, "x")
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 200) | st.floats() | st.sampled_from(["none", "en", "1..3", "pos", "lrp", "x", "9" * 40]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["random", "lowest", "method", "epochs", "preset", "parts"]), inner)
+    ),
+    max_leaves=4,
+)
+PLACES = (
+    "steps",
+    "fixed",
+    "axes",
+    "search",
+    "tables",
+    "claims",
+    "about",
+    *FIELDS,
+    "axes.seed",
+    "axes.remove",
+    "axes.finetune.rate",
+    "tables.0.rows",
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3))
+def test_no_data_breaks_the_check(changes: list[tuple[str, object]]) -> None:
+    """Whatever stands in a recipe, it is refused with a RecipeError or it has trials."""
+    made = read(TABLE4, "x")
+    made.data.pop("scales")
+    with suppress(RecipeError):
+        for place, value in changes:
+            put(made, place.split("."), value, place, None)
+        check(made, Path("."))
+        assert [trial.id for trial in Recipe("x", made.data).trials]
 
 
 plain = st.dictionaries(st.sampled_from(["model", "task", "source", "seed", "draw", "targets"]), st.integers(0, 3))

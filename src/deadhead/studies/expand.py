@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from .plain import RecipeError
-from .trial import Trial, settle
+from .trial import Trial, digest, settle
 
 MOST = 1_000_000  # cells; more is a slip of the pen
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -56,12 +57,19 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if nth:
         fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
     fields["finetune"] = _training(fields)
+    if str(fields.get("task")).endswith((".yaml", ".yml")):  # what the file says, not its name, makes the number
+        fields["data"] = {**(fields.get("data") or {}), "task_file": _digest_of(str(fields["task"]))}
     return Cell(labels, settle(data["steps"], fields))
 
 
 def _training(fields: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of training, those of a preset written out: what a preset means today must not change an id tomorrow."""
     return dict(_settings(json.dumps(fields.get("finetune") or {}, sort_keys=True), str(fields.get("task"))))
+
+
+@lru_cache(maxsize=64)
+def _digest_of(file: str) -> str:
+    return digest(Path(file).read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=1024)

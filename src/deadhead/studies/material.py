@@ -18,6 +18,7 @@ from .run import State
 from .trial import Trial
 
 ENCODE = ("max_length", "align", "long")  # options of `data` that are for encode; the others are for load_data
+OURS = ("task_file",)  # and what is there for the id alone
 WORLD = "world/"
 
 
@@ -61,7 +62,7 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
 
 def dataset(trial: Trial, languages: list[str], split: str) -> Dataset:
     """The data of a trial; several languages are put one after the other."""
-    options = {name: value for name, value in (trial.get("data") or {}).items() if name not in ENCODE}
+    options = {name: value for name, value in (trial.get("data") or {}).items() if name not in (*ENCODE, *OURS)}
     several = [_dataset(trial.get("task"), lang, split, json.dumps(options, sort_keys=True)) for lang in languages]
     return several[0] if len(several) == 1 else concatenate(several)
 
@@ -83,6 +84,7 @@ def encoded(
 def model(state: State, trial: Trial) -> Any:
     """The model as it is now, loaded when a step first asks for it."""
     if state.model is None:
+        _look_ahead(trial)
         from ..heads import load
 
         if state.weights is not None:
@@ -97,6 +99,14 @@ def model(state: State, trial: Trial) -> Any:
         state.versions["device"] = _device_name()
         state.cost.setdefault("parameters", count(state.model))
     return state.model
+
+
+def _look_ahead(trial: Trial) -> None:
+    """Read all that will be scored before anything is trained: a language without data costs seconds, not a night."""
+    if "evaluate" in trial.steps:
+        for split in trial.get("splits"):
+            for language in trial.get("targets"):
+                dataset(trial, [language], split)
 
 
 def _pretrained(trial: Trial, at: int) -> Any:

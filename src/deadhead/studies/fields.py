@@ -1,0 +1,207 @@
+"""What each field of a trial may be. CHECKS has a function for every field that yields what is wrong.
+
+Names are checked against the tables of the other rooms (TASKS, STRATEGIES, RANKERS, PRESETS). The options
+of rankers are read from the source of their classes, because importing them loads torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path as File
+from typing import Any
+
+from ..errors import DeadheadError, unknown_name
+from .plain import Path
+
+Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
+
+RANK = ("method", "split", "examples", "batch")  # what `rank` takes besides the options of its method
+TRAINING = {"weights": ("last", "best"), "scored": ("dev", "test", "none")}  # what `finetune` takes besides the settings of training
+SPLITS = ("train", "dev", "test")
+WORLD = ("world/encoder", "world/seq2seq")
+COUNTS = ("random_k", "lowest", "highest", "stratified")  # strategies whose amount is a number of heads
+LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
+
+
+def unknown(given: Mapping[str, Any], known: Iterable[str], path: Path, kind: str) -> Iterator[Problem]:
+    for name in given:
+        if name not in known:
+            yield (*path, name), unknown_name(kind, name, known).message
+
+
+def among(value: Any, known: Collection[str]) -> bool:
+    return isinstance(value, str) and value in known
+
+
+def _model(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, str) or not value:
+        yield (), "this is a folder or a name on the hub."
+    elif value.startswith("world/") and value not in WORLD and not File(value).is_dir():
+        yield (), unknown_name("model of the small world", value, WORLD).message
+    elif value.startswith((".", "/", "~")) and not (File(value).expanduser() / "config.json").is_file():
+        yield (), f"there is no model in {value} (no config.json)."
+
+
+def _task(value: Any) -> Iterator[Problem]:
+    from ..tasks import task_of
+
+    try:
+        task_of(value if isinstance(value, str) else str(value))
+    except DeadheadError as problem:
+        yield (), problem.message
+
+
+def _languages(value: Any) -> Iterator[Problem]:
+    for language in value if isinstance(value, list) else [value]:
+        if not isinstance(language, str) or not LANGUAGE.fullmatch(language):
+            yield (), f"{language!r} is not a language; write a code such as en, or a list of them."
+
+
+def _splits(value: Any) -> Iterator[Problem]:
+    for split in value if isinstance(value, list) else [value]:
+        if not among(split, SPLITS):
+            yield (), unknown_name("split", split, SPLITS).message
+
+
+def is_whole(value: Any, least: int = 0, most: int = 2**32 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _seed(value: Any) -> Iterator[Problem]:
+    if not is_whole(value):
+        yield (), f"{value!r} is not a whole number from 0."
+
+
+# The options of `data`: those of load_data and encode, with what each may be.
+DATA: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    # where files lie changes no number, so only the embedded world is named in a recipe
+    "root": (lambda v: v == "world", "world; name a folder of data with --data or DEADHEAD_DATA"),
+    "source": (lambda v: isinstance(v, str), "the name of a corpus"),
+    "cut": (lambda v: among(v, ("auto", "given", "pooled")), "auto, given or pooled"),
+    "deduplicate": (lambda v: isinstance(v, bool), "true or false"),
+    "merge": (lambda v: isinstance(v, bool), "true or false"),
+    "document_starts": (lambda v: among(v, ("keep", "drop")), "keep or drop"),
+    "malformed": (lambda v: among(v, ("error", "drop")), "error or drop"),
+    "parts": (lambda v: all(is_whole(n, 1, 10) for n in (v.values() if isinstance(v, dict) else [v])), "1 to 10, or {de: 3}"),
+    "examples": (lambda v: is_whole(v, 1), "a number of training rows"),
+    "max_length": (lambda v: is_whole(v, 4, 100_000), "a number of sub-words"),
+    "align": (lambda v: among(v, ("first", "all")), "first or all"),
+    "long": (lambda v: among(v, ("split", "cut")), "split or cut"),
+}
+
+
+def _data(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), f"this is a mapping; known are {', '.join(DATA)}."
+        return
+    yield from unknown(value, DATA, (), "option of data")
+    for name in value.keys() & DATA.keys():
+        fits, wanted = DATA[name]
+        if not fits(value[name]):
+            yield (name,), f"{value[name]!r} was met; wanted is {wanted}."
+
+
+def _rank(value: Any) -> Iterator[Problem]:
+    from ..rankers import RANKERS
+
+    if not isinstance(value, dict):
+        yield (), "this is a mapping such as {method: gradient, split: dev}."
+        return
+    method = value.get("method", "gradient")
+    if not among(method, RANKERS):
+        yield ("method",), unknown_name("ranking method", method, RANKERS).message
+        return
+    module, kind = RANKERS[method].split(":")
+    yield from unknown(value, (*RANK, *fields_of(f"deadhead.rankers.{module}", kind)), (), f"option of {method}")
+    for name in ("examples", "batch"):
+        if name in value and not is_whole(value[name], 1):
+            yield (name,), f"{value[name]!r} is not a whole number from 1."
+    if not among(value.get("split", "dev"), SPLITS):
+        yield ("split",), unknown_name("split", value["split"], SPLITS).message
+
+
+def _finetune(value: Any) -> Iterator[Problem]:
+    from ..training.settings import PRESETS, Settings
+
+    known = [name for name in Settings.__dataclass_fields__ if name != "seed"]
+    if not isinstance(value, dict):
+        yield (), f"this is a mapping; known are preset, {', '.join(known)}."
+        return
+    yield from unknown(value, ("preset", *TRAINING, *known), (), "setting of training")
+    if "preset" in value and not among(value["preset"], PRESETS):
+        yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
+    for name, allowed in TRAINING.items():
+        if not among(value.get(name, allowed[0]), allowed):
+            yield (name,), unknown_name(name, value[name], allowed).message
+    for name in known:
+        if name in value:
+            try:
+                Settings.from_dict({name: value[name]})
+            except DeadheadError as problem:
+                yield (name,), problem.message
+            except (TypeError, ValueError):
+                yield (name,), f"{value[name]!r} is not a value for this."
+
+
+def _remove(value: Any) -> Iterator[Problem]:
+    from ..strategies import STRATEGIES
+
+    if value == "none":
+        return
+    if not isinstance(value, dict):
+        yield (), f"{value!r} removes nothing known; write none, or a strategy and its amount such as {{random: 50}}."
+        return
+    named = [name for name in value if name in STRATEGIES]
+    if len(named) != 1:
+        near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
+        guess = f" Did you mean {near[0]!r}?" if near and not named else ""
+        yield (), f"this names {len(named) or 'no'} strategies, not one.{guess} Known: {', '.join(sorted(STRATEGIES))}."
+        return
+    options = list(inspect.signature(STRATEGIES[named[0]]).parameters)[2:]
+    allowed = [name for name in options if name not in ("seed", "scores")]
+    yield from unknown({name: 0 for name in value if name != named[0]}, allowed, (), f"option of {named[0]}")
+    amount = value[named[0]]
+    if named[0] == "random" and (isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= 100):
+        yield (named[0],), f"{amount!r} is not a percentage."
+    elif named[0] in COUNTS and not is_whole(amount):
+        yield (named[0],), f"{amount!r} is not a number of heads."
+    elif amount is None or isinstance(amount, bool):
+        yield (named[0],), "the amount is missing."
+
+
+CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
+    "model": _model,
+    "task": _task,
+    "data": _data,
+    "source": _languages,
+    "train": _languages,
+    "targets": _languages,
+    "splits": _splits,
+    "finetune": _finetune,
+    "rank": _rank,
+    "remove": _remove,
+    "seed": _seed,
+    "draw": _seed,
+}
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        return ast.Module(body=[], type_ignores=[])
+    return ast.parse(File(spec.origin).read_text(encoding="utf-8"))
+
+
+def fields_of(module: str, name: str) -> tuple[str, ...]:
+    """The fields of a dataclass, without importing its module."""
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return tuple(item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name))
+    return ()
