@@ -14,7 +14,7 @@ import pytest
 from small_study import WORK, told
 
 from deadhead.studies import folder as place
-from deadhead.studies import load, read, run, stop, summaries
+from deadhead.studies import load, read, run, status, stop, summaries
 from deadhead.studies.folder import DiskFull, StudyError, StudyTaken
 from deadhead.studies.jobs import Jobs
 from deadhead.studies.records import Record
@@ -119,7 +119,7 @@ def test_ctrl_c(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sent: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
-        if facts["running"] and len(sent) < times:
+        while facts["running"] and len(sent) < times:
             sent.append(1)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -230,6 +230,28 @@ def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage:
 def test_a_record_comes_back_as_it_was() -> None:
     record = Record(Trial({"steps": ["evaluate"], "model": "m"}), "done", ("encoder.0.1",), {"de/test/f1": 0.1 + 0.2}, ({"loss": 1e-9},))
     assert Record.from_dict(json.loads(record.to_json())) == record
+
+
+def test_records_are_plain_json() -> None:
+    numpy = pytest.importorskip("numpy")
+    odd = {"a": float("nan"), "b": numpy.float32(0.5), "c": numpy.int64(3), "d": "\ud800", "e": object, "f": [float("inf")]}
+    stored = json.loads(Record(Trial({"steps": []}), "done", details=odd).to_json(), parse_constant=lambda text: pytest.fail(text))
+    assert stored["details"]["a"] is None
+    assert (stored["details"]["b"], stored["details"]["c"], stored["details"]["f"]) == (0.5, 3, [None])
+
+
+@pytest.mark.parametrize("name", ["../study", "/etc/passwd", ".", "a/b"])
+def test_an_id_is_no_path(search_file: Path, tmp_path: Path, name: str) -> None:
+    place.prepare(tmp_path / "s")
+    with pytest.raises(StudyError, match="is not the id of a trial"):
+        read(tmp_path / "s", name)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "cells": [[1, 2]]}', '{"format": 1, "cells": {}}', "[" * 100_000])
+def test_a_strange_study_is_refused(tmp_path: Path, text: str) -> None:
+    (place.prepare(tmp_path / "s") / "study.json").write_text(text)
+    with pytest.raises(StudyError, match="is not a study"):
+        status(tmp_path / "s")
 
 
 def test_an_error_in_a_step_does_not_escape(search_file: Path) -> None:

@@ -22,6 +22,7 @@ import errno
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 BARRED = (errno.EROFS, errno.EACCES, errno.EPERM)
 MOST = 64 * 1024 * 1024  # bytes of one file; a record is some kilobytes
 DRAFT = ".draft"
+TRIES = 25
 RESERVE = 256 * 1024  # bytes
 
 
@@ -179,27 +181,37 @@ def sweep(folder: Path) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the study for one run; the system lets go of it when the process ends, however it ends."""
-    import fcntl
-
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as problem:
         raise refused(folder / "lock", problem) from problem
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _take(handle):
             who = os.read(handle, 200).decode("utf-8", "replace").strip() or "another process"
             raise StudyTaken(
                 f"{folder} is being worked on by {who}. Nothing was started.",
                 f"watch it with: deadhead status {folder} --watch, or stop it with: deadhead stop {folder}",
-            ) from None
+            )
         with suppress(OSError):  # a full disk must not keep a study from telling so itself
             os.ftruncate(handle, 0)
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
     finally:
         os.close(handle)
+
+
+def _take(handle: int) -> bool:
+    """Lock a file; tried for a moment, since whoever asks `is_running` holds it for an instant."""
+    import fcntl
+
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
 
 
 def is_running(folder: Path) -> bool:

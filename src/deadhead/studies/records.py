@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,7 @@ class Record:
 
     def to_json(self) -> str:
         parts = {name: value for name, value in asdict(self).items() if name != "trial"}
-        whole = {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}
-        return json.dumps(whole, ensure_ascii=False, default=float) + "\n"
+        return dumps({"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}) + "\n"
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Record:
@@ -51,7 +51,32 @@ class Record:
         return cls(Trial(stored["trial"]), removed=tuple(stored["removed"]), epochs=tuple(stored["epochs"]), **parts)
 
 
+def dumps(value: Any) -> str:
+    """Plain JSON that any language can read: what is no number (NaN) is null, and what numpy made becomes a number."""
+    try:
+        return json.dumps(value, default=_simple, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_simple)
+
+
+def _simple(value: Any) -> Any:
+    try:
+        return value.item() if hasattr(value, "item") else float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value if not isinstance(value, float) or isfinite(value) else None
+
+
 def target(folder: Path, name: str) -> Path:
+    if os.path.basename(name) != name or name.startswith("."):
+        raise StudyError(f"{name!r} is not the id of a trial.", f"deadhead status {folder} --failures shows some")
     return folder / "records" / f"{name}.json"
 
 
@@ -132,7 +157,11 @@ def _summaries(folder: Path) -> tuple[dict[str, Summary], bool]:
 
 
 def _is_record(stored: Any, name: str) -> bool:
-    return isinstance(stored, dict) and stored.get("id") == name and stored.get("state") in STATES and all(p in stored for p in SUMMARY)
+    return isinstance(stored, dict) and stored.get("id") == name and _is_summary([stored.get(part) for part in SUMMARY])
+
+
+def _is_summary(parts: list[Any]) -> bool:
+    return parts[0] in STATES and all(isinstance(part, dict) for part in parts[1:])
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -173,7 +202,7 @@ def _parsed(lines: list[bytes]) -> Iterator[list[Any]]:
         found = json.loads(b"[" + b",".join(lines) + b"]")
     except ValueError:
         found = [place.json_or_none(line) for line in lines]
-    yield from (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
+    yield from (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY) and _is_summary(row[3:]))
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -199,7 +228,7 @@ def _number(text: bytes) -> int:
 
 def _line(file: Path, *parts: Any) -> str:
     stat = file.stat(follow_symlinks=False)
-    return json.dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts], ensure_ascii=False, default=float) + "\n"
+    return dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts]) + "\n"
 
 
 def add(folder: Path, lines: Iterable[str]) -> None:

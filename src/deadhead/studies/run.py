@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import json
 import os
 import platform
 import time
@@ -25,7 +24,7 @@ from typing import Any
 from . import folder as place
 from . import shared
 from .folder import StudyError, no_room, refused
-from .records import Record
+from .records import Record, dumps
 from .trial import Trial
 
 
@@ -56,7 +55,7 @@ class State:
             from ..heads import save
 
             save(self.model, home / "model")
-        place.write(home / "state.json", json.dumps(kept, ensure_ascii=False, default=float))
+        place.write(home / "state.json", dumps(kept))
 
     def restore(self, home: Path) -> None:
         """Become the state another trial saved."""

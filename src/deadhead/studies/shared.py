@@ -43,6 +43,7 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
     """Write a piece of work beside its place and rename it there."""
     home = folder / "shared" / key
     draft = home.with_name(f"{key}.{os.getpid()}{DRAFT}")
+    shutil.rmtree(draft, ignore_errors=True)
     try:
         draft.mkdir()
         write(draft)

@@ -108,16 +108,23 @@ def _describe(recipe: Recipe, folder: Path) -> None:
     cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
     whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}
     if whole != before:
-        place.write(folder / "study.json", json.dumps(whole, ensure_ascii=False))
+        place.write(folder / "study.json", json.dumps(whole))
 
 
 def described(folder: str | Path) -> dict[str, Any]:
     """What `run` wrote down about a study: name, recipe, cells."""
     home = place.inside(Path(folder))
     stored = place.read_json(home / "study.json")
-    if not isinstance(stored, dict) or stored.get("format") != 1:
+    if not isinstance(stored, dict) or stored.get("format") != 1 or not _has_cells(stored):
         raise StudyError(f"{home} is not a study: it has no study.json that can be read.", "name the folder `deadhead run` was given")
     return stored
+
+
+def _has_cells(stored: Mapping[str, Any]) -> bool:
+    cells = stored.get("cells")
+    return isinstance(cells, list) and all(
+        isinstance(cell, list) and len(cell) == 2 and isinstance(cell[0], dict) and isinstance(cell[1], str) for cell in cells
+    )
 
 
 def stop(folder: str | Path, *, now: bool = False) -> bool:
