@@ -94,7 +94,7 @@ def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
 
 def test_stop_and_resume(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop that is asked for while trials run lets those finish, and the rest is left for the next run."""
-    monkeypatch.setenv("TRIVIAL_SECONDS", "0.05")
+    monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     asked: list[bool] = []
 
     def watch(facts: dict[str, Any]) -> None:

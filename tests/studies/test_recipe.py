@@ -224,6 +224,18 @@ def test_shared_work_has_one_key() -> None:
     assert other.keys[1] != one.keys[1]
 
 
+def test_rankings_of_several_sources_are_shared() -> None:
+    steps = ["rank_each", "restart", "prune", "finetune", "evaluate"]
+    base = {"model": "m", "task": "pos", "source": ["en", "zh"], "targets": "de", "remove": {"lowest": 2}}
+    md, sd = (settle(steps, {**base, "rank": {"merge": how}}) for how in ("md", "sd"))
+    assert md.keys != sd.keys
+    alone = settle(["finetune", "rank", "restart", "prune", "finetune", "evaluate"], {**base, "source": "en", "train": ["en", "zh"]})
+    assert set(md.work) & set(sd.work) == set(md.work) - set(md.keys.values())  # the rankings themselves are the same work
+    assert set(alone.work) < set(md.work)
+    assert len(md.work) == 2 * 2 + 1
+    assert settle(steps, {**base, "remove": "none"}).steps == ("finetune", "evaluate")
+
+
 def test_search_has_its_controls(search_file: Path) -> None:
     cells = load(search_file).cells
     arms = [(c.labels["arm"], c.labels["k"]) for c in cells if c.labels["seed"] in (0, 1) or c.labels["arm"] == "seeds"]

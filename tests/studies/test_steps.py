@@ -10,6 +10,7 @@ import pytest
 from deadhead import strategies
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
+from deadhead.ranking.merging import merge
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.material import home
 
@@ -51,6 +52,16 @@ def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
     assert lowest.cost["parameters after"] < full.cost["parameters"]
     assert {*full.data} == {"en/train", "en/test", "de/test"}
     assert (study / "predictions" / full.trial.id / "test" / "de.npz").is_file()
+
+
+def test_merged_rankings(tmp_path: Path) -> None:
+    changes = ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "rank={merge: sd}", "remove={lowest: 3}"]
+    recipe = load("smoke", [*SMALL, *changes])
+    assert run(recipe, tmp_path / "s", executor="serial").done == 1
+    trial = recipe.trials[0]
+    both = [Ranking.load(tmp_path / "s" / "shared" / source.keys[1] / "ranking.json") for source in trial.sources]
+    assert [ranking.data["lang"] for ranking in both] == ["en", "de"]
+    assert set(read(tmp_path / "s", trial.id).removed) == {str(head) for head in merge(both, "sd").lowest(3)}
 
 
 def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ..errors import DeadheadError, unknown_name
 from .expand import CONTROLS, RANGE, values
 from .fields import CHECKS, Problem, among, unknown
 from .plain import Path, Plain, RecipeError
-from .trial import FIELDS, SCORED, USES, removal
+from .trial import FIELDS, RANKS, SCORED, USES, removal
 
 TOP = ("about", "steps", "fixed", "axes", "search", "tables", "claims")
 TABLE = ("title", "rows", "columns", "mean_over", "metric", "published", "where", "kind")
@@ -58,7 +58,7 @@ def _steps(steps: Any) -> Iterator[Problem]:
     for i, step in enumerate(steps):
         if not among(step, USES):
             yield ("steps", i), unknown_name("step", step, USES).message
-    if "restart" in steps and "rank" not in steps[: steps.index("restart")]:
+    if "restart" in steps and not {*RANKS} & {*map(str, steps[: steps.index("restart")])}:
         yield ("steps", steps.index("restart")), "a restart forgets all but a ranking, and none is made before it."
 
 
@@ -143,9 +143,9 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
     for name in ("model", "task"):
         if name not in given:
             yield f"no {name} is given; put it under fixed, or make it an axis."
-    if {"finetune", "rank", "evaluate"} & set(steps) and not given & {"source", "train"}:
+    if {"finetune", "evaluate", *RANKS} & set(steps) and not given & {"source", "train"}:
         yield "no language is given: name the source."
-    if "rank" in steps and "source" not in given:
+    if {*RANKS} & set(steps) and "source" not in given:
         yield "heads are ranked on the languages of `source`, which is not given."
     if "remove" in given and "prune" not in steps:
         yield "`remove` is given, but no step prunes; add prune to steps."
@@ -156,7 +156,7 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
 def _orders(steps: list[str], removals: list[Any]) -> Iterator[str]:
     for remove in removals:
         found = removal(remove)
-        if found and found[0] in SCORED and "prune" in steps and "rank" not in steps[: steps.index("prune")]:
+        if found and found[0] in SCORED and "prune" in steps and not {*RANKS} & {*steps[: steps.index("prune")]}:
             yield f"{found[0]} goes by a ranking, and none is made before prune; add rank to steps."
             return
 

@@ -21,7 +21,7 @@ from .plain import Path
 
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
 
-RANK = ("method", "split", "examples", "batch")  # what `rank` takes besides the options of its method
+RANK = ("method", "split", "examples", "batch", "merge")  # what `rank` takes besides the options of its method
 TRAINING = {"weights": ("last", "best"), "scored": ("dev", "test", "none")}  # what `finetune` takes besides the settings of training
 SPLITS = ("train", "dev", "test")
 WORLD = ("world/encoder", "world/seq2seq")
@@ -109,6 +109,7 @@ def _data(value: Any) -> Iterator[Problem]:
 
 def _rank(value: Any) -> Iterator[Problem]:
     from ..rankers import RANKERS
+    from ..ranking.merging import MERGES
 
     if not isinstance(value, dict):
         yield (), "this is a mapping such as {method: gradient, split: dev}."
@@ -119,6 +120,8 @@ def _rank(value: Any) -> Iterator[Problem]:
         return
     module, kind = RANKERS[method].split(":")
     yield from unknown(value, (*RANK, *fields_of(f"deadhead.rankers.{module}", kind)), (), f"option of {method}")
+    if not among(value.get("merge", "md"), MERGES):
+        yield ("merge",), unknown_name("way to merge", value["merge"], MERGES).message
     for name in ("examples", "batch"):
         if name in value and not is_whole(value[name], 1):
             yield (name,), f"{value[name]!r} is not a whole number from 1."

@@ -38,7 +38,7 @@ class Jobs:
         first: dict[str, list[Trial]] = {"": []}
         seen: set[str] = set()
         for trial in trials:
-            new = [key for key in trial.keys.values() if key in self.shared and key not in seen]
+            new = [key for key in trial.work if key in self.shared and key not in seen]
             seen.update(new)
             first.setdefault("new" if new else "", []).append(trial)
         self._queue = deque([*first.get("new", ()), *first[""]])
@@ -48,7 +48,7 @@ class Jobs:
 
     def keys(self, trial: Trial) -> list[str]:
         """The shared work this trial has a use for."""
-        return [key for key in trial.keys.values() if key in self.shared]
+        return [key for key in trial.work if key in self.shared]
 
     def next(self) -> Trial | None:
         """A trial that can begin now; None if there is none, or none until another has finished."""

@@ -58,9 +58,10 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     steps = Counter[str]()
     works: dict[str, tuple[str, Trial]] = {}  # every training and ranking once, by the hash of what shapes it
     for trial in left:
-        for at, step in enumerate(trial.steps):
-            if step in ("finetune", "rank"):
-                works.setdefault(trial.keys.get(at, f"{trial.id}/{at}"), (step, trial))
+        for one in (*trial.sources, trial):
+            for at, step in enumerate(one.steps):
+                if step in ("finetune", "rank"):
+                    works.setdefault(one.keys.get(at, f"{one.id}/{at}"), (step, one))
     for step, _ in works.values():
         steps[step] += 1
     shared = [trial for key, (step, trial) in works.items() if key in counted and step == "finetune"]

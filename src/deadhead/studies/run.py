@@ -25,7 +25,7 @@ from . import folder as place
 from . import shared
 from .folder import StudyError, no_room, refused
 from .records import Record, dumps
-from .trial import Trial
+from .trial import RANKS, Trial
 
 
 @dataclass
@@ -80,7 +80,7 @@ def _in_steps(name: str) -> Step:
     return step
 
 
-STEPS: Mapping[str, Step] = {name: _in_steps(name) for name in ("finetune", "rank", "restart", "prune", "evaluate")}
+STEPS: Mapping[str, Step] = {name: _in_steps(name) for name in ("finetune", "rank", "rank_each", "restart", "prune", "evaluate")}
 
 
 def run_trial(
@@ -120,7 +120,7 @@ def _resume(state: State, trial: Trial) -> int:
     found = {at: shared.find(state.folder, key) for at, key in sorted(trial.keys.items())}
     start = 0
     for at, home in found.items():
-        ranked = trial.steps[at] == "rank"
+        ranked = trial.steps[at] in RANKS
         if home is None or (ranked and trained is None and at > 0 and "restart" not in trial.steps[at:]):
             continue  # not there, or a ranking whose model is not there
         trained = trained if ranked else home / "model"

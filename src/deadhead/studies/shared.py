@@ -20,7 +20,7 @@ READ = (".json", ".safetensors", ".md")
 
 def wanted(trials: Iterable[Trial]) -> Mapping[str, int]:
     """The keys of work that more than one trial has a use for, and how many do."""
-    counted = Counter(key for trial in trials for key in trial.keys.values())
+    counted = Counter(key for trial in trials for key in trial.work)
     return {key: n for key, n in counted.items() if n > 1}
 
 

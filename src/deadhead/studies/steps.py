@@ -8,13 +8,15 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import DeadheadError
 from . import material
-from .folder import plain
-from .run import State
+from .folder import plain, prepare
+from .run import State, run_trial
 from .trial import Trial, removal
 
 EVERY = 1.0  # seconds between words on how it goes
@@ -61,6 +63,7 @@ def rank(state: State, trial: Trial) -> None:
     model = material.model(state, trial)
     options = dict(trial.get("rank") or {})
     method, split = options.pop("method", "gradient"), options.pop("split", "dev")
+    options.pop("merge", None)
     size, examples = options.pop("batch", 32), options.pop("examples", None)
     languages = trial.languages(state.at)
     data = material.encoded(state, trial, languages, split, material.labels_of(model, trial), examples)
@@ -72,6 +75,24 @@ def rank(state: State, trial: Trial) -> None:
 
     say = _spaced(state)
     state.ranking = score(model, made, method, seed=trial.seed_of(state.at), progress=progress, data=facts, **options)
+
+
+def rank_each(state: State, trial: Trial) -> None:
+    """Train and rank on each source language alone, and merge the rankings; each is shared with whoever ranks on that language."""
+    from ..ranking import Ranking
+    from ..ranking.merging import merge
+
+    with ExitStack() as stack:
+        folder = state.folder or prepare(Path(stack.enter_context(TemporaryDirectory())))
+        rankings = []
+        for source in trial.sources:
+            key = source.keys[1]
+            record = run_trial(source, folder, source.work, state.tell)
+            if record.error is not None:
+                raise TrainingFailed(f"the ranking on {source.get('source')} failed:\n{record.error}")
+            state.data.update(record.data)
+            rankings.append(Ranking.load(folder / "shared" / key / "ranking.json"))
+    state.ranking = merge(rankings, (trial.get("rank") or {}).get("merge", "md"))
 
 
 def restart(state: State, trial: Trial) -> None:

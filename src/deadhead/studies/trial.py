@@ -18,11 +18,13 @@ FORMAT = 1  # part of every id: raise it when equal content comes to mean anothe
 DRAWN = ("random", "random_k", "stratified", "per_layer", "per_block")  # strategies that draw
 SCORED = ("lowest", "highest")  # strategies that need a ranking
 COUNTED = ("random", "random_k", "lowest", "highest")  # strategies whose amount 0 removes nothing
+RANKS = ("rank", "rank_each")  # steps that make a ranking
 ALWAYS = ("model", "task", "data")
 # The fields each step uses. A training also uses `source` where it is for a ranking, else `train`: see `Trial.languages`.
 USES: Mapping[str, tuple[str, ...]] = {
     "finetune": ("finetune", "seed"),
     "rank": ("source", "rank", "seed"),
+    "rank_each": ("source", "rank", "finetune", "seed"),  # train and rank on each source language alone, then merge
     "restart": (),  # back to the weights the trial began with; a ranking made before stays
     "prune": ("remove", "draw"),
     "evaluate": ("targets", "splits"),
@@ -69,7 +71,7 @@ class Trial:
 
     def languages(self, place: int) -> list[str]:
         """The languages a finetune or rank step works on, by its place among the steps."""
-        for_ranking = self.steps[place] == "rank" or "rank" in self.steps[place + 1 :]
+        for_ranking = any(step in RANKS for step in self.steps[place:])
         found = self.get("source") if for_ranking else self.get("train", self.get("source"))
         return [found] if isinstance(found, str) else list(found or ())
 
@@ -86,14 +88,29 @@ class Trial:
     @cached_property
     def keys(self) -> dict[int, str]:
         """The hash of all that shapes the trial up to each finetune or rank step: what others may share."""
-        return {i: self._key(i) for i, step in enumerate(self.steps) if step in ("finetune", "rank") and "prune" not in self.steps[:i]}
+        made = ("finetune", *RANKS)
+        return {i: self._key(i) for i, step in enumerate(self.steps) if step in made and "prune" not in self.steps[:i]}
+
+    @cached_property
+    def sources(self) -> tuple[Trial, ...]:
+        """For `rank_each`: the trial that ranks on each source language alone."""
+        if "rank_each" not in self.steps:
+            return ()
+        place = self.steps.index("rank_each")
+        rank = {name: value for name, value in self.get("rank").items() if name != "merge"}
+        return tuple(settle(["finetune", "rank"], {**self.content, "source": one, "rank": rank}) for one in self.languages(place))
+
+    @cached_property
+    def work(self) -> tuple[str, ...]:
+        """The keys of all work that others may share, the sources' first."""
+        return (*(key for trial in self.sources for key in trial.keys.values()), *self.keys.values())
 
     def _key(self, place: int) -> str:
         used = {name: self.content[name] for name in ALWAYS if name in self.content}
         parts = []
         for i in range(place + 1):
             fields = {name: self.content[name] for name in USES[self.steps[i]] if name in self.content and name != "source"}
-            if self.steps[i] in ("finetune", "rank"):
+            if self.steps[i] in ("finetune", *RANKS):
                 fields["languages"] = self.languages(i)
             parts.append([self.steps[i], fields])
         return digest({"format": FORMAT, **used, "parts": parts})
@@ -153,8 +170,8 @@ def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
 def _needed(steps: list[str], strategy: str | None) -> list[str]:
     """The steps that matter: without scores to go by no ranking is made for pruning, and a restart forgets the rest."""
     if strategy not in SCORED and "prune" in steps:
-        steps = [step for i, step in enumerate(steps) if step != "rank" or "prune" not in steps[i:]]
-        while "restart" in steps and "rank" not in steps[: steps.index("restart")] and "evaluate" not in steps[: steps.index("restart")]:
+        steps = [step for i, step in enumerate(steps) if step not in RANKS or "prune" not in steps[i:]]
+        while "restart" in steps and not {*RANKS, "evaluate"} & {*steps[: steps.index("restart")]}:
             steps = steps[steps.index("restart") + 1 :]
     return [step for step in steps if step != "prune" or strategy is not None]
 
@@ -164,7 +181,7 @@ def _used(steps: list[str], values: Mapping[str, Any]) -> Iterator[str]:
     for i, step in enumerate(steps):
         yield from USES[step]
         if step == "finetune":
-            yield "source" if "rank" in steps[i + 1 :] else learnt
+            yield "source" if {*RANKS} & {*steps[i + 1 :]} else learnt
 
 
 def _canonical(value: Any) -> Any:
