@@ -10,6 +10,9 @@ import difflib
 from collections.abc import Iterable
 
 
+MANY = 40  # names beyond which a list of all of them helps nobody
+
+
 class DeadheadError(Exception):
     """What was met and what was wanted, and, on a second line, how to mend it."""
 
@@ -28,6 +31,10 @@ class GroupError(HeadError):
 
 class UnknownArchitecture(DeadheadError):
     """No attention that deadhead can gate or cut was found, or it is of a kind it refuses."""
+
+
+class NoAttention(UnknownArchitecture):
+    """The model has no attention at all."""
 
 
 class UnsupportedModel(DeadheadError):
@@ -58,4 +65,6 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
+    if len(names) > MANY:
+        names = [*difflib.get_close_matches(str(name), names, n=5, cutoff=0.3), f"and {len(names)} in all"]
     return UnknownName(f"no {kind} {str(name)!r}.{guess} Known: {', '.join(names)}.")

@@ -23,8 +23,6 @@ from .errors import DataError
 from .tasks import Dataset, Encoded, Task, score
 from .tasks.table import KINDS
 
-# Positions of a batch, padding included. Beyond these a batch gains nothing: the device is full, or the cache is.
-TOKENS = {"cpu": 4096, "cuda": 65536}
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 
 

@@ -8,7 +8,7 @@ from tiny_models import answers, build, build_class, hooks
 from torch import nn
 
 import deadhead
-from deadhead.errors import UnknownArchitecture
+from deadhead.errors import NoAttention, UnknownArchitecture
 from deadhead.heads import discover, prune
 from deadhead.layout import Head
 
@@ -137,7 +137,7 @@ def test_a_known_attention_of_a_refused_kind_says_why() -> None:
 
 
 def test_a_model_without_attention_says_so() -> None:
-    with pytest.raises(UnknownArchitecture, match="has no attention layer"):
+    with pytest.raises(NoAttention, match="has no attention"):
         discover(nn.Sequential(nn.Linear(2, 2)))
 
 

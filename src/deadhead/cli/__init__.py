@@ -13,7 +13,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import models
+from . import data, models, rank
 
 app = typer.Typer(
     name="deadhead",
@@ -26,6 +26,9 @@ app.command()(models.heads)
 app.command()(models.prune)
 app.command()(models.bench)
 app.command()(models.export)
+app.command()(rank.rank)
+app.command()(rank.compare)
+app.add_typer(data.app)
 
 
 def _version(asked: bool) -> None:

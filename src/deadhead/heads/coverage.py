@@ -7,7 +7,6 @@ shrunk by the names its sizes go by, filled with large random weights and put th
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import DeadheadError, UnknownArchitecture
+from ..errors import DeadheadError, NoAttention, UnsupportedModel
 from .discover import discover
 from .proof import Proof, prove, sample
 
@@ -99,25 +98,19 @@ def measure(model_type: str) -> Row:
         warnings.simplefilter("ignore")
         try:
             model = tiny(model_type)
-        except NotApplicable as reason:
-            return Row(model_type, "n/a", str(reason))
-        try:
             layout = discover(model)
-        except UnknownArchitecture as reason:
-            kind = (
-                "refused"
-                if re.search(r"ttention", reason.message.split("\n")[-1]) and "has no attention layer" not in reason.message
-                else "n/a"
-            )
-            return Row(model_type, kind, " ".join(reason.message.split()))
+        except (NotApplicable, NoAttention) as reason:
+            return Row(model_type, "n/a", _one_line(reason))
+        except DeadheadError as reason:
+            return Row(model_type, "refused", _one_line(reason))
         try:
             inputs, spoken = batch_for(model), prompt_for(model)
             proofs = [prove(model, inputs, sample(layout, whole), generate=spoken) for whole in (False, True)]
         except DeadheadError as reason:
-            return Row(model_type, "refused", " ".join(reason.message.split()))
-        except Exception as problem:
+            return Row(model_type, "refused", _one_line(reason))
+        except Exception as problem:  # whatever the model's own code says to our inputs
             return Row(
-                model_type, "refused", f"the tiny model could not be run: {type(problem).__name__}: {' '.join(str(problem).split())[:160]}"
+                model_type, "refused", f"not proved: the tiny model could not be run: {type(problem).__name__}: {_one_line(problem)}"
             )
     failed = next((p for p in proofs if not p.holds), None)
     if failed is not None:
@@ -125,12 +118,16 @@ def measure(model_type: str) -> Row:
     return Row(model_type, "pass", f"{len(layout)} heads in {', '.join(layout.blocks)}")
 
 
+def _one_line(problem: BaseException) -> str:
+    return " ".join(getattr(problem, "message", str(problem)).split())[:400]
+
+
 def _differences(proof: Proof) -> str:
     return ", ".join(f"{name} {value:.1e}" if isinstance(value, float) else f"{name} {value}" for name, value in proof.to_dict().items())
 
 
 class NotApplicable(Exception):
-    """This model type has no attention to prove, or cannot be built by itself."""
+    """This model type has no model of its own that could be proved here."""
 
 
 def tiny(model_type: str, *, seed: int = 0, **overrides: Any) -> Any:
@@ -140,7 +137,7 @@ def tiny(model_type: str, *, seed: int = 0, **overrides: Any) -> Any:
     try:
         config = shrunk(CONFIG_MAPPING[model_type], {**FURTHER.get(model_type, {}), **overrides})
     except Exception as problem:
-        raise NotApplicable(f"its config cannot be built by itself: {' '.join(str(problem).split())[:160]}") from problem
+        raise UnsupportedModel(f"not proved: no tiny config can be built: {_one_line(problem)}") from problem
     torch.manual_seed(seed)
     tried: BaseException | None = None
     for auto in (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForCausalLM, AutoModel):
@@ -156,7 +153,7 @@ def tiny(model_type: str, *, seed: int = 0, **overrides: Any) -> Any:
         randomise(model, seed)
         return model.eval()
     if tried is not None:
-        raise NotApplicable(f"a tiny model cannot be built: {type(tried).__name__}: {' '.join(str(tried).split())[:160]}") from tried
+        raise UnsupportedModel(f"not proved: no tiny model can be built: {type(tried).__name__}: {_one_line(tried)}") from tried
     raise NotApplicable("has no model class of its own among the auto classes")
 
 

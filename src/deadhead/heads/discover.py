@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from ..errors import UnknownArchitecture
+from ..errors import NoAttention, UnknownArchitecture
 from ..layout import HeadLayout
 from .sites import Site, sites, walk
 
@@ -106,7 +106,7 @@ def _unknown(model: nn.Module, passed: dict[str, str]) -> UnknownArchitecture:
     if not lines:
         lines = [f"  {path}  ({', '.join(n for n, _ in module.named_children())})" for path, module in list(walk(model))[:4]]
     if not lines:
-        return UnknownArchitecture(f"{kind!r} has no attention layer with separate or fused query, key and value projections.")
+        return NoAttention(f"{kind!r} has no attention.", "name a model that has attention heads")
     return UnknownArchitecture(
         f"no attention that deadhead can gate was found in {kind!r}. This looks like its attention:\n" + "\n".join(lines),
         "add the names of its parts to the tables at the top of deadhead/heads/sites.py, then run: deadhead heads MODEL --check",

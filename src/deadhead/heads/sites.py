@@ -387,5 +387,5 @@ def _xlnet(core: nn.Module, path: str) -> Site | str:
 def walk(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Modules that call themselves attention and hold weights, for the message about an unknown architecture."""
     for path, module in model.named_modules():
-        if "ttention" in type(module).__name__ and any(linear_like(c) for c in module.children()):
+        if re.search(r"ttention|Attn|MLA", type(module).__name__) and any(True for _ in module.parameters()):
             yield path, module

@@ -23,6 +23,10 @@ FURTHER = 50  # tokens that a translation may be longer than its source
 PENALTY = 0.6  # for length, in the beam
 
 
+# Positions of a batch, padding included. Beyond these a batch gains nothing: the device is full, or the cache is.
+TOKENS = {"cpu": 4096, "cuda": 65536}
+
+
 def label_numbers(model: Any, encoded: Encoded, sizes: np.ndarray, tokens: int | None) -> np.ndarray:
     """The number of the label of each word (or row), one after the other in the order of the rows."""
     word = KINDS[encoded.data.task.kind].labels == "word"
@@ -107,8 +111,6 @@ def _room(model: Any, wanted: int) -> int:
 
 
 def default_tokens(model: Any) -> int:
-    from ..evaluate import TOKENS
-
     return TOKENS.get(next(model.parameters()).device.type, TOKENS["cpu"])
 
 
