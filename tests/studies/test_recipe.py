@@ -246,6 +246,12 @@ def test_search_has_its_controls(search_file: Path) -> None:
     assert all("remove" not in t.content for t in unpruned)
 
 
+@pytest.mark.parametrize(("value", "told"), [("4..1", "is empty"), ("1..99999999", "is too long"), ("none", "numbers of heads")])
+def test_a_search_over_nothing_is_refused(search_file: Path, value: str, told: str) -> None:
+    with pytest.raises(RecipeError, match=f"search.yaml:6: search.lowest: .*{told}"):
+        load(search_file, [f"search.lowest={value}"])
+
+
 def test_labels() -> None:
     assert label({"random": 50, "per": "block"}) == "random 50 per=block"
     assert label(["en", "de"]) == "en+de"

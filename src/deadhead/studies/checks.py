@@ -74,13 +74,13 @@ def _grid(grid: Any, path: Path) -> Iterator[Problem]:
         if name.startswith("remove."):
             yield (*path, name), "write this axis as remove: {STRATEGY: [amounts]}."
             continue
-        if spec is None or spec in ([], {}):
-            yield (*path, name), "this axis has no values."
-            continue
         try:
             points = values(name, spec)
         except DeadheadError as problem:
             yield (*path, name), problem.message
+            continue
+        if spec is None or spec == {} or not points:
+            yield (*path, name), "this axis has no values."
             continue
         for i, value in enumerate(points):
             at = (*path, name, i) if isinstance(spec, list) and len(spec) == len(points) else (*path, name)
@@ -113,6 +113,11 @@ def _search(value: Any) -> Iterator[Problem]:
         (isinstance(k, int) and not isinstance(k, bool) and k > 0) or (isinstance(k, str) and RANGE.fullmatch(k)) for k in plain
     ):
         yield ("search", "lowest"), "these are numbers of heads, such as 1..12 or [1, 2, 4]."
+    else:
+        try:
+            values("k", ks)
+        except DeadheadError as problem:
+            yield ("search", "lowest"), problem.message
     controls = value.get("controls") or []
     if not isinstance(controls, list):
         yield ("search", "controls"), f"this is a list, out of {', '.join(CONTROLS)}."

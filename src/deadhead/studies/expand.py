@@ -105,8 +105,8 @@ def _ranged(item: Any) -> Iterator[Any]:
         yield item
         return
     first, last = int(match[1]), int(match[2])
-    if abs(last - first) > MOST:
-        raise RecipeError(f"the range {item} is too long.")
+    if not 0 <= last - first <= MOST:
+        raise RecipeError(f"the range {item} is {'empty' if last < first else 'too long'}.")
     yield from range(first, last + 1)
 
 

@@ -33,11 +33,13 @@ def run(order: Order) -> None:
     except ImportError:
         raise MissingExtra("ray", "ray", "the executor `ray`") from None
     options = dict(order.options or {})
-    cpus, gpus = float(options.get("cpus", 1)), float(options.get("gpus", 0))
+    cpus = float(options.get("cpus", 1))
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, options.get("address"), order.workers, cpus)
     try:
+        # a trial that asks for no GPU sees none, so where there are some each trial gets one unless told otherwise
+        gpus = float(options.get("gpus", 1 if ray.cluster_resources().get("GPU") else 0))
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=0)(remote_trial)
         _Cluster(ray, order, task, cpus, gpus).run()
     finally:
