@@ -89,6 +89,10 @@ def test_plan_counts(search_file: Path, study: Path) -> None:
     held = plan(recipe, study)
     assert (held.done, held.trainings, held.seconds) == (TOTAL, 0, 0.0)
     assert "records" in held.basis
+    lowest = next(cell.trial for cell in recipe.cells if cell.labels["arm"] == "lowest")
+    (study / "records" / f"{lowest.id}.json").unlink()
+    again = plan(recipe, study)
+    assert (again.done, again.trainings, again.rankings) == (TOTAL - 1, 1, 0)  # its ranking is there already
 
 
 def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
             for at, step in enumerate(one.steps):
                 if step in ("finetune", "rank"):
                     works.setdefault(one.keys.get(at, f"{one.id}/{at}"), (step, one))
+    for key in [key for key in works if out is not None and (Path(out) / "shared" / key).is_dir()]:
+        del works[key]
     for step, _ in works.values():
         steps[step] += 1
     shared = [trial for key, (step, trial) in works.items() if key in counted and step == "finetune"]
