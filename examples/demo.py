@@ -61,5 +61,7 @@ table = Table("heads removed", *LANGUAGES, "zero-shot", title="fine-tuned on Eng
 for name, heads in cuts.items():
     model = whole if not heads else trained(prune(tagger(), heads), name)
     scores = {lang: 100 * found["micro_f1"] for lang, found in evaluate(model, tests).items()}
-    table.add_row(f"{name} ({len(heads)})", *[f"{scores[lang]:.1f}" for lang in LANGUAGES], f"{sum(scores[x] for x in LANGUAGES[1:]) / 8:.1f}")
+    table.add_row(
+        f"{name} ({len(heads)})", *[f"{scores[lang]:.1f}" for lang in LANGUAGES], f"{sum(scores[x] for x in LANGUAGES[1:]) / 8:.1f}"
+    )
 console.print(table)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 MANY = 40  # names beyond which a list of all of them helps nobody
 
 

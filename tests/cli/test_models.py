@@ -318,7 +318,7 @@ def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("deadhead.heads.export", written)
     done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
-    assert json.loads(done.out) == {"model": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5}
+    assert json.loads(done.out) == {"from": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5}
     assert "equal to the model" in typed("export", bert, "--onnx", tmp_path / "m.onnx").out
 
 

@@ -13,6 +13,7 @@ from small_study import WORK
 from typer.testing import CliRunner
 
 from deadhead.cli import studies as commands
+from deadhead.cli.export import export
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.studies import frame, load, plan, run, status, summaries
 from deadhead.studies.frame import write_csv, write_parquet
@@ -30,7 +31,7 @@ def study(search_file: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def app() -> typer.Typer:
     made = typer.Typer()
-    for command in (commands.run, commands.plan, commands.recipes, commands.status, commands.stop, commands.export):
+    for command in (commands.run, commands.plan, commands.recipes, commands.status, commands.stop, export):
         made.command()(command)
     return made
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import data, models, rank
+from . import data, export, models, rank, studies
 
 app = typer.Typer(
     name="deadhead",
@@ -22,12 +23,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.command()(models.heads)
-app.command()(models.prune)
-app.command()(models.bench)
-app.command()(models.export)
-app.command()(rank.rank)
-app.command()(rank.compare)
+ON_MODELS: tuple[Callable[..., None], ...] = (models.heads, rank.rank, rank.compare, models.prune, models.bench, export.export)
+ON_STUDIES: tuple[Callable[..., None], ...] = (studies.run, studies.plan, studies.recipes, studies.status, studies.stop)
+for command in ON_MODELS:
+    app.command()(command)
+for command in ON_STUDIES:
+    app.command(rich_help_panel="Studies")(command)
 app.add_typer(data.app)
 
 

@@ -1,4 +1,4 @@
-"""`deadhead heads`, `prune`, `bench`, `export`: the commands that hold one model in their hands."""
+"""`deadhead heads`, `prune`, `bench`: the commands that hold one model in their hands."""
 
 from __future__ import annotations
 
@@ -311,24 +311,3 @@ def _amount(what: str, value: Any, spread: float | None) -> str:
     if "bytes" in what:
         return f"{value / 2**20:.1f} MiB"
     return f"{value:,}"
-
-
-def export(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The model to export.", show_default=False)],
-    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.", show_default=False)],
-    as_json: AsJson = False,
-) -> None:
-    """Write a model as ONNX, checked against the model itself under onnxruntime.
-
-    Example:
-
-        deadhead export half --onnx half.onnx
-    """
-    from ..heads import export as write
-
-    path = write(folder, onnx=onnx)
-    size = path.stat().st_size
-    if as_json:
-        typer.echo(json.dumps({"model": folder, "onnx": str(path), "bytes": size}, indent=1))
-    else:
-        typer.echo(f"{path}: {size / 2**20:.1f} MiB, equal to the model in {folder}")

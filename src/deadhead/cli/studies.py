@@ -1,4 +1,4 @@
-"""`deadhead run`, `plan`, `recipes`, `status`, `stop` and the export of a study. Parse, call, print."""
+"""`deadhead run`, `plan`, `recipes`, `status`, `stop`. Parse, call, print."""
 
 from __future__ import annotations
 
@@ -232,27 +232,6 @@ def stop(study: Study, now: Annotated[bool, typer.Option("--now", help="At once,
         typer.echo("asked to stop at once." if now else "asked to stop; the running trials are finished first.")
     else:
         typer.echo("nothing is running there.")
-
-
-def export(
-    study: Study,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file.")] = None,
-    parquet: Annotated[Path | None, typer.Option("--parquet", metavar="FILE", help="Write a Parquet file.")] = None,
-) -> None:
-    """The records of a study as one table: a row per cell, a column per metric.
-
-    Example:
-
-        deadhead export my-study --csv my-study.csv
-    """
-    from ..studies.frame import write_csv, write_parquet
-
-    if csv is None and parquet is None:
-        raise typer.BadParameter("say --csv FILE or --parquet FILE", param_hint="--csv")
-    if csv is not None:
-        typer.echo(f"{write_csv(study, csv)} rows written to {csv}")
-    if parquet is not None:
-        typer.echo(f"{write_parquet(study, parquet)} rows written to {parquet}")
 
 
 def _clock(seconds: float) -> str:

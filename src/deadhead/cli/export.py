@@ -1,0 +1,45 @@
+"""`deadhead export`: a model as ONNX, or the records of a study as a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A model, or the folder of a study.", show_default=False)],
+    onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as ONNX.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the records of a study as CSV.")] = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the records of a study as Parquet.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a line.")] = False,
+) -> None:
+    """Write a model as ONNX, checked against the model itself under onnxruntime; or a study as one table.
+
+    Examples:
+
+        deadhead export half --onnx half.onnx
+
+        deadhead export my-study --csv my-study.csv
+    """
+    facts: dict[str, Any] = {"from": str(folder)}
+    lines: list[str] = []
+    if onnx is None and csv is None and parquet is None:
+        raise typer.BadParameter("say --onnx FILE for a model, --csv FILE or --parquet FILE for a study")
+    if onnx is not None:
+        from ..heads import export as write
+
+        size = write(folder, onnx=onnx).stat().st_size
+        facts |= {"onnx": str(onnx), "bytes": size}
+        lines.append(f"{onnx}: {size / 2**20:.1f} MiB, equal to the model in {folder}")
+    if csv is not None or parquet is not None:
+        from ..studies.frame import write_csv, write_parquet
+
+        for name, file, put in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
+            if file is not None:
+                rows = put(folder, file)
+                facts |= {name: str(file), "rows": rows}
+                lines.append(f"{rows} rows written to {file}")
+    typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
