@@ -15,7 +15,7 @@ import json
 import platform
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,66 +147,42 @@ def peak_extra(model: Any, heads: Any) -> int:
     return alive.peak
 
 
-def measure(name: str, rounds: int, threads: int) -> list[dict[str, Any]]:
-    layers, heads, width = SHAPES[name]
-    rows: list[dict[str, Any]] = []
-    whole = bert(layers, heads, width)
-    layout, inputs = discover(whole), batch(32, 128)
-
+def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
+    whole = bert(*SHAPES[name])
+    layout, inputs, small = discover(whole), batch(32, 128), batch(8, 128)
     closed = sorted(strategies.random(layout, 50, seed=0))
-    small = batch(8, 128)
 
     def masked() -> None:
         with gated(whole, closed=closed):
             forward(whole, small)()
 
     cost = race({"plain": forward(whole, small), "gated": masked}, 3 * rounds)
-    rows.append({"shapes": name, "what": "gated forward / untouched, 8 x 128", "value": cost["gated"] / cost["plain"], "goal": "<= 1.03"})
-
+    yield {"what": "gated forward / untouched, 8 x 128", "value": cost["gated"] / cost["plain"], "goal": "<= 1.03"}
     spare = [copy.deepcopy(whole) for _ in range(4)]
     seconds = []
     for model in spare[1:]:
         start = time.perf_counter()
         prune(model, closed)
         seconds.append(time.perf_counter() - start)
-    rows.append({"shapes": name, "what": "pruning / one forward of 8 x 128", "value": min(seconds) / cost["plain"], "goal": "< 1"})
+    yield {"what": "pruning / one forward of 8 x 128", "value": min(seconds) / cost["plain"], "goal": "< 1"}
     layer = sum(p.numel() * p.element_size() for p in whole.bert.encoder.layer[0].parameters())
-    rows.append(
-        {"shapes": name, "what": "peak extra memory / one layer's weights", "value": peak_extra(spare[0], closed) / layer, "goal": "<= 1"}
-    )
+    yield {"what": "peak extra memory / one layer's weights", "value": peak_extra(spare[0], closed) / layer, "goal": "<= 1"}
 
     for percent in (50, 90):
         gone = sorted(strategies.random(layout, percent, seed=0))
-        cut = prune(copy.deepcopy(whole), gone)
+        models = {"whole": whole, "deadhead": prune(copy.deepcopy(whole), gone)}
         other = torch_pruned(copy.deepcopy(whole), inputs, [(h.layer, h.index) for h in gone])
+        if other is not None:
+            models["Torch-Pruning"] = other
         for kind, make in (("forward", forward), ("training step", step)):
-            runs = {"whole": make(copy.deepcopy(whole), inputs), "deadhead": make(copy.deepcopy(cut), inputs)}
-            if other is not None:
-                runs["Torch-Pruning"] = make(copy.deepcopy(other), inputs)
-            models = {"whole": whole, "deadhead": cut, "Torch-Pruning": other}
-            work = {key: flops(models[key], inputs, make is step) for key in runs}
-            took = race(runs, rounds)
-            for key in list(runs)[1:]:
+            work = {key: flops(model, inputs, make is step) for key, model in models.items()}
+            took = race({key: make(copy.deepcopy(model), inputs) for key, model in models.items()}, rounds)
+            for key in list(models)[1:]:
                 saved, ideal = 1 - took[key] / took["whole"], 1 - work[key] / work["whole"]
-                rows.append(
-                    {
-                        "shapes": name,
-                        "what": f"{kind}, {percent} % of heads cut by {key}",
-                        "value": took["whole"] / took[key],
-                        "ideal": work["whole"] / work[key],
-                        "realised": saved / ideal,
-                        "goal": "realised >= 0.9",
-                    }
-                )
+                found = {"value": took["whole"] / took[key], "ideal": work["whole"] / work[key], "realised": saved / ideal}
+                yield {"what": f"{kind}, {percent} % of heads cut by {key}", **found, "goal": "realised >= 0.9"}
             if other is None:
-                rows.append(
-                    {
-                        "shapes": name,
-                        "what": f"{kind}, {percent} % of heads cut by Torch-Pruning",
-                        "note": "cannot: a layer loses all its heads",
-                    }
-                )
-    return rows
+                yield {"what": f"{kind}, {percent} % of heads cut by Torch-Pruning", "note": "cannot: a layer loses all its heads"}
 
 
 def main() -> None:
@@ -217,7 +193,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = [row for name in ([options.shapes] if options.shapes else SHAPES) for row in measure(name, options.rounds, options.threads)]
+    rows = []
+    for name in [options.shapes] if options.shapes else SHAPES:
+        for row in measure(name, options.rounds):
+            rows.append({"shapes": name, **row})
+            print(name, *row.values(), sep="  ", flush=True)
     machine = f"{platform.machine()} CPU, {options.threads} thread(s), torch {torch.__version__}, transformers {transformers.__version__}"
     table = Table("shapes", "what", "ratio", "ideal", "realised", "goal", title=machine)
     for row in rows:

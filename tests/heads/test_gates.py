@@ -10,6 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import answers, apart, batch_of, build, hooks, limit
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
@@ -37,6 +39,25 @@ def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel: str) -
     whole, shut = answers(model), masked(model)
     assert apart(shut, zeroed_by_hand(model, SHUT)) < 1e-12
     assert apart(whole, shut) > 0.1
+
+
+def test_any_kernel_that_is_registered() -> None:
+    """Flash attention comes as a package of its own, for GPUs alone; a kernel of ours stands in its place."""
+    called: list[str] = []
+
+    def kernel(module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
+        called.append(type(module).__name__)
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).contiguous(), None
+
+    AttentionInterface.register("of_ours", kernel)
+    AttentionMaskInterface.register("of_ours", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    model = build("bert")
+    by_eager = masked(model)
+    model.set_attn_implementation("of_ours")
+    whole = answers(model)
+    assert apart(by_eager, masked(model)) < 1e-12
+    assert apart(whole, by_eager) > 0.1
+    assert called
 
 
 @pytest.mark.slow
