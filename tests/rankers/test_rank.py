@@ -152,12 +152,31 @@ def test_labels_that_do_not_fit(case):
     refuses(classifier.model, [{**classifier.batch, "labels": [0, 1, 1, 2]}], DataError, "are list")
 
 
-def test_loss_that_is_not_finite(case):
+WAYS = pytest.mark.parametrize(("method", "options"), [*((m, QUICK.get(m, {})) for m in sorted(RANKERS)), ("lrp", {"rule": "alpha-beta"})])
+
+
+@WAYS
+def test_loss_that_is_not_finite(case, method, options):
     one = case("classify")
     with torch.no_grad():
         one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float("nan")
-    for method in ("gradient", "ablation"):
-        refuses(one.model, [one.singles()[1], one.batch], DataError, "example 2 of batch 1 is not a finite number", method)
+    refuses(one.model, [one.singles()[1], one.batch], DataError, "example 2 of batch 1 is not a finite number", method, **options)
+
+
+@WAYS
+def test_a_classifier_of_nan_gets_no_ranking(case, method, options):
+    one = case("classify")
+    with torch.no_grad():
+        one.model.classifier.weight.fill_(float("nan"))
+    refuses(one.model, [one.batch], DataError, "example 0 of batch 0 is not a finite number", method, **options)
+
+
+@pytest.mark.parametrize("method", ["entropy", "confidence"])
+def test_queries_of_nan_are_not_called_a_layer_that_was_not_run(case, method):
+    one = case("classify")
+    with torch.no_grad():
+        one.model.bert.encoder.layer[1].attention.self.query.weight.fill_(float("nan"))
+    refuses(one.model, [one.batch], DataError, "is not a finite number", method)
 
 
 def test_no_gate_gets_a_gradient(case):

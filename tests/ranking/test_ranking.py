@@ -137,6 +137,8 @@ def test_scaling():
         assert sum(s * s for h, s in unit_layers(scores).items() if h.layer == layer) == pytest.approx(1)
     assert set(unit_layers(dict.fromkeys(LAYOUT, 0.0)).values()) == {0.0}
     assert set(spread(dict.fromkeys(LAYOUT, 3.0)).values()) == {0.0}
+    for wrong in (math.nan, math.inf):  # never hidden behind a 0
+        assert all(map(math.isnan, spread({**scores, LAYOUT.attentions[0].heads[0]: wrong}).values()))
     assert (min(spread(scores).values()), max(spread(scores).values())) == (0, 1)
 
 
@@ -180,6 +182,12 @@ def test_what_cannot_be_merged():
     with pytest.raises(DataError, match="not on one scale"):
         merge([a, ranking(range(12), method="ablation")], "sd")
     assert merge([a, ranking(range(12), method="ablation")], "ranks").method == "ablation+gradient"
+    totals = ranking(range(12), options={"unit": "cumulative"})
+    for how in ("md", "sd", "maximum"):
+        with pytest.raises(DataError, match="unit"):
+            merge([ranking(range(12), options={"unit": "per_example"}), totals], how)
+        assert merge([totals, totals], how).options == {"unit": "cumulative"}
+    assert merge([ranking(range(12), options={"unit": "per_example", "normalize": True}), totals], "ranks").options == {}
     with pytest.raises(DataError, match="keeps no values"):
         merge([a, ranking(range(12), raw=None)], "md")
     with pytest.raises(DataError, match="entropy does not measure"):  # its raw values even point the other way

@@ -56,6 +56,13 @@ def test_translation(hub: dict[tuple[str, str, str], Any]) -> None:
     assert load_data("wmt14", "en-de", "test").rows == [Row(("a", "x"))]
 
 
+def test_a_set_of_one_language_is_not_handed_out_as_another(hub: dict[tuple[str, str, str], Any]) -> None:
+    hub["nyu-mll/glue", "mnli", "train"] = Table([{"premise": "a", "hypothesis": "b", "label": 2}])
+    with pytest.raises(DataError, match="the hub has mnli in en only; met 'de'"):
+        load_data("mnli", "de", "train")
+    assert len(load_data("mnli", "en", "train")) == 1
+
+
 def test_withheld_labels_are_refused_with_their_place(hub: dict[tuple[str, str, str], Any]) -> None:
     hub["nyu-mll/glue", "sst2", "test"] = Table([{"sentence": "a", "label": -1}])
     with pytest.raises(DataError, match=r"row 1: -1 is not a label of sst2 \(the label is withheld\)"):

@@ -21,7 +21,7 @@ from ..heads.discover import located
 from ..heads.sites import Site
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, answer, attended, on_device
+from .loss import IGNORED, FiniteLoss, answer, attended, losses_of, on_device, task_of
 
 AVERAGES = ("token", "sentence")
 
@@ -81,14 +81,16 @@ def statistics(
 ) -> dict[Head, float]:
     """The mean of a statistic over all queries that are not padding, for each head."""
     found = [site for site in located(model) if site.kept]
-    watch = _Watch(statistic, average)
+    watch, finite = _Watch(statistic, average), FiniteLoss()
     with _plain_attention(model), ExitStack() as stack:
         for site in found:
             stack.callback(site.core.register_forward_hook(watch.at(site)).remove)
         for number, batch in enumerate(batches):
             watch.batch = on_device(batch, model)
-            answer(model, watch.batch)
+            logits = answer(model, watch.batch).logits
+            finite.add(losses_of(logits, watch.batch["labels"], shifted=task_of(model, watch.batch) == "causal"))
             progress(number + 1, len(batches))
+    finite.check()  # before layers are missed: a map of nan is not known for a map
     return _means(layout, found, watch)
 
 

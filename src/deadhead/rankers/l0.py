@@ -109,10 +109,10 @@ class L0:
         share = penalty / (len([a for a in layout.attentions if a.kept]) if self.scaling == "layers" else 1)
         finite, losses = FiniteLoss(), []
         torch.manual_seed(seed)  # of dropout, where the weights are trained
-        for step, batch in enumerate(itertools.islice(_endless(batches, seed), self.steps)):
+        for step, number in enumerate(itertools.islice(_endless(len(batches), seed), self.steps)):
             gates = sampled(log_a, torch.rand(len(layout), generator=noise).to(device))
             with gated(model, _by_block(gates, layout)):
-                loss = finite.add(example_losses(model, batch)).mean()
+                loss = finite.add(example_losses(model, batches[number]), number).mean()
                 optimizer.zero_grad()
                 (loss + share * chance_open(log_a).sum()).backward()
             optimizer.step()
@@ -139,11 +139,11 @@ def _trainable_copy(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).train().requires_grad_(True)
 
 
-def _endless(batches: Sequence[Mapping[str, Tensor]], seed: int) -> Iterator[Mapping[str, Tensor]]:
-    """The batches over and over, each time in another order."""
+def _endless(count: int, seed: int) -> Iterator[int]:
+    """The numbers of the batches over and over, each time in another order."""
     rng = random.Random(seed)
     while True:
-        yield from (batches[i] for i in rng.sample(range(len(batches)), len(batches)))
+        yield from rng.sample(range(count), count)
 
 
 def _by_block(gates: Tensor, layout: HeadLayout) -> dict[str, Tensor]:

@@ -110,14 +110,15 @@ class FiniteLoss:
     """Remembers whether any loss was not finite, without asking the device until the end."""
 
     def __init__(self) -> None:
-        self.seen: list[Tensor] = []
+        self.seen: list[tuple[int, Tensor]] = []
 
-    def add(self, losses: Tensor) -> Tensor:
-        self.seen.append(losses.detach().isfinite())
+    def add(self, losses: Tensor, number: int | None = None) -> Tensor:
+        """Look at the losses of a batch; `number` is its own where batches do not come one after the other."""
+        self.seen.append((len(self.seen) if number is None else number, losses.detach().isfinite()))
         return losses
 
     def check(self) -> None:
-        for number, finite in enumerate(self.seen):
+        for number, finite in self.seen:
             if not bool(finite.all()):
                 row = int((~finite).nonzero()[0])
                 raise DataError(

@@ -26,7 +26,7 @@ from ..heads.sites import Site
 from ..layout import Head, HeadLayout
 from ..ranking.scores import spread
 from . import Progress, Scores
-from .loss import IGNORED, answer, on_device, task_of
+from .loss import IGNORED, FiniteLoss, answer, losses_of, on_device, task_of
 from .lrp_alphabeta import AlphaBeta
 from .lrp_epsilon import Epsilon
 from .lrp_flow import Rules, flowing, only_present, refusal
@@ -88,6 +88,7 @@ def relevance(
     if any(site.time_first or site.out is None for site in sites):
         raise refusal(model, "its own form of attention")
     seen: list[tuple[Site, Tensor]] = []
+    finite = FiniteLoss()  # shares of nan, or of the largest of nan, would look like any other
     with ExitStack() as stack:
         rules_in_place = stack.enter_context(flowing(model, rules))
         for site in sites:
@@ -100,10 +101,13 @@ def relevance(
                 logits = answer(model, batch).logits
             if not logits.requires_grad:
                 raise UnsupportedModel("no relevance reaches any head: the logits do not come from these layers.")
-            start = decision(logits, batch["labels"], shifted=task_of(model, batch) == "causal", gold=gold)
+            shifted = task_of(model, batch) == "causal"
+            finite.add(losses_of(logits.detach(), batch["labels"], shifted=shifted))
+            start = decision(logits, batch["labels"], shifted=shifted, gold=gold)
             return _read(seen, start, layout, rules)
 
         yield relevance_of
+    finite.check()
 
 
 def _read(seen: list[tuple[Site, Tensor]], start: Tensor, layout: HeadLayout, rules: Rules) -> Relevance:

@@ -25,7 +25,7 @@ from ..errors import DeadheadError, unknown_name
 from ..heads.gates import gated
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, answer, losses_of, on_device, task_of
+from .loss import IGNORED, FiniteLoss, answer, losses_of, on_device, task_of
 
 MEASURES = ("accuracy", "loss")
 
@@ -177,25 +177,28 @@ class ModelValue:
     @torch.no_grad()
     def __call__(self, sets: Sequence[Closed]) -> list[float]:
         total = torch.zeros(len(sets), dtype=torch.float64)
-        count = 0.0
+        count, finite = 0.0, FiniteLoss()
         for batch in self.batches:
             batch = on_device(batch, self.model)
             examples = len(batch["labels"])
             at_once = max(1, self.rows // examples)
             for i in range(0, len(sets), at_once):
                 part = sets[i : i + at_once]
-                gained, of = self._measure(batch, examples, part)
+                gained, of = self._measure(batch, examples, part, finite)
                 total[i : i + len(part)] += gained.cpu().double()
             count += of
+        finite.check()
         return [float(t) for t in total / count]
 
-    def _measure(self, batch: dict[str, Tensor], examples: int, sets: Sequence[Closed]) -> tuple[Tensor, float]:
+    def _measure(self, batch: dict[str, Tensor], examples: int, sets: Sequence[Closed], finite: FiniteLoss) -> tuple[Tensor, float]:
         """The sum of what one batch is worth under each set, and how many it was summed over."""
         copies = {name: _repeated(value, examples, len(sets)) for name, value in batch.items()}
         gates = {block: gate.repeat_interleave(examples, 0) for block, gate in self._gates(sets).items()}
         with gated(self.model, gates):
             logits = answer(self.model, copies).logits
         labels, shifted = copies["labels"], task_of(self.model, copies) == "causal"
+        if list(sets) == [frozenset()]:  # once, on the whole model: the largest of nan is a class like any other
+            finite.add(losses_of(logits, labels, shifted=shifted))
         if self.measure == "loss":
             told = (batch["labels"].view(examples, -1)[:, int(shifted) :] != IGNORED).any(1)
             losses = losses_of(logits, labels, shifted=shifted).view(len(sets), examples)

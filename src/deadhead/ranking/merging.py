@@ -51,11 +51,16 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
     if len(methods) > 1 and how != "ranks":
         raise DataError(f"scores of different methods ({', '.join(sorted(methods))}) are not on one scale.", 'merge with "ranks"')
     first = rankings[0]
+    agreed = {name: value for name, value in first.options.items() if all(r.options.get(name) == value for r in rankings)}
+    apart = sorted({name for r in rankings for name in r.options} - set(agreed))
+    if apart and how != "ranks":
+        met = "; ".join(dict.fromkeys(", ".join(f"{name}={r.options.get(name)!r}" for name in apart) for r in rankings))
+        raise DataError(f"scores measured with different options ({met}) are not on one scale.", 'merge with "ranks", or rank anew')
     return Ranking(
         scores=MERGES[how](rankings),
         layout=first.layout,
         method=first.method if len(methods) == 1 else "+".join(sorted(methods)),
-        options=dict(first.options),
+        options=agreed,  # those that all of them were measured with
         model=first.model if len({r.model for r in rankings}) == 1 else "+".join(r.model for r in rankings),
         data={"merged": how, "of": [dict(r.data) for r in rankings], "lang": "+".join(str(r.data.get("lang", "?")) for r in rankings)},
         seed=first.seed,

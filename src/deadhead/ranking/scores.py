@@ -24,8 +24,11 @@ def unit_layers(scores: Mapping[Head, float]) -> dict[Head, float]:
 
 
 def spread(scores: Mapping[Head, float]) -> dict[Head, float]:
-    """Scores moved and stretched to reach from 0 to 1; all 0 where all are equal."""
-    low, high = min(scores.values()), max(scores.values())
+    """Scores moved and stretched to reach from 0 to 1; all 0 where all are equal, all nan where one is not finite."""
+    values = np.fromiter(scores.values(), float, len(scores))
+    if not np.isfinite(values).all():
+        return dict.fromkeys(scores, float("nan"))
+    low, high = float(values.min()), float(values.max())
     return {head: (score - low) / (high - low) if high > low else 0.0 for head, score in scores.items()}
 
 

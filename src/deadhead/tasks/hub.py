@@ -17,6 +17,8 @@ LOCAL = "put the files in a folder and name it with --data DIR or DEADHEAD_DATA"
 
 def read_hub(task: Task, lang: str, split: str, root: Path | None = None) -> Dataset:
     """The rows of a split as the hub has it."""
+    if not any(place in task.hub for place in ("{lang}", "{pair}")) and lang not in task.languages:
+        raise DataError(f"the hub has {task.name} in {', '.join(task.languages)} only; met {lang!r}.", LOCAL)
     try:
         import datasets
     except ImportError as error:
