@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any, NamedTuple
 
 from .errors import HeadError
@@ -28,7 +29,7 @@ class Head(NamedTuple):
     def parse(cls, text: str) -> Head:
         """Read a head back from its printed form, such as `encoder.3.7`."""
         parts = text.strip().split(".")
-        if len(parts) != 3 or not parts[0] or not (parts[1].isdecimal() and parts[2].isdecimal()):
+        if len(parts) != 3 or not parts[0] or not all(p.isdecimal() and len(p) < 10 for p in parts[1:]):
             raise HeadError(f"{text!r} is not a head.", "write it as BLOCK.LAYER.INDEX, counted from 0, for instance encoder.3.7")
         return cls(parts[0], int(parts[1]), int(parts[2]))
 
@@ -120,6 +121,8 @@ class HeadLayout:
         """The heads named, in layout order; an error for one that is not there or is named twice."""
         if isinstance(heads, str | Head):
             raise HeadError(f"{str(heads)!r} is one head, not several.", "put it in a list")
+        if not isinstance(heads, Iterable):
+            raise HeadError(f"{heads!r} is no list of heads.", 'write them as ["encoder.3.7", "encoder.4.0"]')
         named = [self._named(head) for head in heads]
         if len(set(named)) < len(named):
             twice = next(h for h in named if named.count(h) > 1)
@@ -135,8 +138,9 @@ class HeadLayout:
         if isinstance(head, str):
             return Head.parse(head)
         try:
-            return Head(*head)
-        except TypeError:
+            block, layer, number = head
+            return Head(str(block), index(layer), index(number))  # whole numbers alone, also those of numpy and torch
+        except (TypeError, ValueError):
             raise HeadError(f"{head!r} is not a head.", "give Head(block, layer, index) or its printed form, such as encoder.3.7") from None
 
     def _missing(self, head: Head) -> HeadError:

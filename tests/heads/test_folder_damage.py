@@ -42,10 +42,10 @@ def shorten(path: Path, share: float) -> None:
 
 QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "weights cut short": (lambda f: shorten(f / "model.safetensors", 0.5), "cannot be read"),
-    "weights empty": (lambda f: (f / "model.safetensors").write_bytes(b""), "cannot be read"),
-    "weights gone": (lambda f: (f / "model.safetensors").unlink(), "cannot be read"),
-    "weights are noise": (lambda f: (f / "model.safetensors").write_bytes(os.urandom(4096)), "cannot be read"),
+    "weights cut short": (lambda f: shorten(f / "model.safetensors", 0.5), "cannot be loaded"),
+    "weights empty": (lambda f: (f / "model.safetensors").write_bytes(b""), "cannot be loaded"),
+    "weights gone": (lambda f: (f / "model.safetensors").unlink(), "cannot be loaded"),
+    "weights are noise": (lambda f: (f / "model.safetensors").write_bytes(os.urandom(4096)), "cannot be loaded"),
     "a key missing": (lambda f: weights(f, lambda t: t.pop(QUERY)), f"{QUERY} is missing"),
     "a shape changed": (lambda f: weights(f, lambda t: t.update({QUERY: torch.zeros(8, 32)})), f"{QUERY} has another shape"),
     "a key too many": (lambda f: weights(f, lambda t: t.update({"another": torch.zeros(2)})), "another has no place"),

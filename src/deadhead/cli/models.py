@@ -36,6 +36,8 @@ def heads(
         deadhead heads --coverage --json
     """
     if coverage:
+        if model or check:
+            raise typer.BadParameter("--coverage builds models of its own: leave out MODEL and --check", param_hint="--coverage")
         _coverage([t.strip() for t in only.split(",") if t.strip()], as_json)
         return
     if not model:
@@ -43,7 +45,8 @@ def heads(
     from ..heads import discover, load
 
     loaded = load(model)
-    layout, facts = discover(loaded), _facts(model, loaded)
+    layout = discover(loaded)
+    facts = _facts(model, loaded, layout)
     if check:
         facts["check"] = _proofs(loaded)
     if as_json:
@@ -56,16 +59,16 @@ def heads(
         )
 
 
-def _facts(name: str, loaded: Any) -> dict[str, Any]:
-    from ..heads.discover import discover, located
+def _facts(name: str, loaded: Any, layout: HeadLayout) -> dict[str, Any]:
+    from ..heads.discover import located
 
-    layout = discover(loaded)
-    modules = [m for site in located(loaded) for m in (site.core, *(part.module for part in site.parts.values()))]
+    found = located(loaded)
+    modules = [m for site in found for m in (site.core, *(part.module for part in site.parts.values()))]
     in_attention = sum(p.numel() for p in {id(p): p for m in modules for p in m.parameters()}.values())
     total = sum(p.numel() for p in loaded.parameters())
     per_head = {
         (s.block, s.layer): sum(getattr(p.module, n).numel() for p in s.parts.values() for n, _ in p.tensors) // max(1, len(s.kept))
-        for s in located(loaded)
+        for s in found
     }
     return {
         "model": name,
@@ -231,6 +234,8 @@ def prune(
         from ..ranking import Ranking
 
         options["scores"] = Ranking.load(ranking).scores
+    loaded = load(model)
+    layout = discover(loaded)
     if how == "random":
         options["per"] = per
     gone = layout.check(h for h in amount.split(",")) if how == "heads" else layout.check(choose(how, layout, amount, seed=seed, **options))

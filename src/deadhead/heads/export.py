@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import DeadheadError, MissingExtra, UnsupportedModel
+from ..errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from .folder import load, quiet
 
-NAMES = ("input_ids", "attention_mask", "decoder_input_ids")
 LIMIT = 1e-4  # of the largest output, for a model computed in float32 by two runtimes
 
 
@@ -35,37 +35,46 @@ def export(folder: str | Path, *, onnx: str | Path) -> Path:
     if "input_ids" not in getattr(model, "main_input_name", "input_ids"):
         raise UnsupportedModel(f"{type(model).__name__} does not read text; only models over input_ids are exported.")
     plain = _Plain(model)
-    inputs = _inputs(model, 2, 9)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.draft")  # what was there before stays until the new file is proved
+        draft.touch()
+    except OSError as problem:
+        raise FolderError(f"{target} cannot be written: {problem.strerror}.", "name a file in a folder you may write to") from problem
+    try:
+        _write(plain, _inputs(model, 2, 9), draft)
+        session = onnxruntime.InferenceSession(str(draft), providers=["CPUExecutionProvider"])
+        for size, words in ((2, 9), (3, 14)):
+            _compare(plain, session, _inputs(model, size, words))
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def _write(plain: _Plain, inputs: dict[str, torch.Tensor], file: Path) -> None:
     batch, length, answer = torch.export.Dim("batch"), torch.export.Dim("length"), torch.export.Dim("answer_length")
     shapes = tuple({0: batch, 1: answer if name.startswith("decoder") else length} for name in inputs)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it reports every optional package it can do without
     with warnings.catch_warnings(), quiet(), torch.no_grad():
         warnings.simplefilter("ignore")
-        torch.onnx.export(
-            plain,
-            tuple(inputs.values()),
-            target,
-            input_names=list(inputs),
-            output_names=["output"],
-            dynamic_shapes=shapes,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
-    session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
-    for size, words in ((2, 9), (3, 14)):
-        inputs = _inputs(model, size, words)
-        with torch.no_grad():
-            wanted = plain(*inputs.values())
-        met = torch.from_numpy(session.run(None, {k: v.numpy() for k, v in inputs.items()})[0])
-        gap = float((wanted - met).abs().max() / wanted.abs().max())
-        if not gap <= LIMIT:
-            target.unlink()
-            raise DeadheadError(
-                f"the ONNX file answers differently from the model (by {gap:.1e} of the largest output), so it was not kept."
-            )
-    return target
+        try:
+            torch.onnx.export(
+                plain, tuple(inputs.values()), file, input_names=list(inputs), output_names=["output"],
+                dynamic_shapes=shapes, dynamo=True, external_data=False, verbose=False,
+            )  # fmt: skip
+        except torch.onnx.errors.OnnxExporterError as problem:
+            reason = str(problem).strip().splitlines()[0]
+            raise UnsupportedModel(f"torch's exporter cannot write {type(plain.model).__name__} as ONNX: {reason}") from problem
+
+
+def _compare(plain: _Plain, session: Any, inputs: dict[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        wanted = plain(*inputs.values())
+    met = torch.from_numpy(session.run(None, {k: v.numpy() for k, v in inputs.items()})[0])
+    gap = float((wanted - met).abs().max() / wanted.abs().max())
+    if not gap <= LIMIT:
+        raise DeadheadError(f"the ONNX file answers differently from the model (by {gap:.1e} of the largest output), so it was not kept.")
 
 
 class _Plain(nn.Module):

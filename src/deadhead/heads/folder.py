@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from torch import nn
 
 from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
@@ -28,6 +30,9 @@ from .sites import Site
 from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
 
 FORMS = ("compact", "padded")
+FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")  # arguments that config and weights share
+# what reading a folder that somebody damaged may raise, in transformers' own code and below
+FAULTS = (SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, StrictDataclassError)
 ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
 MADE = "with deadhead by removing"  # how a card of ours is told from one that somebody wrote
 
@@ -147,9 +152,7 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
     Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
     `pruned_heads` in their config. Further arguments go to `from_pretrained`.
     """
-    from safetensors import SafetensorError
-
-    config = _config(folder)
+    config = _config(folder, {name: kwargs[name] for name in FROM_WHERE if name in kwargs})
     removed, ours = _removed(config, folder), getattr(config, RECORD, None)
     padded = ours is not None and ours.get("form") == "padded"
     cls = _class(config, folder)
@@ -160,9 +163,9 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
             model, report = trimmed.from_pretrained(
                 folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
             )
-    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as problem:
+    except FAULTS as problem:
         raise FolderError(
-            f"the weights in {folder} cannot be read: {_first_line(problem)}", "save or download the folder again"
+            f"the model in {folder} cannot be loaded: {_first_line(problem)}", "save or download the folder again"
         ) from problem
     bad = [f"{key} is missing" for key in sorted(report["missing_keys"])] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
     if ours is not None:  # what others saved may well hold more than the model reads; what we saved does not
@@ -174,6 +177,9 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
             "the folder is damaged or was edited by hand; save or download it again",
         )
     model.__class__ = cls
+    if dtype == "auto" and config.dtype is not None and not getattr(cls, "_keep_in_fp32_modules", None):
+        for parameter in model.parameters():  # transformers leaves bare ones (XLNet's) in float32
+            parameter.data = parameter.data.to(config.dtype)
     if padded:
         _refuse_regrown(model, removed, folder)
         _trim(model, removed, folder)
@@ -226,17 +232,17 @@ def _trimming(cls: type, removed: Mapping[str, Mapping[int, list[int]]], folder:
     return __init__
 
 
-def _config(folder: str | Path) -> Any:
+def _config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    path = Path(folder) / "config.json"
+    path = Path(folder) / where.get("subfolder", "") / "config.json"
     if Path(folder).is_dir() and not path.exists():
         raise FolderError(f"{folder} has no config.json.", "name a folder that holds a saved model")
     try:
-        if path.exists():
-            json.loads(path.read_text(encoding="utf-8"))
-        return AutoConfig.from_pretrained(folder)
-    except (ValueError, OSError, KeyError) as problem:
+        if path.exists() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
+            raise ValueError("config.json holds no JSON object")
+        return AutoConfig.from_pretrained(folder, **where)
+    except FAULTS as problem:
         reason = _first_line(problem)
         raise FolderError(f"{folder} is no model that can be loaded: {reason}", "name a folder or a hub name that exists") from problem
 
@@ -245,7 +251,9 @@ def _removed(config: Any, folder: str | Path) -> dict[str, dict[int, list[int]]]
     """The removed heads a config lists, ours or those of transformers 4."""
     ours, old = getattr(config, RECORD, None), getattr(config, "pruned_heads", None)
     if ours is not None:
-        version = ours.get("format") if isinstance(ours, dict) else None
+        if not isinstance(ours, dict):
+            raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again")
+        version = ours.get("format")
         if not isinstance(version, int) or version > FORMAT:
             raise FolderError(f"{folder} is of format {version!r}, this deadhead reads up to {FORMAT}.", "pip install --upgrade deadhead")
         return _heads_of(ours.get("removed"), folder)
@@ -263,11 +271,13 @@ def _class(config: Any, folder: str | Path) -> Any:
     import transformers
 
     names = getattr(config, "architectures", None) or []
+    if not isinstance(names, list):
+        raise FolderError(f"{folder}: `architectures` in config.json is not a list.", "save or download the folder again")
     known = transformers.AutoModel._model_mapping
     cls: Any = getattr(transformers, str(names[0]), None) if names else known.get(type(config), None)
     if isinstance(cls, tuple):
         cls = cls[0]
-    if cls is None or not hasattr(cls, "from_pretrained"):
+    if not isinstance(cls, type) or not issubclass(cls, transformers.PreTrainedModel):
         raise FolderError(
             f"{folder} holds a {names[0] if names else config.model_type}, which the installed transformers does not know.",
             "install the release it was saved with",

@@ -35,7 +35,8 @@ def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head
         gates: what each head's output is multiplied by. Either a tensor of layers x heads (for a model
             with one block of attention) or one per block, `{"encoder": tensor}`; with a batch axis in
             front, every example has gates of its own. Or a number per head, `{Head("encoder", 3, 7): 0.5}`;
-            heads not named stay open. Heads are counted as the model was born, removed ones are ignored.
+            heads not named stay open. The columns of a tensor count heads as the model was born; those of removed heads are
+            ignored.
         closed: heads whose gate is 0.
 
     Gates may ask for gradients; run `backward` inside the block when the model uses gradient
@@ -58,6 +59,10 @@ def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head
             yield model
         finally:
             forget_compiled()
+
+
+def is_gated(model: nn.Module) -> bool:
+    return any(hook is _refuse_head_mask for hook in model._forward_pre_hooks.values())
 
 
 def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
@@ -160,7 +165,7 @@ def _sort(layout: HeadLayout, gates: Gates | None) -> tuple[dict[str, torch.Tens
     elif isinstance(gates, Mapping):
         for key, value in gates.items():
             if isinstance(key, Head):
-                numbers[layout.check([key])[0]] = value
+                numbers[layout.check([key])[0]] = _one_number(key, value)
             elif isinstance(value, torch.Tensor) and key in layout.blocks:
                 tensors[key] = value
             else:
@@ -180,6 +185,15 @@ def _sort(layout: HeadLayout, gates: Gates | None) -> tuple[dict[str, torch.Tens
                 f"give layers x heads = {wanted[0]} x {wanted[1]}, with an axis for the batch in front if each example has its own",
             )
     return tensors, numbers
+
+
+def _one_number(head: Head, value: Any) -> float | torch.Tensor:
+    if isinstance(value, torch.Tensor) and value.dim() == 0:
+        return value
+    if isinstance(value, bool | int | float):
+        return float(value)
+    kind = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+    raise HeadError(f"the gate of {head} is {kind}.", "give each head one number; for gates of each example pass {block: tensor}")
 
 
 def _refuse_head_mask(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:

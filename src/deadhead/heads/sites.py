@@ -127,7 +127,11 @@ class Site:
 
 @dataclass(frozen=True)
 class Born:
-    """What pruning leaves on the module that owns q, k and v, so that heads keep their numbers for ever."""
+    """What pruning leaves on the query projection, so that heads keep their numbers for ever.
+
+    On the projection and not on the layer, because BigBird moves its projections to another layer object
+    when it changes from sparse to full attention.
+    """
 
     size: int
     keys: int
@@ -234,7 +238,7 @@ def _integer(module: nn.Module, names: tuple[str, ...]) -> int | None:
 def _measure(core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]) -> Site | str:
     """Count heads from weights; a reason where the parts do not add up to heads side by side."""
     name, reads = type(core).__name__, width_of(out, out=False)
-    born: Born | None = getattr(core, MARK, None)
+    born: Born | None = getattr(next(iter(projections.values())), MARK, None)
     if born:
         size, keys, width, kept = born.size, born.keys, born.width, born.kept
         site = Site(core, path, out, size, keys, width, kept)
@@ -282,14 +286,12 @@ def _rows(core: nn.Module, role: str, site: Site, module: nn.Module) -> dict[str
     """Which rows of a projection belong to which head, as it was born."""
     size, keys, width = site.size, site.keys, site.width
     if role in ("q", "k", "v"):
-        born: Born | None = getattr(core, MARK, None)
         units = size if role == "q" else keys
-        alive = units if not born else len(site.kept) if role == "q" else len(site.keys_of(site.kept))
+        left = len(site.kept) if role == "q" else len(site.keys_of(site.kept))
+        if not _is_cut(core, role):
+            left = units
         # a layer that lost all its heads keeps empty projections, whose width no longer matters
-        per = width_of(module, out=True) // alive if alive else width
-        if born and not _is_cut(core, role):
-            per = width_of(module, out=True) // units
-        return {role: _even(units, per)}
+        return {role: _even(units, width_of(module, out=True) // left if left else width)}
     if role == "kv":
         return {"k": _even(size, width), "v": _even(size, width, size * width)}
     kind = type(core).__module__.rsplit(".", 1)[-1].removeprefix("modeling_")

@@ -22,7 +22,7 @@ from torch import nn
 from ..errors import GroupError, HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout, spans
 from .discover import layout_of, located
-from .gates import forget_compiled
+from .gates import forget_compiled, is_gated
 from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site, out_axis, output_inside
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
@@ -46,6 +46,8 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     state = unfit(model)
     if state is not None:
         raise state
+    if is_gated(model):
+        raise UnsupportedModel("the model is gated, and its gates are for the heads it has now.", "prune after the `with gated(...)` block")
     found = located(model)
     layout = layout_of(found, {})
     gone = layout.check(_named(layout, heads))
@@ -64,13 +66,19 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
 
 def _named(layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]) -> Iterable[Head | str]:
     if not isinstance(heads, Mapping):
-        return [heads] if isinstance(heads, str | Head) else heads
+        return heads
     if len(layout.blocks) > 1:
         raise HeadError(
             f"a dict of layers does not say which of {', '.join(layout.blocks)} is meant.",
             f'name the heads in full: prune(model, ["{layout.blocks[0]}.0.3", ...])',
         )
-    return [Head(layout.blocks[0], int(layer), int(index)) for layer, indices in heads.items() for index in indices]
+    return [Head(layout.blocks[0], layer, index) for layer, indices in heads.items() for index in _several(layer, indices)]
+
+
+def _several(layer: int, indices: Iterable[int]) -> Iterable[int]:
+    if isinstance(indices, str) or not isinstance(indices, Iterable):
+        raise HeadError(f"layer {layer} of the dict holds {indices!r}.", "give a list of heads, for instance {3: [7, 8]}")
+    return indices
 
 
 def cut(site: Site, kept: tuple[int, ...]) -> None:
@@ -85,7 +93,7 @@ def cut(site: Site, kept: tuple[int, ...]) -> None:
         if len(has) < len(had):
             _slice(part, torch.isin(had, has).nonzero().flatten())
     site.kept = kept
-    setattr(site.core, MARK, Born(site.size, site.keys, site.width, kept))
+    setattr(next(iter(site.parts.values())).module, MARK, Born(site.size, site.keys, site.width, kept))
     if not kept and shrinks and _speaks_the_interface(site.core):
         site.core.forward = partial(_silent, site.core)  # unlike a bound method, it can be copied and pickled
     elif shrinks and (kept or site.out is None):
@@ -165,21 +173,25 @@ def _shrinks(site: Site) -> bool:
     return True
 
 
-def _silent(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """What an attention layer without heads says: its output bias (or nothing for the projection outside to add to)."""
+def _silent(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """What an attention layer without heads says: its output bias (or nothing for the projection outside to add to).
+
+    Its attention is told as that of no heads, so that the others keep their place in `output_attentions`.
+    """
+    batch, length = hidden_states.shape[:2]
+    attention = hidden_states.new_zeros(batch, 0, length, length)
     cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
     cache = next((a for a in args if hasattr(a, "get_seq_length")), cache)
     if cache is not None and kwargs.get("key_value_states") is None and kwargs.get("encoder_hidden_states") is None:
         # later steps read the length of the past from any layer, so this one keeps time with one empty number a token
         cache = getattr(cache, "self_attention_cache", cache)
-        tick = hidden_states.new_zeros(len(hidden_states), 1, hidden_states.shape[1], 1)
+        tick = hidden_states.new_zeros(batch, 1, length, 1)
         cache.update(tick, tick, self.layer_idx)
     out = output_inside(self)
+    nothing = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
     if out is None:
-        return hidden_states.new_zeros(*hidden_states.shape[:-1], 0), None
-    if out_axis(out) == 1:
-        return _bias_alone(out, hidden_states), None
-    return out(hidden_states.new_zeros(*hidden_states.shape[:-1], 0)), None
+        return nothing, attention
+    return (_bias_alone(out, hidden_states) if out_axis(out) == 1 else out(nothing)), attention
 
 
 def _bias_alone(self: Any, x: torch.Tensor) -> torch.Tensor:
@@ -270,7 +282,7 @@ def refuse_ragged(site: Site, left: list[int]) -> None:
         short = min(sizes, key=lambda g: len(sizes[g]))
         raise GroupError(
             f"{site.block} layer {site.layer}: heads {spans(range(short * site.group, (short + 1) * site.group))} read one key/value head, "
-            f"and only {spans(sizes[short])} of them would be left while other groups keep more.",
+            f"and only {'head' if len(sizes[short]) == 1 else 'heads'} {spans(sizes[short])} would be left while other groups keep more.",
             "remove all heads of a group, or equally many from each group of the layer",
         )
 
@@ -280,6 +292,8 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
     if getattr(model, "is_quantized", False) or getattr(model, "hf_quantizer", None) is not None:
         return UnsupportedModel("the model is quantised; packed weights cannot be cut.", "load it unquantised, prune, then quantise")
     for name, module in model.named_modules():
+        if hasattr(module, "_packed_params") or "quantized" in type(module).__module__:
+            return UnsupportedModel(f"the model is quantised (at {name}); packed weights cannot be cut.", "prune first, then quantise")
         if hasattr(module, "lora_A") or hasattr(module, "base_layer"):
             return UnsupportedModel(f"adapters are attached (at {name}).", "merge them first: model = model.merge_and_unload()")
         for parameter in module.parameters(recurse=False):
@@ -304,7 +318,7 @@ def record(found: list[Site]) -> dict[str, Any]:
 
 def _remember(model: nn.Module, found: list[Site]) -> None:
     """Give the model a config of its own that lists the removed heads; whoever shares the old one keeps it."""
-    old = getattr(model, "config", None)
+    old = next((m.config for m in model.modules() if m.__dict__.get("config") is not None), None)  # of a wrapper, what it wraps
     if old is None:
         return
     copies: dict[int, Any] = {}
