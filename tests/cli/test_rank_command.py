@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,7 +104,8 @@ def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_p
         ask(place, tmp_path / f"{name}.json", "--max-examples", 4, "--seed", seed)
     a, b, c = (Ranking.load(tmp_path / f"{name}.json") for name in "abc")
     assert a == b
-    assert a.data["rows"] != c.data["rows"]
+    assert a.data["fingerprint"] != c.data["fingerprint"]
+    assert a.data["notes"] == {"rows left out by --max-examples": 8}
 
 
 def test_compare(place, tmp_path):
@@ -121,6 +125,14 @@ def test_mistakes_cost_no_time(place, tmp_path):
         ask(place, tmp_path / "r.json", "--method", "gradeint", model="nowhere")
     with pytest.raises(UnknownName, match="Did you mean 'unit'"):
         ask(place, tmp_path / "r.json", "--option", "unti=per_token", model="nowhere")
+    with pytest.raises(UnknownName, match=r"no kind of plot file '\.foo'"):
+        ask(place, tmp_path / "r.json", "--plot", "x.foo", model="nowhere")
+    with pytest.raises(UnknownName, match="no device 'foo'"):
+        ask(place, tmp_path / "r.json", "--device", "foo", model="nowhere")
+    with pytest.raises(DeadheadError, match="there is no device 'cuda:99' here"):
+        ask(place, tmp_path / "r.json", "--device", "cuda:99", model="nowhere")
+    for wrong in (["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--batch", "0"], ["compare", "a", "b", "--heads", "0"]):
+        assert CliRunner().invoke(app(), wrong).exit_code == 2
     result = CliRunner().invoke(app(), ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--option", "unit"])
     assert result.exit_code == 2
     assert CliRunner().invoke(app(), ["compare", "one.json"]).exit_code == 2
@@ -130,6 +142,63 @@ def test_mistakes_cost_no_time(place, tmp_path):
 def test_a_model_of_another_task_is_refused(place, tmp_path):
     with pytest.raises(DataError, match="BertForMaskedLM is not made for ner"):
         ask(place, tmp_path / "r.json", model="bare")
+
+
+def relabelled(place, tmp_path, *labels):
+    """The tagger, with other names for its classes."""
+    shutil.copytree(place / "tagger", tmp_path / "other")
+    config = json.loads((tmp_path / "other" / "config.json").read_text())
+    config |= {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+    (tmp_path / "other" / "config.json").write_text(json.dumps(config))
+    return tmp_path / "other"
+
+
+def test_o_alone_is_no_common_label(place, tmp_path):
+    with pytest.raises(DataError, match=r"the model's classes \(O, B-city, I-city\) are not the labels of ner"):
+        ask(place, tmp_path / "r.json", model=relabelled(place, tmp_path, "O", "B-city", "I-city"))
+
+
+def test_labels_of_the_data_that_the_model_does_not_know(place, tmp_path):
+    with pytest.raises(DataError, match="does not know 100% of the labels of this ner data: B-PER"):
+        ask(place, tmp_path / "r.json", model=relabelled(place, tmp_path, "O", "B-LOC", "I-LOC"))
+
+
+def test_a_few_labels_the_model_does_not_know_are_told(place, tmp_path):
+    (tmp_path / "ner").mkdir()
+    (tmp_path / "ner" / "en-dev.iob2").write_text("dog\tB-PER\ncat\tB-LOC\nruns\tO\na\tO\n\n")
+    words = ("--task", "ner", "--lang", "en", "--data", tmp_path, "--device", "cpu", "--out", tmp_path / "r.json")
+    shown = run("rank", place / "tagger", *words)
+    assert "does not know 25.0% of the labels" in shown
+    data = Ranking.load(tmp_path / "r.json").data
+    assert (data["unknown_labels"], data["notes"]) == (0.25, {"labels the model does not know": 1})
+
+
+def test_what_is_split_and_left_out_is_told(place, tmp_path):
+    shown = ask(place, tmp_path / "r.json", "--max-length", 5, "--batch", 4)
+    data = Ranking.load(tmp_path / "r.json").data
+    split = data["notes"]["sentences split"]
+    assert split > 0
+    assert (data["examples"], data["windows"]) == (12, 12 + split)
+    assert 0 < data["padding"] < 1
+    assert f"sentences split: {split}" in shown
+    assert f"12 examples in {12 + split} windows" in " ".join(shown.split())
+    assert "% padding" in " ".join(shown.split())
+
+
+def test_a_task_file(place, tmp_path):
+    (tmp_path / "mine.yaml").write_text(f"name: mine\nkind: tag\nmerge: true\nfiles: {{dev: '{place}/data/ner/{{lang}}-dev.iob2'}}\n")
+    words = ["--lang", "en", "--device", "cpu", "--out", tmp_path / "r.json"]
+    run("rank", place / "tagger", "--task-file", tmp_path / "mine.yaml", *words)
+    assert Ranking.load(tmp_path / "r.json").data["task"] == "mine"
+    for both in ([], ["--task", "ner", "--task-file", "mine.yaml"]):
+        result = CliRunner().invoke(app(), ["rank", "any", *map(str, words), *both])
+        assert result.exit_code == 2
+        assert "--task NAME or --task-file FILE" in " ".join(result.output.split())
+
+
+def test_python_dash_m():
+    done = subprocess.run([sys.executable, "-m", "deadhead", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("deadhead ")
 
 
 def test_no_examples_are_refused(place, tmp_path):

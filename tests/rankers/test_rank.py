@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import is_dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -150,6 +151,37 @@ def test_labels_that_do_not_fit(case):
     refuses(classifier.model, [tagger.batch], DataError, "do not fit BertForSequenceClassification")
     refuses(classifier.model, [{**classifier.batch, "labels": torch.rand(4)}], DataError, "float32")
     refuses(classifier.model, [{**classifier.batch, "labels": [0, 1, 1, 2]}], DataError, "are list")
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "value", "words"),
+    [
+        ("l0", "penalty", "x", "a number or a list of numbers, such as 0.1"),
+        ("l0", "penalty", ["x"], "a list of numbers"),
+        ("l0", "steps", 3.5, "a whole number"),
+        ("shapley", "permutations", "5", "a whole number, such as 100"),
+        ("shapley", "permutations", True, "a whole number"),
+        ("shapley", "rows_per_pass", "many", "a whole number or None"),
+        ("gradient", "normalize", "no", "True or False"),
+        ("gradient", "unit", 3, "a word, such as 'per_example'"),
+        ("entropy", "smoothing", None, "a number"),
+    ],
+)
+def test_options_of_the_wrong_type(method, option, value, words):
+    with pytest.raises(DeadheadError, match=f"the option {option} of {method} cannot be .*\n.*{words}"):
+        ranker(method, **{option: value})
+
+
+def test_options_of_the_right_type():
+    ranker("l0", penalty=[0, 0.5], steps=np.int64(3), start=2)
+    ranker("l0", penalty=np.float64(0.5))
+    ranker("shapley", rows_per_pass=None, truncation=0)
+
+
+def test_what_is_no_batch(case):
+    one = case("classify")
+    refuses(one.model, [one.batch, 1], DataError, "batch 1 is int, not a dict")
+    refuses(one.model, 1, DataError, "int was given where a list of batches belongs")
 
 
 WAYS = pytest.mark.parametrize(("method", "options"), [*((m, QUICK.get(m, {})) for m in sorted(RANKERS)), ("lrp", {"rule": "alpha-beta"})])

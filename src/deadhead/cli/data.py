@@ -19,11 +19,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 @app.command()
 def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of data, with a manifest.json or with telling names.")],
-    task: Annotated[str | None, typer.Option(help="The task, in a folder that does not name it.")] = None,
-    task_file: Annotated[Path | None, typer.Option(help="A task of your own, in YAML.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, in a folder that does not name it.")] = None,
+    task_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
+    if task is not None and task_file is not None:
+        raise typer.BadParameter("give --task NAME or --task-file FILE, not both", param_hint="--task")
     from ..tasks import read_task_file
     from ..tasks.check import check as findings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,31 +11,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError
+from ..errors import DataError, DeadheadError, MissingExtra, unknown_name
 
 if TYPE_CHECKING:
     from ..rankers import Progress
     from ..ranking import Ranking
+    from ..tasks import Batches, Dataset, Task
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 IN_ORDER = ("per_batch", "cumulative")  # units for which the order of the data counts, so that it stays that of the file
 SHOWN = 10
 TOKENS_ON_GPU = 32768  # in one batch
+PLOTS = {".svg": ("altair", "vl_convert"), ".png": ("altair", "vl_convert"), ".html": ("altair",)}  # what each needs
+DEVICES = ("cpu", "cuda", "mps")
+NO_CLASS = "O"  # of no use to tell tasks apart: every tagger of spans has it
 
 
 def rank(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A folder with a fine-tuned model, or its name on the hub.", show_default=False)
     ],
-    task: Annotated[str, typer.Option(help="The task, or a YAML file with one of your own.", show_default=False)],
     lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The JSON file to write.", show_default=False)],
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, such as pos.")] = None,
+    task_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")] = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     method: Annotated[str, typer.Option(help="gradient, taylor, lrp, l0, shapley, ablation, entropy or confidence.")] = "gradient",
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
     max_examples: Annotated[int | None, typer.Option(metavar="N", help="So many examples, drawn at random; by default all.")] = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Examples in a batch; by default 32, and on a GPU as many as keep it busy.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Examples in a batch; by default 32, and on a GPU as many as keep it busy.")
+    ] = None,
     max_length: Annotated[int, typer.Option(help="Sub-words in a window.")] = 256,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
@@ -49,15 +57,20 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --option permutations=50 --max-examples 512 --out shapley.json
     """
+    if (task is None) == (task_file is None):
+        raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     options = _options(option or [])
     from ..rankers import rank as score
     from ..rankers import ranker
 
-    ranker(method, **options)  # a mistake here should not cost the time to load a model
-    chosen = _data(task, lang, split, data, max_examples, seed)
-    loaded, tokenizer = _model(model, device)
+    ranker(method, **options)  # a mistake in any of these should not cost the time to load a model
+    _check_plot(plot)
+    place = _place(device)
+    known = _task(task, task_file)
+    chosen = _data(known, lang, split, data, max_examples, seed)
+    loaded, tokenizer = _model(model, place)
     batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
-    facts = {"task": task, "lang": lang, "split": split, "rows": chosen.fingerprint}
+    facts = {"task": known if isinstance(known, str) else known.name, "lang": lang, "split": split, **_facts(chosen, batches)}
     with watched(method) as progress:
         ranking = score(loaded, batches, method, seed=seed, progress=progress, data=facts, **options)
     ranking.save(out)
@@ -85,7 +98,40 @@ def _options(texts: list[str]) -> dict[str, Any]:
     return options
 
 
-def _data(task: str, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Any:
+def _check_plot(file: Path | None) -> None:
+    from importlib.util import find_spec
+
+    if file is None:
+        return
+    if file.suffix not in PLOTS:
+        raise unknown_name("kind of plot file", file.suffix or file.name, PLOTS)
+    for package in PLOTS[file.suffix]:
+        if find_spec(package) is None:
+            raise MissingExtra(package.replace("_", "-"), "report", "a plot of a ranking")
+
+
+def _place(device: str | None) -> str:
+    """Where to run; an error for what is not here."""
+    import torch
+
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.partition(":")[0] not in DEVICES:
+        raise unknown_name("device", device, DEVICES)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise DeadheadError(f"there is no device {device!r} here.", "use --device cpu") from None
+    return device
+
+
+def _task(name: str | None, file: Path | None) -> str | Task:
+    from ..tasks import read_task_file
+
+    return read_task_file(file) if file is not None else str(name)
+
+
+def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Dataset:
     from dataclasses import replace
 
     from ..tasks import load_data
@@ -97,16 +143,16 @@ def _data(task: str, lang: str, split: str, root: Path | None, most: int | None,
         return found
     if most < 1:
         raise DataError(f"--max-examples {most} leaves no data.", "give 1 or more")
-    return replace(found, rows=[found.rows[i] for i in sorted(shuffled(len(found), f"rank/{seed}")[:most])])
+    rows = [found.rows[i] for i in sorted(shuffled(len(found), f"rank/{seed}")[:most])]
+    return replace(found, rows=rows, notes={**found.notes, "rows left out by --max-examples": len(found) - most})
 
 
-def _model(name: str, device: str | None) -> tuple[Any, Any]:
+def _model(name: str, where: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoTokenizer
 
     from ..heads import load
 
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     loaded = load(name, **({"dtype": torch.float32} if where == "cpu" else {}))  # a CPU is slow at, and rounds with, small floats
     try:
         return loaded.to(where), AutoTokenizer.from_pretrained(name)
@@ -116,7 +162,7 @@ def _model(name: str, device: str | None) -> tuple[Any, Any]:
         ) from None
 
 
-def _batches(loaded: Any, tokenizer: Any, data: Any, size: int | None, max_length: int, *, in_file_order: bool) -> Any:
+def _batches(loaded: Any, tokenizer: Any, data: Dataset, size: int | None, max_length: int, *, in_file_order: bool) -> Batches:
     from ..tasks import batches, encode
 
     encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(loaded, data))
@@ -125,7 +171,21 @@ def _batches(loaded: Any, tokenizer: Any, data: Any, size: int | None, max_lengt
     return batches(encoded, size=size or 32, sort=not in_file_order)
 
 
-def model_labels(loaded: Any, data: Any) -> tuple[str, ...] | None:
+def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:
+    """What the ranking remembers of its data: how much there was, and what was dropped, cut, split or passed over."""
+    encoded = batches.encoded
+    strange = encoded.notes.get("labels the model does not know", 0) / max(1, sum(len(row.labels) for row in data.rows))
+    return {
+        "examples": len(data),
+        "windows": len(encoded),
+        "padding": round(batches.padding, 4),
+        "fingerprint": data.fingerprint,
+        "notes": {**data.notes, **encoded.notes},
+        **({"unknown_labels": round(strange, 4)} if strange else {}),
+    }
+
+
+def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
     """The labels in the model's own order; an error where it was made for another task."""
     import transformers
 
@@ -141,7 +201,7 @@ def model_labels(loaded: Any, data: Any) -> tuple[str, ...] | None:
     if KINDS[data.task.kind].labels == "text":
         return None
     names = tuple(str(loaded.config.id2label[i]) for i in range(loaded.config.num_labels))
-    if set(names) & set(data.labels):
+    if _knows(names, data):
         return names
     if len(names) == len(data.labels) and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
         return tuple(data.labels)  # the model was saved without names for its classes
@@ -150,6 +210,21 @@ def model_labels(loaded: Any, data: Any) -> tuple[str, ...] | None:
         f"({', '.join(data.labels[:4])}{', ...' if len(data.labels) > 4 else ''}).",
         "rank on the task the model was fine-tuned on, or set id2label in its config.json",
     )
+
+
+def _knows(names: tuple[str, ...], data: Dataset) -> bool:
+    """Whether these are classes for this data: of the labels in it, `O` aside, at least half are among them."""
+    if not set(names) & (set(data.labels) - {NO_CLASS} or {NO_CLASS}):
+        return False
+    met = Counter(label for row in data.rows for label in row.labels if label != NO_CLASS)
+    strange = {label: n for label, n in met.items() if label not in names}
+    if 2 * sum(strange.values()) > met.total():
+        raise DataError(
+            f"the model does not know {sum(strange.values()) / met.total():.0%} of the labels of this {data.task.name} data: "
+            f"{', '.join(sorted(strange)[:4])}{', ...' if len(strange) > 4 else ''}.",
+            "rank on the task the model was fine-tuned on, or set id2label in its config.json",
+        )
+    return True
 
 
 @contextmanager
@@ -181,13 +256,19 @@ def _show(ranking: Ranking, out: Path) -> None:
     for place, (low, high) in enumerate(zip(ranking.lowest(few), ranking.highest(few), strict=True), 1):
         table.add_row(str(place), str(low), f"{ranking[low]:.4g}", str(high), f"{ranking[high]:.4g}")
     console.print(table)
-    console.print(f"{ranking.data['examples']} examples, {ranking.data['tokens']} tokens; written to {out}", highlight=False)
+    facts = ranking.data
+    for name, count in facts["notes"].items():
+        console.print(f"{name}: {count}", highlight=False)
+    if "unknown_labels" in facts:
+        console.print(f"the model does not know {facts['unknown_labels']:.1%} of the labels, which are left out", highlight=False)
+    told = f"{facts['examples']} examples in {facts['windows']} windows, {facts['tokens']} tokens, {facts['padding']:.1%} padding"
+    console.print(f"{told}; written to {out}", highlight=False)
 
 
 def compare(
     files: Annotated[list[Path], typer.Argument(metavar="RANKING...", help="Two or more rankings.", show_default=False)],
     heads: Annotated[
-        int | None, typer.Option(metavar="M", help="Count the overlap of the M highest and lowest; by default a 12th.")
+        int | None, typer.Option(metavar="M", min=1, help="Count the overlap of the M highest and lowest; by default a 12th.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

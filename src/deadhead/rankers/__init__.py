@@ -11,10 +11,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Protocol, get_args, get_type_hints
 
-from ..errors import UnknownName, unknown_name
+from ..errors import DeadheadError, UnknownName, unknown_name
 from ..layout import Head, HeadLayout
 
 if TYPE_CHECKING:
@@ -76,7 +78,34 @@ def ranker(method: str, **options: Any) -> Ranker:
     for option in options:
         if option not in known:
             raise unknown_name(f"option of {method}", option, known) if known else UnknownName(f"{method} has no options; met {option!r}.")
+    wanted = get_type_hints(kind)
+    for option, value in options.items():
+        if not _fits(value, wanted[option]):
+            default = next(field.default for field in fields(kind) if field.name == option)
+            raise DeadheadError(
+                f"the option {option} of {method} cannot be {value!r}.", f"give {_words(wanted[option])}, such as {default!r}"
+            )
     return kind(**options)
+
+
+def _fits(value: object, wanted: Any) -> bool:
+    """Whether a value is of the type that a field of a ranker is declared with."""
+    if isinstance(wanted, UnionType):
+        return any(_fits(value, one) for one in get_args(wanted))
+    if get_args(wanted):  # Sequence[float]
+        return isinstance(value, Sequence) and not isinstance(value, str) and all(_fits(one, get_args(wanted)[0]) for one in value)
+    if wanted in (int, float):
+        return isinstance(value, Integral if wanted is int else Real) and not isinstance(value, bool)
+    return isinstance(value, wanted)
+
+
+def _words(wanted: Any) -> str:
+    """What a field takes, for people."""
+    if isinstance(wanted, UnionType):
+        return " or ".join(map(_words, get_args(wanted)))
+    return {bool: "True or False", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}.get(
+        wanted, "a list of numbers"
+    )
 
 
 def rank(

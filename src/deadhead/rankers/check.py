@@ -43,10 +43,14 @@ def check_batches(model: nn.Module, batches: Iterable[Mapping[str, Tensor]]) -> 
     """The batches as a sequence, or what is wrong with them."""
     if isinstance(batches, Mapping):
         raise DataError("one batch was given where a list of batches belongs.", "write rank(model, [batch])")
+    if not isinstance(batches, Iterable):
+        raise DataError(f"{type(batches).__name__} was given where a list of batches belongs.", "write rank(model, [batch])")
     found = list(batches)  # made once, however often they are gone over
     if not found:
         raise DataError("there is no data: the list of batches is empty.", "give at least one batch")
     for number, batch in enumerate(found):
+        if not isinstance(batch, Mapping):
+            raise DataError(f"batch {number} is {type(batch).__name__}, not a dict.", "give dicts ready for model(**batch), with labels")
         _check_labels(number, batch)
     if not any(bool((batch["labels"] != IGNORED).any()) for batch in found):
         raise DataError(f"no token carries a label: every label is {IGNORED}.", "label at least one token of the data")

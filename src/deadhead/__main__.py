@@ -1,0 +1,5 @@
+"""`python -m deadhead` is `deadhead`."""
+
+from .cli import main
+
+main()
