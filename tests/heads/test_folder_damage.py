@@ -58,7 +58,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no format": (lambda f: edit(f, lambda c: c["deadhead"].pop("format")), "is of format None"),
     "no list": (lambda f: edit(f, lambda c: c["deadhead"].pop("removed")), "list of removed heads in config.json is damaged"),
     "a list of words": (lambda f: edit(f, lambda c: c["deadhead"].update(removed={"encoder": {"0": ["x"]}})), "is damaged"),
-    "the record is a word": (lambda f: edit(f, lambda c: c.update(deadhead="yes")), "is of format None"),
+    "the record is a word": (lambda f: edit(f, lambda c: c.update(deadhead="yes")), "is damaged"),
     "too few removed": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].pop("0")), "has another shape"),
     "too many removed": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"0": [1, 2]})), "has another shape"),
     "a head that never was": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"0": [7]})), "do not fit the model"),
