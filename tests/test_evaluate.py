@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -127,7 +128,7 @@ def test_bad_input_is_told_before_anything_is_run(cache: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_translations_are_those_of_each_sentence_alone(beams: int, cache: Path) -> None:
+def test_translations_are_those_of_each_sentence_alone(beams: int, cache: Path, tmp_path: Path) -> None:
     model, data, tokenizer = small_tasks.marian(), small_tasks.translate(cache), small_tasks.tokenizer()
     history = finetune(model, data, Settings(batch=8, rate=5e-3, epochs=6), progress=False)
     assert history.losses[-1] < history.losses[0]
@@ -137,4 +138,8 @@ def test_translations_are_those_of_each_sentence_alone(beams: int, cache: Path) 
     assert together.texts != tuple(row.texts[0] for row in data.data.rows)
     assert max(len(text.split()) for text in together.texts) <= 14 + 2 + 50
     pytest.importorskip("sacrebleu")
-    assert evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams)["en-en"]["bleu"] > 0
+    found = evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams, folder=tmp_path)["en-en"]
+    assert found["bleu"] > 0
+    assert "tok:13a" in found.signature
+    assert found.signature in repr(found)
+    assert json.loads((tmp_path / "en-en.json").read_text()) == {"metrics": dict(found), "signature": found.signature}

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .errors import DataError
-from .tasks import Dataset, Encoded, Task, score
+from .tasks import Dataset, Encoded, Measured, Task, score
 from .tasks.table import KINDS
 
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
@@ -50,7 +50,7 @@ class Predictions:
         ends = np.cumsum(self.sizes).tolist()
         return [names[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
-    def score(self, data: Dataset, task: str | Task | None = None) -> dict[str, float]:
+    def score(self, data: Dataset, task: str | Task | None = None) -> Measured:
         """Every metric of the task; of another task of the same kind, if its metrics are wanted."""
         if data.fingerprint != self.fingerprint:
             raise DataError(
@@ -121,11 +121,13 @@ def evaluate(
     folder: str | Path | None = None,
     tokens: int | None = None,
     beams: int = 4,
-) -> dict[str, dict[str, float]]:
+) -> dict[str, Measured]:
     """Every metric of the task, for one model on each of the sets, which are named as you like (by language).
 
     task: whose metrics, if not those of the task that the data was loaded for.
-    folder: keep the predictions of each set there, compressed, as NAME.npz.
+    folder: keep the predictions of each set there, compressed, as NAME.npz, and its metrics as NAME.json.
+
+    For translations, `scores[name].signature` says how the BLEU was computed, and is shown beside it.
     """
     if not sets:
         raise DataError("there is nothing to score.", 'give the data by language: evaluate(model, {"de": encoded})')
@@ -137,10 +139,19 @@ def evaluate(
         if folder is not None:
             predictions.save(Path(folder) / f"{name}.npz")
         found[name] = predictions.score(encoded.data, task)
+        if folder is not None:
+            _note(Path(folder) / f"{name}.json", found[name])
     return found
 
 
-def rescore(folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None) -> dict[str, dict[str, float]]:
+def _note(path: Path, measured: Measured) -> None:
+    """Keep the numbers, with the signature of those that have one."""
+    draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
+    draft.write_text(json.dumps({"metrics": measured, "signature": measured.signature}, indent=1) + "\n", encoding="utf-8")
+    os.replace(draft, path)
+
+
+def rescore(folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None) -> dict[str, Measured]:
     """The metrics again, of predictions that `evaluate` kept, without the model."""
     return {name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task) for name, data in sets.items()}
 

@@ -15,7 +15,7 @@ from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, first_p
 from .encode import Encoded, encode
 from .languages import distances, group, language, paper_languages
 from .load import load_data
-from .metrics import METRICS, bleu_signature, score
+from .metrics import METRICS, Measured, bleu_signature, score
 from .records import Row
 from .table import KINDS, TASKS, Task, task_of
 from .taskfile import read_task_file
@@ -27,6 +27,7 @@ __all__ = [
     "Batches",
     "Dataset",
     "Encoded",
+    "Measured",
     "Row",
     "Task",
     "batches",

@@ -108,7 +108,18 @@ METRICS: Mapping[str, Callable[..., float]] = {
 }
 
 
-def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Dataset) -> dict[str, float]:
+class Measured(dict[str, float]):
+    """Metrics by name, with the `signature` of those that need one said beside the number (BLEU); shown with it."""
+
+    def __init__(self, numbers: Mapping[str, float], signature: str = ""):
+        super().__init__(numbers)
+        self.signature = signature
+
+    def __repr__(self) -> str:
+        return super().__repr__() + (f" ({self.signature})" if self.signature else "")
+
+
+def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Dataset) -> Measured:
     """Every metric of the task, for predictions in the order of the rows.
 
     A prediction is the labels of the words (tag), the label (classify) or the text (translate).
@@ -122,4 +133,5 @@ def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Da
         if len(g) != len(p):
             raise DataError(f"row {number} of {task.name} in {data.lang}: {len(p)} predictions for {len(g)} labels.")
     extra = {"bleu": {"lang": data.lang}}
-    return {name: METRICS[name](gold, guessed, **extra.get(name, {})) for name in task.metrics}
+    numbers = {name: METRICS[name](gold, guessed, **extra.get(name, {})) for name in task.metrics}
+    return Measured(numbers, bleu_signature(data.lang) if "bleu" in numbers else "")
