@@ -362,3 +362,17 @@ def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
     path = str(Path(deadhead.__file__).parents[1])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path, "PATH": ""}, check=True)
     assert done.stdout.splitlines() == ["{'micro_f1': 1.0, 'macro_f1': 1.0, 'chunk_f1': 1.0}", "set()"]
+
+
+def test_no_parts_at_all() -> None:
+    data = load_data("pos", "en", "dev", root="world")
+    with pytest.raises(DataError, match="0 parts"):
+        cut_parts(data, of=0)
+    assert len(cut_parts(data, of=1)[0]) == len(data)
+
+
+@pytest.mark.parametrize("lang", ["en", "en-", "-de"])
+def test_a_translation_needs_a_pair(lang: str) -> None:
+    with pytest.raises(DataError, match=r"parallel is a translation.*\n.*such as en-de"):
+        load_data("parallel", lang, "dev", root="world")
+    assert len(load_data("parallel", "en-de", "dev", root="world"))

@@ -54,6 +54,13 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
         (REVIEWS.replace("labels: [bad, good]", "labels: bad"), DataError, "a list was expected"),
         (REVIEWS + "format: tvs\n", UnknownName, "Did you mean 'tsv'"),
         (REVIEWS + "columns: {word: x}\n", DataError, "column of the word is 'x'"),
+        (REVIEWS.replace("train.tsv", "'{x}.tsv'"), DataError, r"only \{lang\} can be filled in"),
+        (REVIEWS.replace("train.tsv", "'{lang.tsv'"), DataError, r"only \{lang\} can be filled in"),
+        (REVIEWS.replace("train.tsv", "'{}.tsv'"), DataError, r"only \{lang\} can be filled in"),
+        (REVIEWS.replace("train.tsv", "[a, b]"), DataError, r"the train file is \['a', 'b'\], not one path"),
+        (REVIEWS.replace("[bad, good]", "[[bad], good]"), DataError, r"labels holds \['bad'\]"),
+        (REVIEWS.replace("[bad, good]", "[bad, bad]"), DataError, "labels has 'bad' twice"),
+        (REVIEWS.replace("texts: [review]\n", ""), DataError, "no texts: which columns"),
         ("kind: tag\n", DataError, "no files"),
         ("- a\n", DataError, ":1: a task file is"),
         ("a: [\n", DataError, r":2: not YAML"),
@@ -63,6 +70,30 @@ def test_mistakes_are_named(tmp_path: Path, text: str, error: type[DeadheadError
     (tmp_path / "task.yaml").write_text(text)
     with pytest.raises(error, match=words):
         read_task_file(tmp_path / "task.yaml")
+
+
+def test_a_folder_with_braces_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "{odd}"
+    folder.mkdir()
+    (folder / "task.yaml").write_text(REVIEWS)
+    (folder / "train.tsv").write_text("review\tstars\na\tgood\n")
+    assert len(load_data(str(folder / "task.yaml"), "de", "train")) == 1
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(REVIEWS)
+    (tmp_path / "train.tsv").write_text("review\treview\tstars\na\tb\tgood\n")
+    with pytest.raises(DataError, match=r"train.tsv:1: 2 columns are named 'review'"):
+        load_data(str(tmp_path / "task.yaml"), "de", "train")
+    (tmp_path / "train.tsv").write_text("note\tnote\treview\tstars\na\tb\tc\tgood\n")  # columns nobody reads
+    assert load_data(str(tmp_path / "task.yaml"), "de", "train").rows == [Row(("c",), ("good",))]
+
+
+def test_blank_texts_are_told(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(REVIEWS)
+    (tmp_path / "train.tsv").write_text("review\tstars\n \tgood\nfine\tgood\n\tbad\n")
+    data = load_data(str(tmp_path / "task.yaml"), "de", "train")
+    assert (len(data), data.notes) == (3, {"rows with a text that is blank": 2})
 
 
 def test_a_missing_task_file_is_named(tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ def distinct(data: Dataset, *others: Dataset) -> Dataset:
 
 def cut_parts(data: Dataset, of: int = 10, seed: int = 42) -> tuple[Dataset, ...]:
     """Disjoint random parts of equal size, each in file order; the same on every machine."""
+    if of < 1:
+        raise DataError(f"{of} parts.", "ask for 1 or more")
     order = shuffled(len(data), f"parts/{seed}")
     ends = [round(len(data) * i / of) for i in range(of + 1)]
     return tuple(_pick(data, order[a:b], f"rows outside part {k} of {of}") for k, (a, b) in enumerate(pairwise(ends), 1))

@@ -62,6 +62,8 @@ def load_data(
         ]  # fmt: skip
         return concatenate(several)
     known = task_of(task)
+    if known.kind == "translate" and not all(lang.partition("-")):
+        raise DataError(f"{name} is a translation, and {lang!r} names one language.", "name the source and the target, such as en-de")
     if not merge and known.types is not None:
         known = replace(known, types={}, labels=())
     options = {"document_starts": document_starts, "malformed": malformed}

@@ -24,6 +24,7 @@ from .text import bad, lines
 
 NO_LABEL = "-"  # MNLI and SNLI: the annotators did not agree
 SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated training sets of XNLI
+BLANK = "rows with a text that is blank"
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
 
 
@@ -185,6 +186,7 @@ def _named(path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, option
         if not header:
             header = _header(cells, task, str(options.get("lang", "")))
             if header == cells:
+                _check_header(path, number, header, task)
                 continue
         if len(cells) == len(header):
             yield number, dict(zip(header, cells, strict=True))
@@ -199,6 +201,18 @@ def _header(cells: list[str], task: Task, lang: str) -> list[str]:
     if all(any(name in cells for name in names.split("|")) for names in wanted) or "annot_utt" in cells:
         return cells
     return [names.partition("|")[0] for names in wanted]
+
+
+def _check_header(path: Path, number: int, header: list[str], task: Task) -> None:
+    read = {name for names in (*task.texts, task.label) for name in names.split("|")}
+    twice = next((name for name in header if name in read and header.count(name) > 1), None)
+    if twice is not None:
+        raise bad(path, number, f"{header.count(twice)} columns are named {twice!r}.", "give every column that is read a name of its own")
+
+
+def blank(row: Row, task: Task) -> bool:
+    """Whether a text to classify has nothing in it; such rows are kept and told."""
+    return task.kind == "classify" and not all(text.strip() for text in row.texts)
 
 
 def read_jsonl(files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any) -> list[Row]:
@@ -232,6 +246,7 @@ def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Co
             if _other_language(item, str(options.get("lang", ""))):
                 continue  # a file of all languages; each is read for itself
             rows.append(row_of(item, task, str(options.get("lang", ""))))
+            notes[BLANK] += blank(rows[-1], task)
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:

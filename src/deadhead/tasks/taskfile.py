@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from ..errors import DataError, unknown_name
@@ -44,6 +45,8 @@ def read_task_file(path: str | Path) -> Task:
     form = fields.get("format", "")
     if form and form not in FORMATS:
         raise unknown_name(f"file format (in {path})", form, FORMATS)
+    if kind == "classify" and not fields.get("texts"):
+        raise DataError(f"{path}: no texts: which columns are to be read?", "add a line such as texts: [sentence]")
     return Task(
         name=fields.get("name", path.stem),
         kind=kind,
@@ -76,7 +79,17 @@ def _fields(path: Path) -> dict[str, Any]:
             raise unknown_name(f"key (in {path})", key, KEYS)
         if not isinstance(value, KEYS[key]):
             raise DataError(f"{path}: {key} is {value!r} where a {KEYS[key].__name__} was expected.")
+        if isinstance(value, list):
+            _check_list(path, key, value)
     return fields
+
+
+def _check_list(path: Path, key: str, values: list[Any]) -> None:
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{path}: {key} holds {value!r} where a word was expected.", f"write {key}: [one, two]")
+        if value in values[:i]:
+            raise DataError(f"{path}: {key} has {value!r} twice.", "name each once")
 
 
 def _files(path: Path, files: Mapping[str, Any] | None) -> dict[str, str]:
@@ -85,7 +98,26 @@ def _files(path: Path, files: Mapping[str, Any] | None) -> dict[str, str]:
     for split in files:
         if split not in SPLITS:
             raise unknown_name(f"split (in {path})", split, SPLITS)
-    return {split: "|".join(str(path.parent / side) for side in str(names).split("|")) for split, names in files.items()}
+        _check_pattern(path, split, files[split])
+    folder = Path(str(path.parent).replace("{", "{{").replace("}", "}}"))  # its braces are its own
+    return {split: "|".join(str(folder / side) for side in names.split("|")) for split, names in files.items()}
+
+
+def _check_pattern(path: Path, split: str, name: Any) -> None:
+    """One path, in which nothing is to be filled in but the language."""
+    if not isinstance(name, str):
+        raise DataError(
+            f"{path}: the {split} file is {name!r}, not one path.",
+            f"write files: {{{split}: {split}.tsv}}; two sides of a translation: a.en|a.de",
+        )
+    try:
+        places = {field for _, field, _, _ in Formatter().parse(name) if field is not None}
+    except ValueError:  # a brace without its partner
+        places = {name}
+    if places - {"lang"}:
+        raise DataError(
+            f"{path}: only {{lang}} can be filled in; the {split} file is {name!r}.", f"write files: {{{split}: '{{lang}}/{split}.tsv'}}"
+        )
 
 
 def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:
