@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import Row, dataset, encode
 from deadhead.tasks import encode as encode_function
-from deadhead.tasks.encode import IGNORE, Encoded
+from deadhead.tasks.encode import IGNORED, Encoded
 from deadhead.tasks.pieces import Pieces
 from deadhead.tasks.stored import stored
 
@@ -90,13 +90,13 @@ def test_no_word_is_lost(tokenizers: dict[str, Any], tmp_path: Path, kind: str, 
         assert len(held) <= size
         assert held[0] == tokenizers[kind].cls_token_id
         assert held[-1] == tokenizers[kind].sep_token_id
-        assert (on[0], on[-1]) == (IGNORE, IGNORE)
+        assert (on[0], on[-1]) == (IGNORED, IGNORED)
         seen.setdefault(int(encoded.arrays["rows"][i]), []).extend((w, on[p]) for p, w in enumerate(marks) if w >= 0)
         at: int | None = None
         for mark, label in zip(marks[1:-1], on[1:-1], strict=True):  # pieces after the first
             at = mark if mark >= 0 else at
             if mark < 0:
-                assert label == (data.labels.index(rows[int(encoded.arrays["rows"][i])].labels[at or 0]) if align == "all" else IGNORE)
+                assert label == (data.labels.index(rows[int(encoded.arrays["rows"][i])].labels[at or 0]) if align == "all" else IGNORED)
     for i, row in enumerate(rows):
         assert seen[i] == [(w, data.labels.index(tag)) for w, tag in enumerate(row.labels)]
     assert encoded.notes.get("sentences split", 0) == sum(n > 1 for n in np.bincount(encoded.arrays["rows"], minlength=len(rows)).tolist())
@@ -151,7 +151,7 @@ def test_odd_words_are_kept_and_told(tokenizers: dict[str, Any]) -> None:
 def test_labels_of_the_model_decide(tokenizers: dict[str, Any]) -> None:
     data = dataset("slots", "tr", "test", [Row(("a", "b"), ("O", "B-new"))])
     encoded = encode(data, tokenizers["wordpiece"], labels=("B-city", "O"))
-    assert [label for label in labels(encoded, 0) if label != IGNORE] == [1]
+    assert [label for label in labels(encoded, 0) if label != IGNORED] == [1]
     assert encoded.notes["labels the model does not know"] == 1
 
 

@@ -8,7 +8,7 @@ import small_tasks
 import torch
 
 from deadhead.tasks import batches
-from deadhead.tasks.encode import IGNORE
+from deadhead.tasks.encode import IGNORED
 from deadhead.training.feed import WIDTHS, Feed, Shape, filled, rounded
 from deadhead.training.loss import loss_sum
 
@@ -21,7 +21,7 @@ def test_picked_batches_are_the_batches(kind: str, request: pytest.FixtureReques
         got = feed(torch.from_numpy(numbers), feed.shape(numbers))
         assert got.keys() == wanted.keys()
         assert all(torch.equal(got[name], wanted[name]) for name in wanted)
-        assert int(feed.labelled(torch.from_numpy(numbers))) == int((wanted["labels"] != IGNORE).sum())
+        assert int(feed.labelled(torch.from_numpy(numbers))) == int((wanted["labels"] != IGNORED).sum())
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters"])

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DataError
 from .dataset import shuffled
-from .encode import IGNORE, Encoded
+from .encode import IGNORED, Encoded
 from .table import KINDS
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
         made["token_type_ids"] = np.zeros(shape, np.int64)
     kind = KINDS[encoded.data.task.kind].labels
     wide = {"row": 1, "word": width}.get(kind) or int(held["label_lengths"][numbers].max())
-    labels = np.full((len(numbers), wide), IGNORE, np.int64)
+    labels = np.full((len(numbers), wide), IGNORED, np.int64)
     for row, n in enumerate(numbers):
         start, stop = encoded.starts[n], encoded.starts[n + 1]
         made["input_ids"][row, : stop - start] = held["ids"][start:stop]

@@ -26,7 +26,7 @@ from .table import KINDS
 
 FORM = 1  # raise when the arrays change their meaning, so that old caches are left alone
 STRETCH = 4096  # rows cut at a time
-IGNORE = -100  # the label that no loss sees
+IGNORED = -100  # the label that no loss sees
 LONG = ("split", "cut")
 ALIGN = ("first", "all")
 
@@ -166,8 +166,8 @@ def _make_rows(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: i
             out.count("texts cut")
             a, b = _shorter(len(first), len(second), room)
             first, second = first[:a], second[:b]
-        label = number.get(row.labels[0], IGNORE)
-        out.count("labels the model does not know", label == IGNORE)
+        label = number.get(row.labels[0], IGNORED)
+        out.count("labels the model does not know", label == IGNORED)
         out.add(start + i, frame.put(first, second), [label], frame.segments(len(first), len(second)) if out.typed else [])
 
 
@@ -192,19 +192,19 @@ def _make_words(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: 
             out.count("words cut off", len(row.texts) - windows[0][1])
             windows = windows[:1]
         for begin, end in windows:
-            ids, labels, words = list(frame.before), [IGNORE] * len(frame.before), [-1] * len(frame.before)
+            ids, labels, words = list(frame.before), [IGNORED] * len(frame.before), [-1] * len(frame.before)
             for word in range(begin, end):
                 found = cut[word] or nothing
-                label = number.get(row.labels[word], IGNORE)
+                label = number.get(row.labels[word], IGNORED)
                 out.count("words without pieces", not cut[word])
                 out.count("words longer than a window", len(found) > room)
-                out.count("labels the model does not know", label == IGNORE)
+                out.count("labels the model does not know", label == IGNORED)
                 rest = min(len(found), room) - 1
                 ids += found[:room]
-                labels += [label] + [label if job.align == "all" else IGNORE] * rest
+                labels += [label] + [label if job.align == "all" else IGNORED] * rest
                 words += [word] + [-1] * rest
             out.words += words + [-1] * len(frame.after)
-            out.add(start + i, [*ids, *frame.after], labels + [IGNORE] * len(frame.after), frame.segments(len(ids) - len(frame.before)))
+            out.add(start + i, [*ids, *frame.after], labels + [IGNORED] * len(frame.after), frame.segments(len(ids) - len(frame.before)))
 
 
 def _fit(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:

@@ -167,8 +167,7 @@ def read_entry(task: Task, entry: Entry, options: Mapping[str, Any] | None = Non
 def _own_files(task: Task, lang: str) -> dict[str, Entry]:
     entries = {}
     for split, pattern in task.files.items():
-        path = Path(pattern.format(lang=lang))
-        fields = dict(zip(lang.split("-"), pattern.split("|"), strict=False)) if "|" in pattern else {"": str(path)}
+        fields = dict(zip(lang.split("-"), pattern.split("|"), strict=False)) if "|" in pattern else {"": pattern}
         files = {name: Path(text.format(lang=name or lang)) for name, text in fields.items()}
         form = task.format or guess(next(iter(files.values())), task, lang, tuple(files))
         entries[split] = Entry(task.name, lang, split, "", form, files)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..tasks.encode import IGNORE, Encoded
+from ..tasks.encode import IGNORED, Encoded
 from ..tasks.table import KINDS
 from .settings import Settings
 
@@ -29,7 +29,7 @@ def check(model: Any, train: Encoded, settings: Settings, dev: Encoded | None = 
                 "the dev data has other labels, or the same in another order, than the training data.",
                 "encode it with those of the training data: encode(dev, tokenizer, labels=train.labels)",
             )
-    if not (np.asarray(train.arrays["labels"]) != IGNORE).any():
+    if not (np.asarray(train.arrays["labels"]) != IGNORED).any():
         raise DataError("no label of the training data is known to the model.", "encode it with its own labels")
     return [*_small(train, settings), *([] if dev is None else unseen(train, dev))]
 

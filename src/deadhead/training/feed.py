@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..tasks.encode import IGNORE, Encoded
+from ..tasks.encode import IGNORED, Encoded
 from ..tasks.table import KINDS
 
 # Batches are padded to these lengths where shapes must be few; beyond the last, to multiples of it.
@@ -42,7 +42,7 @@ class Feed:
         self.pad = encoded.pad
         held = encoded.arrays
         self.lengths, self.label_lengths = np.asarray(held["lengths"]), np.asarray(held["label_lengths"])
-        labelled = np.concatenate([[0], np.cumsum(np.asarray(held["labels"]) != IGNORE)])
+        labelled = np.concatenate([[0], np.cumsum(np.asarray(held["labels"]) != IGNORED)])
         self.counts = labelled[encoded.label_starts[1:]] - labelled[encoded.label_starts[:-1]]  # labels that the loss sees
         self._ids, self._targets = self._moved(held["ids"], np.int32), self._moved(held["labels"], np.int32)
         self._types = self._moved(held["types"], np.uint8) if "types" in held else None
@@ -76,11 +76,11 @@ class Feed:
 
     def _labels(self, real: Tensor, meant: Tensor, shape: Shape) -> Tensor:
         if self.labels == "row":
-            return self._targets[real].long().masked_fill_(~meant, IGNORE)
+            return self._targets[real].long().masked_fill_(~meant, IGNORED)
         width = shape.width if self.labels == "word" else shape.label_width
         at, there = _places(self._label_starts[real], self._label_sizes[real], width)
         found = self._targets[at.clamp(max=len(self._targets) - 1)].long()
-        return found.masked_fill_(~(there & meant[:, None]), IGNORE)
+        return found.masked_fill_(~(there & meant[:, None]), IGNORED)
 
 
 def _real(numbers: Tensor) -> Tensor:

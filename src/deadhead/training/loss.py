@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..rankers.loss import answer, task_of
-from ..tasks.encode import IGNORE
+from ..tasks.encode import IGNORED
 
 # Families whose encoder takes a mask of four axes as it is. With the usual one of two axes transformers
 # asks the device at every step whether it hides anything, and waits for the answer.
@@ -26,7 +26,7 @@ def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) ->
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
     return F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
+        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
     )
 
 
