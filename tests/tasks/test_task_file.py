@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +101,18 @@ def test_blank_texts_are_told(tmp_path: Path) -> None:
 def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such task file"):
         read_task_file(tmp_path / "none.yaml")
+
+
+def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    (yaml,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (rows,) = re.findall(r"```\n(review\t.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("reviews.yaml").write_text(yaml)
+    Path("train.tsv").write_text(rows)
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(second)
+    assert capsys.readouterr().out.strip() == second.split("# ")[1].strip()
+    found: dict[str, Any] = {}
+    exec(first, found)
+    assert repr(found["data"]) == first.split("# ")[1].strip()
