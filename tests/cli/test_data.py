@@ -59,6 +59,13 @@ def test_check_of_a_task_of_your_own(tmp_path: Path) -> None:
     assert done.stdout.startswith("mine ")
 
 
+@pytest.mark.parametrize("wrong", [["--task", "ner", "--task-file", "task.yaml"], ["--task", "task.yaml"]])
+def test_a_name_or_a_file(folder: Path, wrong: list[str]) -> None:
+    done = run(app, ["check", str(folder), *wrong])
+    assert done.exit_code == 2
+    assert "--task NAME or --task-file FILE" in " ".join(done.output.split())
+
+
 def test_list() -> None:
     done = run(app, ["list"])
     assert done.exit_code == 0

@@ -190,7 +190,7 @@ def test_a_task_file(place, tmp_path):
     words = ["--lang", "en", "--device", "cpu", "--out", tmp_path / "r.json"]
     run("rank", place / "tagger", "--task-file", tmp_path / "mine.yaml", *words)
     assert Ranking.load(tmp_path / "r.json").data["task"] == "mine"
-    for both in ([], ["--task", "ner", "--task-file", "mine.yaml"]):
+    for both in ([], ["--task", "ner", "--task-file", "mine.yaml"], ["--task", "mine.yaml"]):
         result = CliRunner().invoke(app(), ["rank", "any", *map(str, words), *both])
         assert result.exit_code == 2
         assert "--task NAME or --task-file FILE" in " ".join(result.output.split())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from ..tasks import Task
     from ..tasks.check import Finding
 
 app = typer.Typer(name="data", help="Look at data: what a folder holds, which tasks are known.", no_args_is_help=True)
@@ -24,13 +25,10 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
-    if task is not None and task_file is not None:
-        raise typer.BadParameter("give --task NAME or --task-file FILE, not both", param_hint="--task")
-    from ..tasks import read_task_file
     from ..tasks.check import check as findings
 
     found: list[Finding] = []
-    for finding in findings(folder, read_task_file(task_file) if task_file else task):
+    for finding in findings(folder, chosen_task(task, task_file)):
         found.append(finding)
         if not as_json:
             typer.echo(_line(finding), err=finding.error is not None)
@@ -42,6 +40,15 @@ def check(
         typer.echo(f"{len(found) - len(bad)} splits read, {total:,} sentences; {len(bad)} cannot be read.")
     if bad:
         raise typer.Exit(1)
+
+
+def chosen_task(name: str | None, file: Path | None) -> str | Task | None:
+    """The one of --task and --task-file that was given, if any."""
+    if (name is not None and file is not None) or (name is not None and name.endswith((".yaml", ".yml"))):
+        raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
+    from ..tasks import read_task_file
+
+    return name if file is None else read_task_file(file)
 
 
 def _line(finding: Finding) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DataError, DeadheadError, MissingExtra, unknown_name
+from .data import chosen_task
 
 if TYPE_CHECKING:
     from ..rankers import Progress
@@ -57,7 +58,8 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --option permutations=50 --max-examples 512 --out shapley.json
     """
-    if (task is None) == (task_file is None):
+    known = chosen_task(task, task_file)
+    if known is None:
         raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     options = _options(option or [])
     from ..rankers import rank as score
@@ -66,7 +68,6 @@ def rank(
     ranker(method, **options)  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
     place = _place(device)
-    known = _task(task, task_file)
     chosen = _data(known, lang, split, data, max_examples, seed)
     loaded, tokenizer = _model(model, place)
     batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
@@ -123,12 +124,6 @@ def _place(device: str | None) -> str:
     except (RuntimeError, AssertionError, NotImplementedError):
         raise DeadheadError(f"there is no device {device!r} here.", "use --device cpu") from None
     return device
-
-
-def _task(name: str | None, file: Path | None) -> str | Task:
-    from ..tasks import read_task_file
-
-    return read_task_file(file) if file is not None else str(name)
 
 
 def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Dataset:
