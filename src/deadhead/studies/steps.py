@@ -68,7 +68,7 @@ def rank(state: State, trial: Trial) -> None:
     languages = trial.languages(state.at)
     data = material.encoded(state, trial, languages, split, material.labels_of(model, trial), examples)
     made = batches(data, size=size, sort=options.get("unit") not in IN_ORDER, device=material.device())
-    facts = {"task": trial.get("task"), "lang": "+".join(languages), "split": split, "rows": data.data.fingerprint}
+    facts = {"task": trial.get("task"), "lang": "+".join(languages), "split": split, "fingerprint": data.data.fingerprint}
 
     def progress(done: int, total: int, note: str = "") -> None:
         say(f"ranking {done}/{total} {note}".strip())
