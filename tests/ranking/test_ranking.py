@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 from deadhead.errors import DataError, DeadheadError, HeadError, MissingExtra, UnknownName
 from deadhead.layout import Head, HeadLayout
 from deadhead.ranking import Ranking, correlations
-from deadhead.ranking.merging import MERGES, candidates, merge
+from deadhead.ranking.merging import MERGES, best_of, merge
 from deadhead.ranking.scores import normalised, ranks, spread, unit_layers
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))
@@ -163,8 +163,24 @@ def test_md_and_sd_differ_when_one_language_weighs_more():
     md, sd = merge([a, b], "md"), merge([a, b], "sd")
     assert md["encoder.0.1"] < 0.2 < sd["encoder.0.1"]  # md hears the louder language, sd both alike
     assert md.data["lang"] == "en+zh"
-    assert [name for name, _ in candidates([a, b])] == ["gradient en m", "gradient zh m"]
-    assert candidates([a, b])[0][1] == a.order
+
+
+def test_ec_keeps_the_best_of_every_ranking_and_every_k():
+    a, b = raw_ranking(list(range(12)), "en"), raw_ranking(list(range(12))[::-1], "zh")
+    asked: list[tuple[Head, ...]] = []
+
+    def score(heads: tuple[Head, ...]) -> float:  # best without the two heads that zh ranks lowest
+        asked.append(heads)
+        return -len(set(heads) ^ set(b.order[:2]))
+
+    found = best_of([a, b], score, most=12)
+    assert (found.ranking.data["lang"], found.k, found.score) == ("zh", 2, 0)
+    assert len(found.trials) == 24
+    assert found.trials["gradient en m", 1] == -3
+    assert len(asked) == 23  # all twelve heads are one set, whoever ranked them
+    assert best_of([a], score, most=3).score < 0  # the twin: the other ranking alone does not get there
+    with pytest.raises(DataError, match="nothing to try"):
+        best_of([a], score, most=0)
 
 
 @pytest.mark.parametrize("how", sorted(MERGES))

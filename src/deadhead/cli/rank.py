@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError, DeadheadError, MissingExtra, unknown_name
+from ..errors import DataError, MissingExtra, unknown_name
 from .data import chosen_task
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ IN_ORDER = ("per_batch", "cumulative")  # units for which the order of the data 
 SHOWN = 10
 TOKENS_ON_GPU = 32768  # in one batch
 PLOTS = {".svg": ("altair", "vl_convert"), ".png": ("altair", "vl_convert"), ".html": ("altair",)}  # what each needs
-DEVICES = ("cpu", "cuda", "mps")
 NO_CLASS = "O"  # of no use to tell tasks apart: every tagger of spans has it
 
 
@@ -62,12 +61,13 @@ def rank(
     if known is None:
         raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     options = _options(option or [])
+    from ..heads.kernels import device_named
     from ..rankers import rank as score
     from ..rankers import ranker
 
     ranker(method, **options)  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
-    place = _place(device)
+    place = str(device_named(device))
     chosen = _data(known, lang, split, data, max_examples, seed)
     loaded, tokenizer = _model(model, place)
     batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
@@ -109,21 +109,6 @@ def _check_plot(file: Path | None) -> None:
     for package in PLOTS[file.suffix]:
         if find_spec(package) is None:
             raise MissingExtra(package.replace("_", "-"), "report", "a plot of a ranking")
-
-
-def _place(device: str | None) -> str:
-    """Where to run; an error for what is not here."""
-    import torch
-
-    if device is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device.partition(":")[0] not in DEVICES:
-        raise unknown_name("device", device, DEVICES)
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise DeadheadError(f"there is no device {device!r} here.", "use --device cpu") from None
-    return device
 
 
 def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Dataset:

@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 
-from ..errors import DeadheadError, unknown_name
+from ..errors import DeadheadError
 from .discover import discover
 from .folder import load
+from .kernels import device_named
 
 CHILD = """
 import json, resource, sys, torch
@@ -46,7 +47,7 @@ def bench(
     for name, values in (("batch", batches), ("length", lengths), ("repeats", (repeats,))):
         if not values or min(values) < 1:
             raise DeadheadError(f"{name} must be at least 1, met {', '.join(map(str, values))}.")
-    place = _place(device)
+    place = device_named(device)
     names = (str(model), str(against))
     pair = [load(name).eval().to(place) for name in names]
     shapes = [(b, n) for b in batches for n in lengths]
@@ -62,16 +63,6 @@ def bench(
     b, n = shapes[-1]
     rows.append(_row(f"peak memory bytes {b} x {n}", [_peak(name, m, b, n, place) for name, m in zip(names, pair, strict=True)]))
     return {"model": names[0], "against": names[1], "device": _device_name(place), "threads": torch.get_num_threads(), "rows": rows}
-
-
-def _place(device: str | None) -> torch.device:
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.split(":")[0] not in ("cpu", "cuda"):
-        raise unknown_name("device", device, ("cpu", "cuda"))
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise DeadheadError("there is no CUDA device here.", "use --device cpu")
-    return torch.device(device)
 
 
 def _row(what: str, values: list[Any]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 `merge(rankings, "md")` adds up what was measured before it was scaled, as if the languages' data had
 been one set; `"sd"` adds up the finished scores. The third way, EC, keeps them apart: prune by each
-and keep the best result, which is a search over trained models, for which `candidates` gives the orders.
+and keep the best result (`best_of`), which is a search over trained models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..errors import DataError, unknown_name
 from ..layout import Head
@@ -69,7 +70,38 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
     )
 
 
-def candidates(rankings: Sequence[Ranking]) -> list[tuple[str, tuple[Head, ...]]]:
-    """For EC: of each ranking its name and its heads, the first to prune first."""
+class Best(NamedTuple):
+    """What EC found: the ranking whose k lowest heads are best removed, and the score of every trial."""
+
+    ranking: Ranking
+    k: int
+    score: float
+    trials: dict[tuple[str, int], float]  # by the name of the ranking and k
+
+
+def best_of(rankings: Sequence[Ranking], score: Callable[[tuple[Head, ...]], float], most: int = 12) -> Best:
+    """EC: try the 1 to `most` lowest heads of every ranking, and keep the best result; of equals the first.
+
+    `score` is asked what the model is worth without these heads, for instance by pruning, fine-tuning and
+    scoring a fresh one. Equal sets of heads are tried once.
+    """
     same_heads(rankings)
-    return [(r.name, r.order) for r in rankings]
+    if most < 1:
+        raise DataError(f"most={most}: there is nothing to try.", "give a whole number above 0")
+    names = [r.name for r in rankings]
+    if len(set(names)) < len(names):
+        names = [f"{number} {name}" for number, name in enumerate(names)]
+    known: dict[frozenset[Head], float] = {}
+    trials: dict[tuple[str, int], float] = {}
+    best: Best | None = None
+    for name, ranking in zip(names, rankings, strict=True):
+        for k in range(1, min(most, len(ranking.order)) + 1):
+            heads = ranking.order[:k]
+            if frozenset(heads) not in known:
+                known[frozenset(heads)] = score(heads)
+            value = trials[name, k] = known[frozenset(heads)]
+            if best is None or value > best.score:
+                best = Best(ranking, k, value, trials)
+    if best is None:
+        raise DataError("none of the rankings has a head to remove.", "rank a model that has heads left")
+    return best
