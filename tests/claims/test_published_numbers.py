@@ -1,0 +1,88 @@
+"""The papers' numbers as they lie beside the recipes: all of them, unchanged, and in our words."""
+
+from __future__ import annotations
+
+import csv
+from importlib import resources
+from statistics import fmean
+
+import pytest
+
+from deadhead.studies.expand import CONTROLS
+from deadhead.tasks import task_of
+from deadhead.tasks.languages import languages
+
+TABLES = {  # rows and mean of `value`, counted from the printed tables
+    "contributions/table1": (18, 24851.2778),
+    "contributions/table2": (192, 75.7760),
+    "contributions/table3": (192, 66.8585),
+    "contributions/table4": (68, 77.9562),
+    "contributions/table5": (64, -1.1067),
+    "contributions/table6": (40, 64.9390),
+    "contributions/text": (72, 11.9265),
+    "mbert-prunability/table1": (20, 86.1760),
+    "mbert-prunability/text": (16, 109.5484),
+    "weak-link/table1": (18, 28.2433),
+    "weak-link/table2": (11, 29.0764),
+    "weak-link/table3": (13, 28.2992),
+    "weak-link/table4": (40, 88.0108),
+    "weak-link/table5": (68, 87.8325),
+    "weak-link/table6": (24, 87.4704),
+    "weak-link/text": (25, 102934.8857),
+}
+CELLS = {  # single cells, read off the papers
+    "weak-link/table1": ({"source": "en-de", "remove": "stratified 1"}, 26.92),
+    "weak-link/table2": ({"remove": "per_layer 112555/555211/112555"}, 28.78),
+    "weak-link/table3": ({"remove": "per_block 12/9/5"}, 27.83),
+    "weak-link/table4": ({"task": "mnli", "remove": "none"}, 83.69),
+    "weak-link/table6": ({"task": "qnli", "remove": "layers top 6"}, 87.44),
+    "mbert-prunability/table1": ({"task": "qqp", "remove": "layers top 6"}, 90.53),
+    "contributions/table2": (
+        {"model": "xlm-roberta-base", "source": "en", "target": "zh", "setting": "cross-lingual", "arm": "lowest"},
+        46.18,
+    ),
+    "contributions/table4": ({"model": "xlm-roberta-base", "target": "en", "arm": "lowest"}, 94.87),
+    "contributions/table5": ({"task": "pos", "target": "ja", "setting": "cross-lingual", "arm": "highest"}, -22.29),
+    "contributions/table6": ({"task": "ner", "source": "de+ar+he+zh", "arm": "EC"}, 64.63),
+}
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (resources.files("deadhead.recipes") / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_number_is_there(name: str) -> None:
+    values = [float(row["value"]) for row in rows(name)]
+    assert (len(values), round(fmean(values), 4)) == TABLES[name]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_number_is_where_it_belongs(name: str) -> None:
+    where, value = CELLS[name]
+    found = [row["value"] for row in rows(name) if all(row[axis] == text for axis, text in where.items())]
+    assert [float(text) for text in found] == [value]
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if not name.endswith("text")])
+def test_one_row_for_one_place_and_in_our_words(name: str) -> None:
+    found = rows(name)
+    places = [tuple(text for axis, text in row.items() if axis not in ("value", "delta", "note")) for row in found]
+    assert len(set(places)) == len(places)
+    for row in found:
+        assert task_of(row["task"]).name == row["task"]
+        spoken = {*row.get("source", "").replace("-", "+").split("+"), *row["target"].split("-")} - {""}
+        assert spoken <= set(languages())
+        assert row.get("arm", "full") in ("full", "lowest", *CONTROLS, "FL", "MD", "SD", "EC")
+
+
+def test_printed_differences_are_those_of_the_scores() -> None:
+    checked = 0
+    for name in ("weak-link/table1", "weak-link/table2", "weak-link/table3"):
+        full = {row["source"]: float(row["value"]) for row in rows(name) if row["remove"] == "none"}
+        for row in rows(name):
+            if row["delta"]:
+                assert float(row["value"]) - full[row["source"]] == pytest.approx(float(row["delta"]), abs=1e-9)
+                checked += 1
+    assert checked == 38
