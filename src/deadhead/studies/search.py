@@ -9,7 +9,7 @@ Which k is best may be chosen on the test set (as in the paper), on dev, or on t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Arm:
     scores: Mapping[int, float]  # test scores by k
     picks: Mapping[str, Pick]  # by the rule that chose: test, dev, source dev, stop
     missing: int  # trials of this arm that are not done
+    trials: Mapping[int, str] = field(default_factory=dict)  # ids by k; 0 is the unpruned model
 
 
 def best(scores: Mapping[int, float]) -> int:
@@ -104,7 +105,8 @@ def _arm(group: dict[str, Any], arm: str, language: str, full: Summary, done: Ma
     source = next(iter(_sources(full.trial)), "")
     test, dev, source_dev = (_scores(done, f"{place}/{metric}") for place in (f"{language}/test", f"{language}/dev", f"{source}/dev"))
     base = full.metrics.get(f"{language}/test/{metric}", float("nan"))
-    return Arm(group, arm, language, metric, base, test, picks(base, test, dev, source_dev), missing)
+    ids = {0: full.id, **{k: one.id for k, one in done.items()}}
+    return Arm(group, arm, language, metric, base, test, picks(base, test, dev, source_dev), missing, ids)
 
 
 def _scores(done: Mapping[int, Summary], name: str) -> dict[int, float]:

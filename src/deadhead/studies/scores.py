@@ -1,0 +1,170 @@
+"""Tidy scores: one row for each number a study measured, and one row for each search and language.
+
+`scores(folder)` has a row per cell, language, split and metric, with the words tables speak in; `pairs(folder)`
+has a row per search and target language, with the unpruned score and every arm. Tables, figures and
+claims read these two and know nothing of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import folder as place
+from .expand import label, strategy_of
+from .records import Summary, summaries
+from .search import Arm, arms
+from .study import described
+from .trial import removal
+
+SETTINGS = ("cross-lingual", "multi-lingual", "mono-lingual")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number, and all that tells it from the others."""
+
+    trial: str  # the id of its record
+    model: str
+    task: str
+    source: str  # en, or en+de where there are several
+    train: str  # the languages of the training that is scored
+    target: str  # the language scored
+    setting: str  # of SETTINGS
+    remove: str  # "none", "random 50", "layers top 3"
+    strategy: str  # "" where nothing is removed
+    amount: Any  # in the strategy's own measure; 0 where nothing is removed
+    draw: int | None  # None where nothing is drawn
+    seed: int | None
+    arm: str  # of a search: full, lowest, seeds, random, highest; else ""
+    k: int | None  # heads removed by a search
+    parts: int | None  # tenths of the target's training set, where not all of it
+    split: str  # "test", or "test@1" for the weights after the first epoch
+    metric: str
+    value: float
+    rank: str = ""  # the method heads were ranked by, "gradient" or "gradient merge=md"; "" where no rank mattered
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One search scored in one language: from a source to a target."""
+
+    model: str
+    task: str
+    source: str
+    target: str
+    setting: str
+    group: tuple[tuple[str, Any], ...]  # the labels that tell this search from others of the study
+    unpruned: float
+    lowest: Arm | None  # None where the study has no such arm
+    controls: Mapping[str, Arm]  # by name: seeds, random, highest
+    rank: str = ""
+    parts: int | None = None
+
+
+def scores(folder: str | Path) -> list[Score]:
+    """Every number of every done trial; cells that share a trial and differ in nothing above are one row."""
+    home = place.inside(Path(folder))
+    study, known = described(home), summaries(home)
+    found: dict[Score, None] = {}
+    for labels, trial in study["cells"]:
+        record = known.get(trial)
+        if record is not None and record.state == "done":
+            found |= dict.fromkeys(_rows(_fields(study, labels, record.trial), labels, record))
+    return list(found)
+
+
+def pairs(folder: str | Path) -> list[Pair]:
+    """Every search in every language it was scored in; those whose unpruned model is not done are left out."""
+    home = place.inside(Path(folder))
+    study, known = described(home), summaries(home)
+    found: dict[tuple[Any, ...], list[Arm]] = {}
+    for arm in arms(home):
+        found.setdefault((tuple(arm.labels.items()), arm.language), []).append(arm)
+    return [_pair(study, known, group, language, several) for (group, language), several in found.items()]
+
+
+def _pair(study: Mapping[str, Any], known: Mapping[str, Summary], group: Any, target: str, several: list[Arm]) -> Pair:
+    labels, by_name = dict(group), {arm.arm: arm for arm in several}
+    full, ranked = several[0].trials[0], by_name.get("lowest")
+    fields = {**_fields(study, {}, known[full].trial), **{name: value for name, value in labels.items() if "." not in name}}
+    pruned = next((known[trial].trial for k, trial in ranked.trials.items() if k), {}) if ranked else {}
+    train = _joined(fields.get("train") or fields.get("source"))
+    return Pair(
+        str(fields.get("model")),
+        str(fields.get("task")),
+        _joined(fields.get("source") or train),
+        target,
+        setting(train, target),
+        tuple(labels.items()),
+        several[0].full,
+        ranked,
+        {name: arm for name, arm in by_name.items() if name != "lowest"},
+        _ranked(pruned),
+        _parts(fields, target),
+    )
+
+
+def _fields(study: Mapping[str, Any], labels: Mapping[str, Any], trial: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a cell. A trial leaves out what did not shape it, such as the source of an unpruned one: the recipe knows."""
+    return {**(study["recipe"].get("fixed") or {}), **{n: v for n, v in labels.items() if "." not in n}, **trial}
+
+
+def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary) -> Iterator[Score]:
+    gone = removal(labels.get("remove", fields.get("remove")))
+    remove = labels.get("remove", fields.get("remove")) if gone else "none"
+    train = _joined(fields.get("train") or fields.get("source"))
+    for name, value in record.metrics.items():
+        target, split, metric = name.split("/")
+        yield Score(
+            record.id,
+            str(fields.get("model")),
+            str(fields.get("task")),
+            _joined(fields.get("source") or train),
+            train,
+            target,
+            setting(train, target),
+            str(label(remove)),
+            strategy_of(remove) or "",
+            _plain(gone[1]) if gone else 0,
+            record.trial.get("draw"),
+            record.trial.get("seed"),
+            str(labels.get("arm", "")),
+            labels.get("k"),
+            _parts(fields, target),
+            split,
+            metric,
+            value,
+            _ranked(record.trial),
+        )
+
+
+def setting(train: str, target: str) -> str:
+    """What a training on these languages (`en+de`) is to a target."""
+    learnt = train.split("+")
+    if target not in learnt:
+        return "cross-lingual"
+    return "multi-lingual" if len(learnt) > 1 else "mono-lingual"
+
+
+def _joined(languages: Any) -> str:
+    return languages if isinstance(languages, str) else "+".join(languages or ())
+
+
+def _parts(fields: Mapping[str, Any], target: str) -> int | None:
+    parts = (fields.get("data") or {}).get("parts")
+    return parts.get(target) if isinstance(parts, Mapping) else parts
+
+
+def _ranked(trial: Mapping[str, Any]) -> str:
+    rank = trial.get("rank")
+    if not rank:
+        return ""
+    return f"{rank.get('method', 'gradient')} merge={rank['merge']}" if "merge" in rank else str(rank.get("method", "gradient"))
+
+
+def _plain(amount: Any) -> Any:
+    """An amount as a value that can be compared and hashed."""
+    return amount if isinstance(amount, int | float | str) else str(label(amount))
