@@ -1,7 +1,7 @@
 """How fast short trainings are: deadhead, the Trainer of transformers on the same data, and the limit.
 
     python benchmarks/finetune.py [--threads 1] [--updates 24] [--json results.json]
-    python benchmarks/finetune.py --device cuda [--trials 4] [--mps] [--model MINI_MBERT --data DIR] [--json results.json]
+    python benchmarks/finetune.py --device cuda [--trials 4] [--model MINI_MBERT --data DIR] [--json results.json]
 
 The data is random, with the lengths of MNLI (mean 39 word pieces, cut at 128). Speeds are in examples
 per second; on one thread of a CPU in seconds of that thread, whatever else the machine does. The limit
@@ -222,7 +222,7 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     if options.model and options.data:
         yield "POS", lambda: pos(options)
     if options.trials > 1:
-        yield "side by side", lambda: side_by_side(shape, min(4, options.trials), options.mps)
+        yield "side by side", lambda: side_by_side(shape, min(4, options.trials))
 
 
 def curves(shape: str, settings: Settings) -> Rows:
@@ -272,7 +272,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=4, help="trainings side by side on one GPU")
     parser.add_argument("--workers", type=int, default=2, help="processes that share the POS trials")
-    parser.add_argument("--mps", action="store_true", help="let the processes on a GPU run at the same time, by NVIDIA's MPS")
     parser.add_argument("--model", help="a folder with mini-mbert")
     parser.add_argument("--data", help="a folder of data with the POS treebanks")
     parser.add_argument("--only", nargs="*", help="sections to run, by name")

@@ -1,20 +1,14 @@
 """The models and data of `finetune.py`, and the trials that it runs in processes of their own.
 
 Several trainings can share a GPU: each in a process, so that none changes the numbers of another.
-Without MPS their kernels take turns; with it (`--mps`, NVIDIA's server for this) they run at the same time.
+With NVIDIA's MPS, which `deadhead run` starts too, they run at the same time; without it they take turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
@@ -27,6 +21,7 @@ from deadhead import discover, prune, strategies
 from deadhead.evaluate import evaluate
 from deadhead.finetune import Settings, finetune
 from deadhead.heads.folder import quiet
+from deadhead.studies.sharing import sharing
 from deadhead.tasks import Encoded, Row, dataset, encode, load_data
 
 SHAPES = {"BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}  # layers, heads, width
@@ -62,26 +57,6 @@ def mnli_like(examples: int, seed: int = 0) -> Encoded:
     return Encoded(dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}")
 
 
-@contextmanager
-def shared_gpu(wanted: bool) -> Iterator[str]:
-    """Start MPS for what is run inside, if it is wanted and there; says whether it was."""
-    daemon = shutil.which("nvidia-cuda-mps-control") if wanted else None
-    if daemon is None:
-        yield "MPS not found" if wanted else "without MPS"
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        os.environ.update(places)
-        started = subprocess.run([daemon, "-d"], check=False, timeout=30).returncode == 0
-        try:
-            yield "with MPS" if started else "MPS did not start"
-        finally:
-            if started:
-                subprocess.run([daemon], input="quit\n", text=True, check=False, timeout=60)
-            for name in places:
-                os.environ.pop(name)
-
-
 def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
     """One of several trials in a process of its own: when its second epoch began and ended."""
     model, data = bert(shape, seed), mnli_like(16384)
@@ -92,9 +67,9 @@ def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
     return end - sum(e.seconds for e in history.epochs[1:]), end, sum(e.examples for e in history.epochs[1:])
 
 
-def side_by_side(shape: str, trials: int, mps: bool) -> Rows:
+def side_by_side(shape: str, trials: int) -> Rows:
     """Examples per second of all trials together, once all have begun."""
-    with shared_gpu(mps) as how, ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
+    with sharing(trials, 1) as how, ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
         done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
     took = max(end for _, end, _ in done) - min(begun for begun, _, _ in done)
     total = sum(examples for _, _, examples in done)
@@ -136,7 +111,7 @@ def pos(options: argparse.Namespace) -> Rows:
     begun = time.perf_counter()
     workers = min(options.workers, options.trials)
     shares = [list(range(options.trials))[i::workers] for i in range(workers)]
-    with shared_gpu(options.mps) as how, ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with sharing(workers, 1) as how, ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         done = [trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share]
     each = (time.perf_counter() - begun) / options.trials
     rows: Rows = [

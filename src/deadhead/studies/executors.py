@@ -7,6 +7,7 @@ record to `finish`, which is the only one to write it. So the same trials give t
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,10 @@ def _heard(order: Order, trial: Trial, text: str) -> None:
 
 def local(order: Order) -> None:
     """In processes of this machine, `order.workers` at a time."""
-    from .processes import Pool
+    from .processes import Pool, gpus
+    from .sharing import sharing
 
-    with Pool(order) as pool:
+    with sharing(order.workers, len(gpus(os.environ))), Pool(order) as pool:
         pool.run()
 
 

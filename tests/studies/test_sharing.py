@@ -1,0 +1,69 @@
+"""A GPU shared by workers: MPS is started for them, told to them, and ended. A script stands in for NVIDIA's daemon."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deadhead.studies import sharing
+
+SCRIPT = """#!/bin/sh
+if [ "$1" = -d ]; then echo "start $CUDA_MPS_PIPE_DIRECTORY" >> "$TOLD"; touch "$TOLD.alive"; exit 0; fi
+read word; echo "$word" >> "$TOLD"
+[ "$word" = quit ] && rm -f "$TOLD.alive" && exit 0
+[ -e "$TOLD.alive" ]
+"""
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the daemon was told."""
+    program = tmp_path / "bin" / sharing.DAEMON
+    program.parent.mkdir()
+    program.write_text(SCRIPT)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.delenv(sharing.PLACES[0], raising=False)
+    monkeypatch.setattr(sharing, "USUAL", tmp_path / "usual")
+    monkeypatch.setattr(sharing.tempfile, "gettempdir", lambda: str(tmp_path))
+    return tmp_path / "told"
+
+
+def test_it_is_started_for_the_workers_and_ended(told: Path) -> None:
+    with sharing.sharing(3, 1) as how:
+        place = os.environ[sharing.PLACES[0]]
+        assert how == "with MPS"
+        assert os.stat(place).st_mode & 0o077 == 0
+    assert told.read_text().splitlines() == ["get_server_list", f"start {place}", "quit"]
+    assert sharing.PLACES[0] not in os.environ
+
+
+def test_one_left_behind_is_used_again(told: Path) -> None:
+    Path(f"{told}.alive").touch()
+    with sharing.sharing(2, 1) as how:
+        assert how == "with MPS"
+    assert told.read_text().splitlines() == ["get_server_list", "quit"]
+
+
+@pytest.mark.parametrize(("workers", "cards"), [(1, 1), (2, 2), (4, 0)])
+def test_workers_that_share_nothing_need_none(told: Path, workers: int, cards: int) -> None:
+    with sharing.sharing(workers, cards) as how:
+        assert how == "each alone"
+    assert not told.exists()
+
+
+def test_that_of_the_machine_is_left_alone(told: Path) -> None:
+    sharing.USUAL.mkdir()
+    with sharing.sharing(2, 1) as how:
+        assert how == "with the MPS that runs already"
+    assert not told.exists()
+
+
+def test_without_it_they_take_turns(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with sharing.sharing(2, 1) as how:
+        assert how == "in turns, without MPS"
+    assert sharing.PLACES[0] not in os.environ
