@@ -25,6 +25,7 @@ from torch import nn
 
 from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
 from ..layout import Head, HeadLayout, spans
+from .biases import hold_biases
 from .discover import layout_of, located
 from .sites import Site
 from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
@@ -185,6 +186,7 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
         _trim(model, removed, folder)
     if removed:  # in memory there is one form only, so that `save_pretrained` writes what is there
         setattr(model.config, RECORD, record(located(model)))
+    hold_biases(model)
     return model
 
 

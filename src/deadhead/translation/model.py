@@ -1,0 +1,62 @@
+"""The Transformer itself, on the nearest architecture that transformers has: M2M-100's.
+
+That one is what the weak-link paper describes (norms before each part and one at the end, ReLU,
+tensor2tensor's sinusoids, one table of embeddings for both languages and the output) but for the
+biases of its attention projections. These are held at zero and never trained, which `config.json`
+says under `projection_bias`, so that a model that is loaded again keeps it so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .sizes import Size, size_of
+
+POSITIONS = 512  # sinusoids made at the start; more are made when a text is longer
+BEAMS, PENALTY, LONGEST = 4, 0.6, 306
+
+
+def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
+    """A Transformer of that size, with new weights, for this tokenizer; the seed alone decides the weights."""
+    import torch
+    from transformers import M2M100ForConditionalGeneration
+
+    from ..heads.biases import NO_BIAS, hold_biases
+
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        with torch.device("cpu"):
+            model = M2M100ForConditionalGeneration(_config(size_of(size), tokenizer, **{NO_BIAS: False}))
+            _initialise(model)
+    hold_biases(model)
+    asked = model.generation_config  # what plain `generate` does, for users without deadhead
+    asked.num_beams, asked.length_penalty, asked.early_stopping, asked.max_new_tokens = BEAMS, PENALTY, False, LONGEST
+    return model.eval()
+
+
+def _config(size: Size, tokenizer: Any, **more: Any) -> Any:
+    from transformers import M2M100Config
+
+    return M2M100Config(
+        vocab_size=len(tokenizer), d_model=size.width, encoder_layers=size.layers, decoder_layers=size.layers, encoder_attention_heads=size.heads,
+        decoder_attention_heads=size.heads, encoder_ffn_dim=size.inner, decoder_ffn_dim=size.inner, dropout=size.dropout,
+        attention_dropout=size.dropout, activation_dropout=size.dropout, encoder_layerdrop=0.0, decoder_layerdrop=0.0, activation_function="relu",
+        scale_embedding=True, tie_word_embeddings=True, max_position_embeddings=POSITIONS, pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id, decoder_start_token_id=tokenizer.eos_token_id, bos_token_id=None, **more,
+    )  # fmt: skip
+
+
+def _initialise(model: Any) -> None:
+    """Glorot's uniform weights, and embeddings that have length 1 before they are scaled."""
+    from torch import nn
+
+    for name, weight in model.named_parameters():
+        if "layer_norm" in name:
+            continue
+        if name.endswith("bias"):
+            nn.init.zeros_(weight)
+        elif name == "model.shared.weight":
+            nn.init.normal_(weight, std=model.config.d_model**-0.5)
+            nn.init.zeros_(weight[model.config.pad_token_id].detach())
+        else:
+            nn.init.xavier_uniform_(weight)
