@@ -14,12 +14,12 @@ from ..errors import DeadheadError, unknown_name
 from .expand import CONTROLS, RANGE, values
 from .fields import CHECKS, Problem, among, unknown
 from .plain import Path, Plain, RecipeError
+from .showing import shown
 from .trial import FIELDS, RANKS, SCORED, USES, removal
 
-TOP = ("about", "steps", "fixed", "axes", "search", "tables", "claims")
-TABLE = ("title", "rows", "columns", "mean_over", "metric", "published", "where", "kind")
+TOLD = ("about", "tables", "figures", "claims")  # what a recipe tells of its trials, which changes none of them
+TOP = ("steps", "fixed", "axes", "search", "include", *TOLD)
 SEARCH = ("lowest", "controls")
-LABELS = ("arm", "k")  # what a search adds to the axes
 
 
 def check(plain: Plain, folder: File) -> None:
@@ -27,7 +27,7 @@ def check(plain: Plain, folder: File) -> None:
     found = [*unknown(plain.data, TOP, (), "field"), *_structure(plain.data)]
     if not found:
         found = list(_cells(plain.data))
-    found += _tables(plain.data, folder)
+    found += shown(plain.data, folder)
     if found:
         told = [f"{plain.where(path)}: {problem}" for path, problem in sorted(found, key=lambda item: plain.line(item[0]))]
         mend = "deadhead plan RECIPE checks it again without running anything" if len(told) > 1 else None
@@ -35,9 +35,10 @@ def check(plain: Plain, folder: File) -> None:
 
 
 def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
-    yield from _steps(data.get("steps"))
-    if not isinstance(data.get("about", ""), str):
-        yield ("about",), "this is one line of text."
+    if "include" not in data or "steps" in data:
+        yield from _steps(data.get("steps"))
+    elif data.keys() & {"fixed", "axes", "search"}:
+        yield ("include",), "fixed, axes and search are for trials of this recipe itself, which has no steps."
     fixed = data.get("fixed") or {}
     if not isinstance(fixed, dict):
         yield ("fixed",), "this is a mapping of fields, such as {model: NAME, task: pos}."
@@ -129,6 +130,8 @@ def _search(value: Any) -> Iterator[Problem]:
 
 def _cells(data: Mapping[str, Any]) -> Iterator[Problem]:
     """What only shows when fields and steps are seen together."""
+    if "steps" not in data:
+        return
     axes = data.get("axes") or {}
     for i, grid in enumerate(axes if isinstance(axes, list) else [axes]):
         path: Path = ("axes", i) if isinstance(axes, list) else ("axes",)
@@ -148,7 +151,7 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
     for name in ("model", "task"):
         if name not in given:
             yield f"no {name} is given; put it under fixed, or make it an axis."
-    if {"finetune", "evaluate", *RANKS} & set(steps) and not given & {"source", "train"}:
+    if {"finetune", "evaluate", "measure", *RANKS} & set(steps) and not given & {"source", "train"}:
         yield "no language is given: name the source."
     if {*RANKS} & set(steps) and "source" not in given:
         yield "heads are ranked on the languages of `source`, which is not given."
@@ -156,6 +159,10 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
         yield "`remove` is given, but no step prunes; add prune to steps."
     if "prune" in steps and "remove" not in given:
         yield "a step prunes, but `remove` is not given."
+    if "measure" in steps and "measure" not in given:
+        yield "a step measures, but `measure` does not say what, such as [entropy, weights]."
+    if "measure" in given and "measure" not in steps:
+        yield "`measure` is given, but no step measures; add measure to steps."
 
 
 def _orders(steps: list[str], removals: list[Any]) -> Iterator[str]:
@@ -164,29 +171,3 @@ def _orders(steps: list[str], removals: list[Any]) -> Iterator[str]:
         if found and found[0] in SCORED and "prune" in steps and not {*RANKS} & {*steps[: steps.index("prune")]}:
             yield f"{found[0]} goes by a ranking, and none is made before prune; add rank to steps."
             return
-
-
-def _tables(data: Mapping[str, Any], folder: File) -> Iterator[Problem]:
-    tables = data.get("tables") or []
-    axes = data.get("axes") or {}
-    known = {*FIELDS, *LABELS, "language", "metric", "strategy", "amount"}
-    known |= {name for grid in (axes if isinstance(axes, list) else [axes]) if isinstance(grid, dict) for name in grid}
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        yield ("tables",), "this is a list of tables, each {title: TEXT, rows: AXIS, columns: AXIS}."
-        return
-    for i, table in enumerate(tables):
-        yield from unknown(table, TABLE, ("tables", i), "field of a table")
-        for part in ("rows", "columns", "mean_over"):
-            for name in table.get(part) if isinstance(table.get(part), list) else filter(None, [table.get(part)]):
-                if not among(name, known):
-                    yield ("tables", i, part), unknown_name("axis", name, known).message
-        published = table.get("published")
-        if published is not None and not _beside(folder, published):
-            yield ("tables", i, "published"), f"there is no file {published} beside the recipe."
-    claims = data.get("claims") or []
-    if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        yield ("claims",), "this is a list of names."
-
-
-def _beside(folder: File, name: Any) -> bool:
-    return isinstance(name, str) and File(name).name == name and (folder / name).is_file()

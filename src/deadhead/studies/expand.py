@@ -22,6 +22,7 @@ from .trial import Trial, digest, settle
 MOST = 1_000_000  # cells; more is a slip of the pen
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 CONTROLS = ("seeds", "random", "highest")
+APART = ("model", "task", "source", "train", "targets", "splits", "seed")  # fixed in one recipe, and another may have it otherwise
 DRAW = 42  # the permutation random-k begins with, as in the paper
 
 
@@ -34,7 +35,21 @@ class Cell:
 
 
 def cells(data: Mapping[str, Any]) -> list[Cell]:
-    """All cells of a checked recipe."""
+    """All cells of a checked recipe, those of the recipes it includes first."""
+    included = data.get("include") or ()
+    found = [_placed(part, cell) for part in included for cell in cells(part)]
+    if "steps" in data:
+        found += [_placed(data, cell) if included else cell for cell in _own(data)]
+    return found
+
+
+def _placed(data: Mapping[str, Any], cell: Cell) -> Cell:
+    """A cell that also names what is fixed in its own recipe and may differ in another."""
+    fixed = {name: value for name, value in (data.get("fixed") or {}).items() if name in APART}
+    return Cell({**fixed, **cell.labels}, cell.trial)
+
+
+def _own(data: Mapping[str, Any]) -> list[Cell]:
     grids = data.get("axes") or {}
     found: list[Cell] = []
     for grid in grids if isinstance(grids, list) else [grids]:
@@ -57,6 +72,8 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if nth:
         fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
     fields["finetune"] = _training(fields)
+    if "target_parts" in (fields.get("data") or {}):
+        fields["data"] = _parts(fields)
     if str(fields.get("task")).endswith((".yaml", ".yml")):  # what the file says, not its name, makes the number
         fields["data"] = {**(fields.get("data") or {}), "task_file": _digest_of(str(fields["task"]))}
     return Cell(labels, settle(data["steps"], fields))
@@ -64,7 +81,21 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
 
 def _training(fields: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of training, those of a preset written out: what a preset means today must not change an id tomorrow."""
-    return dict(_settings(json.dumps(fields.get("finetune") or {}, sort_keys=True), str(fields.get("task"))))
+    return dict(_settings(json.dumps(fields.get("finetune") or {}, sort_keys=True), str(fields.get("task")), str(fields.get("source"))))
+
+
+def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`data.target_parts` written out: so many parts of every language that is trained on and not a source."""
+    data = dict(fields["data"])
+    number, source, learnt = data.pop("target_parts"), fields.get("source") or (), fields.get("train") or ()
+    only = [
+        one for one in ([learnt] if isinstance(learnt, str) else learnt) if one not in ([source] if isinstance(source, str) else source)
+    ]
+    if not only:
+        raise RecipeError(
+            "data.target_parts is of languages in `train` that are not in `source`, and there are none.", "name some in train"
+        )
+    return {**data, "parts": dict.fromkeys(only, number)}
 
 
 @lru_cache(maxsize=64)
@@ -73,13 +104,16 @@ def _digest_of(file: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _settings(text: str, task: str) -> Mapping[str, Any]:
-    from ..training.settings import Settings, preset
+def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
+    from ..training.settings import PRESETS, Settings, preset
 
     given = json.loads(text)
     ours = {"weights": given.pop("weights", "last"), "scored": given.pop("scored", "dev")}
+    if given.pop("first", False):  # what is not asked for is not in the id
+        ours["first"] = True
     named = given.pop("preset", None)
-    settings = Settings.from_dict(given) if named is None else preset(named, task, **given)
+    variant = source if f"{named}-{source}" in PRESETS else task  # of language pairs, or of tasks
+    settings = Settings.from_dict(given) if named is None else preset(named, variant, **given)
     return {**{name: value for name, value in settings.to_dict().items() if name != "seed"}, **ours}
 
 

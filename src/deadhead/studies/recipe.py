@@ -4,7 +4,8 @@
     fixed: {model: ..., task: ...}          the same in every trial
     axes: {seed: [0, 1, 2], ...}            every combination is one cell; or a list of such grids
     search: {lowest: 1..12, controls: [seeds, random, highest]}
-    tables, claims, scales, about           for the report, and for `--scale`
+    include: [other/recipe]                 their trials as well, for what is drawn from several tables
+    tables, figures, claims, scales, about  for the report, and for `--scale`
 
 No model and no torch is loaded here: a typo in the last axis costs a second, not a night.
 """
@@ -22,7 +23,7 @@ from pathlib import Path as File
 from typing import Any
 
 from ..errors import unknown_name
-from .checks import TOP, check
+from .checks import TOLD, TOP, check
 from .expand import Cell, cells
 from .plain import Plain, RecipeError, dotted, read, scalar
 from .trial import FIELDS
@@ -44,10 +45,6 @@ class Recipe:
     def about(self) -> str:
         return str(self.data.get("about", ""))
 
-    @property
-    def steps(self) -> list[str]:
-        return list(self.data["steps"])
-
     @cached_property
     def cells(self) -> list[Cell]:
         """Every combination asked for with its trial; equal trials come more than once."""
@@ -65,14 +62,39 @@ def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = No
     plain = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
     if not isinstance(plain.data, dict):
         raise RecipeError(f"{plain.name}:1: a recipe is a mapping of fields, such as steps, fixed and axes.")
-    if scale is not None:
+    folder, several = File(str(file)).parent, plain.data.get("include") is not None
+    if scale is not None and not (several and "scales" not in plain.data):
         _scale(plain, scale)
     for text in overrides:
-        _override(plain, text)
+        if not several or "steps" in plain.data or _is_told(text):
+            _override(plain, text)
     plain.data.pop("scales", None)
-    check(plain, folder=File(str(file)).parent)
+    if several:
+        passed = [text for text in overrides if not _is_told(text)]
+        plain.data["include"] = [_included(one, folder, passed, scale, plain) for one in _names(plain)]
+    check(plain, folder)
     title = File(name).stem if _is_file(name) else str(name)
     return Recipe(title, plain.data, str(file), tuple(overrides))
+
+
+def _is_told(override: str) -> bool:
+    """Whether an override is of what a recipe tells of its trials; all others are of the trials, those of included recipes too."""
+    return override.partition("=")[0].strip().partition(".")[0] in TOLD
+
+
+def _names(plain: Plain) -> list[str]:
+    given = plain.data["include"]
+    if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
+        raise RecipeError(f"{plain.where(('include',))}: this is a list of recipes, such as [weak-link/table1, weak-link/table4].")
+    return given
+
+
+def _included(name: str, folder: File, overrides: Sequence[str], scale: str | None, plain: Plain) -> dict[str, Any]:
+    """The trials of another recipe: its plain data without what it tells of them."""
+    other = load(folder / name if _is_file(name) else name, overrides, scale).data
+    if "include" in other:
+        raise RecipeError(f"{plain.where(('include',))}: {name} includes others itself.", "name those instead")
+    return {"name": name, **{field: value for field, value in other.items() if field not in TOLD}}
 
 
 def built_in() -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""Is what a recipe tells of its trials right: its tables, figures and claims?
+
+A table or a figure speaks of axes: those of the recipe, and those every number has (`Score`): the language it was
+scored in, the setting, the arm and the k of a search. FIGURES names the kinds of figures and the fields of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path as File
+from typing import Any
+
+from ..errors import unknown_name
+from .fields import SPLITS, Problem, among, unknown
+from .plain import Path
+from .trial import FIELDS
+
+ALWAYS = ("language", "target", "setting", "arm", "k", "parts", "metric", "strategy", "amount", "split")  # axes of every number
+TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind", "note")
+TABLES = ("scores", "drop", "search", "multi-source")
+EVERY = ("title", "kind", "where", "note")  # fields of every figure
+FIGURES: Mapping[str, tuple[str, ...]] = {
+    "curve": ("x", "lines", "panels", "value", "mean_over", "group", "metric", "split"),
+    "heads": ("show", "panels"),
+    "similarity": ("panels",),
+    "points": (),
+    "cost": ("metric", "split"),
+}
+WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a few words
+    "value": ("score", "drop"),
+    "group": ("word_order", "resource", "family"),
+    "show": ("removed", "ranking", "entropy", "weights"),
+}
+NEEDED = {"curve": "x", "heads": "show"}
+AXES = ("rows", "columns", "mean_over", "x", "lines", "panels")  # fields that name axes
+SPLIT = re.compile(rf"({'|'.join(SPLITS)})(@1)?")
+
+
+def shown(data: Mapping[str, Any], folder: File) -> Iterator[Problem]:
+    """What is wrong with the tables, the figures, the claims and the line about a recipe."""
+    if not isinstance(data.get("about", ""), str):
+        yield ("about",), "this is one line of text."
+    known = axes_of(data)
+    for part, example in (("tables", "{title: TEXT, rows: AXIS, columns: AXIS}"), ("figures", "{title: TEXT, kind: curve, x: AXIS}")):
+        given = data.get(part) or []
+        if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+            yield (part,), f"this is a list of {part}, each {example}."
+            continue
+        for i, one in enumerate(given):
+            checked = _table(one, folder) if part == "tables" else _figure(one)
+            yield from (((part, i, *path), problem) for path, problem in (*checked, *_axes(one, known)))
+    claims = data.get("claims") or []
+    if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
+        yield ("claims",), "this is a list of names."
+
+
+def axes_of(data: Mapping[str, Any]) -> set[str]:
+    """The names a table or figure may speak of."""
+    found = {*FIELDS, *ALWAYS}
+    for part in (data, *(data.get("include") or ())):
+        axes = part.get("axes") or {} if isinstance(part, Mapping) else {}
+        found |= {name for grid in (axes if isinstance(axes, list) else [axes]) if isinstance(grid, dict) for name in grid}
+    return found
+
+
+def _table(table: Mapping[str, Any], folder: File) -> Iterator[Problem]:
+    yield from unknown(table, TABLE, (), "field of a table")
+    if not among(table.get("kind", "scores"), TABLES):
+        yield ("kind",), unknown_name("kind of table", table["kind"], TABLES).message
+    published = table.get("published")
+    if published is not None and not _beside(folder, published):
+        yield ("published",), f"there is no file {published} beside the recipe."
+
+
+def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
+    kind = figure.get("kind")
+    if not among(kind, FIGURES):
+        yield ("kind",) if "kind" in figure else (), unknown_name("kind of figure", kind, FIGURES).message
+        return
+    yield from unknown(figure, (*EVERY, *FIGURES[str(kind)]), (), f"field of a figure of kind {kind}")
+    for name, words in WORDS.items():
+        if name in figure and not among(figure[name], words):
+            yield (name,), unknown_name(name, figure[name], words).message
+    needed = NEEDED.get(str(kind))
+    if needed is not None and needed not in figure:
+        yield (), f"a figure of kind {kind} needs {needed}."
+
+
+def _axes(one: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
+    """What holds for tables and figures alike: axes that are there, a split that is one."""
+    for part in AXES:
+        given = one.get(part)
+        for name in given if isinstance(given, list) else [given]:
+            if given is not None and not among(name, known):
+                yield (part,), unknown_name("axis", name, known).message
+    where = one.get("where") or {}
+    if not isinstance(where, dict):
+        yield ("where",), "this is a mapping from axes to values, such as {task: mnli}."
+    else:
+        path: Path = ("where",)
+        yield from unknown(where, known, path, "axis")
+    split = one.get("split")
+    if split is not None and not (isinstance(split, str) and SPLIT.fullmatch(split)):
+        yield ("split",), f"{split!r} is not a split; write {', '.join(SPLITS)}, or one after the first epoch such as dev@1."
+
+
+def _beside(folder: File, name: Any) -> bool:
+    return isinstance(name, str) and File(name).name == name and (folder / name).is_file()
