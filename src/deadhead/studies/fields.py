@@ -89,6 +89,7 @@ DATA: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "document_starts": (lambda v: among(v, ("keep", "drop")), "keep or drop"),
     "malformed": (lambda v: among(v, ("error", "drop")), "error or drop"),
     "parts": (lambda v: all(is_whole(n, 1, 10) for n in (v.values() if isinstance(v, dict) else [v])), "1 to 10, or {de: 3}"),
+    "target_parts": (lambda v: is_whole(v, 1, 10), "1 to 10, of the languages in train that are not in source"),
     "examples": (lambda v: is_whole(v, 1), "a number of training rows"),
     "max_length": (lambda v: is_whole(v, 4, 100_000), "a number of sub-words"),
     "align": (lambda v: among(v, ("first", "all")), "first or all"),
@@ -136,7 +137,9 @@ def _finetune(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield (), f"this is a mapping; known are preset, {', '.join(known)}."
         return
-    yield from unknown(value, ("preset", *TRAINING, *known), (), "setting of training")
+    yield from unknown(value, ("preset", "first", *TRAINING, *known), (), "setting of training")
+    if not isinstance(value.get("first", False), bool):
+        yield ("first",), f"{value['first']!r} was met; wanted is true (score and measure the weights after epoch 1 too) or false."
     if "preset" in value and not among(value["preset"], PRESETS):
         yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
     for name, allowed in TRAINING.items():
@@ -178,6 +181,24 @@ def _remove(value: Any) -> Iterator[Problem]:
         yield (named[0],), "the amount is missing."
 
 
+def _measure(value: Any) -> Iterator[Problem]:
+    from ..measures import MEASURES, measure
+    from .trial import named
+
+    several = value if isinstance(value, list) else [value]
+    whole = all(
+        isinstance(one, str) or (isinstance(one, dict) and all(isinstance(o, dict | None) for o in one.values())) for one in several
+    )
+    if not several or not whole:
+        yield (), f"this is a list of names, such as [{', '.join(MEASURES)}]; one with options is {{embeddings: {{sentences: 200}}}}."
+        return
+    for name, options in named(several).items():
+        try:
+            measure(name, **options)
+        except DeadheadError as problem:
+            yield (), f"{name}: {problem.message}" if name in MEASURES else problem.message
+
+
 CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
     "model": _model,
     "task": _task,
@@ -189,6 +210,7 @@ CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
     "finetune": _finetune,
     "rank": _rank,
     "remove": _remove,
+    "measure": _measure,
     "seed": _seed,
     "draw": _seed,
 }

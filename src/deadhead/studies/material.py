@@ -7,13 +7,16 @@ on disk by `encode`, under the hash of data, tokenizer and options.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..tasks import KINDS, Dataset, Encoded, concatenate, encode, load_data, task_of
+from ..measures import Given
+from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, load_data, task_of
 from ..tasks.dataset import shuffled
+from ..tasks.records import UNSPACED
 from .run import State
 from .trial import Trial
 
@@ -79,6 +82,57 @@ def encoded(
     state.data["+".join(languages) + f"/{split}"] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
     return encode(data, tokenizer(trial.get("model")), labels=labels, **options)
+
+
+def given(state: State, trial: Trial) -> Given:
+    """What measures may look at: dev data of the training's languages, sentences of the targets, weights at the beginning."""
+    from ..training.history import read
+
+    began = state.kept.get("began")
+    return Given(
+        batches=lambda split, most: _first_batches(state, trial, split, most),
+        texts=lambda split, most: _texts(state, trial, split, most),
+        tokenizer=tokenizer(trial.get("model")),
+        began=read(began) if isinstance(began, Path) else began,
+    )
+
+
+def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches:
+    """The first rows of a split, as many of each language that is trained on."""
+    languages = trial.languages(state.at)
+    each = -(-most // len(languages))
+    several = [_noted(state, trial, lang, split) for lang in languages]
+    cut = [replace(data, rows=data.rows[:each]) for data in several]
+    options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
+    labels = labels_of(state.model, trial)
+    data = cut[0] if len(cut) == 1 else concatenate(cut)
+    return batches(encode(data, tokenizer(trial.get("model")), labels=labels, **options), device=device())
+
+
+def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[str]]:
+    """The same number of different sentences of every target language; the same sentences where the data is parallel."""
+    found = {lang: _sentences(_noted(state, trial, lang, split)) for lang in trial.get("targets")}
+    parallel = len({len(several) for several in found.values()}) == 1
+    first = next(iter(found.values()))
+    kept = {}
+    for lang, several in found.items():
+        places = {text: i for i, text in reversed([*enumerate(first if parallel else several)])}.values()
+        kept[lang] = [several[i] for i in sorted(places)]
+    least = min(most, *map(len, kept.values()))
+    return {lang: several[:least] for lang, several in kept.items()}
+
+
+def _sentences(data: Dataset) -> list[str]:
+    """The texts of a dataset: of pairs the first ones, then the second ones."""
+    if KINDS[data.task.kind].labels == "word":
+        return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
+    return [row.texts[0] for row in data.rows] + [row.texts[1] for row in data.rows if len(row.texts) > 1]
+
+
+def _noted(state: State, trial: Trial, lang: str, split: str) -> Dataset:
+    data = dataset(trial, [lang], split)
+    state.data[f"{lang}/{split}"] = data.fingerprint
+    return data
 
 
 def model(state: State, trial: Trial) -> Any:

@@ -37,6 +37,7 @@ class State:
     model: Any = None  # as it is now; None until a step asks for it
     weights: Path | None = None  # where the model lies when it is not loaded; None means that the trial begins
     ranking: Any = None
+    kept: dict[str, Any] = field(default_factory=dict)  # further weights or their files: of heads when it `began`, of all after the `first` epoch
     removed: list[str] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, Any]] = field(default_factory=list)
@@ -55,6 +56,10 @@ class State:
             from ..heads import save
 
             save(self.model, home / "model")
+            for name, weights in self.kept.items():
+                from ..training.history import read, write
+
+                write(home / f"{name}.safetensors", read(weights) if isinstance(weights, Path) else weights)
         place.write(home / "state.json", dumps(kept))
 
     def restore(self, home: Path) -> None:
@@ -68,6 +73,8 @@ class State:
             from ..ranking import Ranking
 
             self.ranking = Ranking.load(home / "ranking.json")
+        else:
+            self.kept = {file.stem: file for file in home.glob("*.safetensors")}
 
 
 Step = Callable[[State, Trial], None]
@@ -80,7 +87,7 @@ def _in_steps(name: str) -> Step:
     return step
 
 
-STEPS: Mapping[str, Step] = {name: _in_steps(name) for name in ("finetune", "rank", "rank_each", "restart", "prune", "evaluate")}
+STEPS: Mapping[str, Step] = {name: _in_steps(name) for name in ("finetune", "rank", "rank_each", "restart", "prune", "evaluate", "measure")}
 
 
 def run_trial(
@@ -141,9 +148,21 @@ def _record(trial: Trial, state: State, keep: Collection[str], error: str | None
         versions={**versions(), **state.versions},
         data=dict(sorted(state.data.items())),
         shared={trial.steps[at]: key for at, key in trial.keys.items() if key in keep},
-        details=state.details,
+        details={**state.details, **_ranking(trial, state.ranking)},
         error=error,
     )
+
+
+def _ranking(trial: Trial, ranking: Any) -> dict[str, Any]:
+    """What the record tells of a ranking, made in this trial or before."""
+    if ranking is None:
+        return {}
+    source = trial.get("source")
+    told = {"method": ranking.method, "languages": [source] if isinstance(source, str) else list(source or ())}
+    told["scores"] = {str(head): float(score) for head, score in ranking.scores.items()}
+    if "merged" in ranking.data:
+        told["merge"] = ranking.data["merged"]
+    return {"ranking": told}
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +20,7 @@ from .run import State, run_trial
 from .trial import Trial, removal
 
 EVERY = 1.0  # seconds between words on how it goes
+FIRST = "@1"  # behind the name of a split: scored with the weights after epoch 1
 IN_ORDER = ("per_batch", "cumulative")  # units of a ranking for which the order of the data counts
 
 
@@ -36,12 +37,15 @@ def finetune(state: State, trial: Trial) -> None:
     languages = trial.languages(state.at)
     chosen = dict(trial.get("finetune") or {})
     weights, scored = chosen.pop("weights", "last"), chosen.pop("scored", "dev")
+    first = trial.keeps_first(state.at)
+    chosen.pop("first", None)
+    _begin(state, trial, model)
     labels = material.labels_of(model, trial)
     data = material.encoded(state, trial, languages, "train", labels)
     dev = None if scored == "none" else material.encoded(state, trial, languages, scored, labels)
     settings = Settings.from_dict({**chosen, "seed": trial.seed_of(state.at)})
     folder = _checkpoint(state, trial, settings.epochs)
-    history = train(model, data, settings, dev=dev, folder=folder, progress=_now_and_then(state))
+    history = train(model, data, settings, dev=dev, folder=folder, keep_first=first, progress=_now_and_then(state))
     state.epochs += [{"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs]
     state.cost["examples/s"] = round(history.epochs[-1].speed, 1) if history.epochs else 0.0
     if history.notes:
@@ -51,6 +55,8 @@ def finetune(state: State, trial: Trial) -> None:
     if weights == "best":
         history.restore(model, "best")
         state.details["best epoch"] = history.best
+    if first:
+        state.kept["first"] = _in_memory(history.weights["first"])
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -98,7 +104,8 @@ def rank_each(state: State, trial: Trial) -> None:
 def restart(state: State, trial: Trial) -> None:
     """Forget the model: the next step begins with the weights the trial began with. A ranking stays."""
     state.model = state.weights = None
-    state.epochs, state.removed = [], []
+    state.epochs, state.removed, state.kept = [], [], {}
+    state.details.pop("measures", None)
 
 
 def prune(state: State, trial: Trial) -> None:
@@ -116,6 +123,7 @@ def prune(state: State, trial: Trial) -> None:
     scores = None if state.ranking is None else state.ranking.scores
     heads = choose(strategy, layout, amount, seed=trial.get("draw", 0), scores=scores, **options)
     cut(model, heads)
+    state.kept.pop("first", None)  # of the whole model
     state.removed += [str(head) for head in layout.check(heads)]
     state.cost["heads before"], state.cost["parameters after"] = len(layout), material.count(model)
 
@@ -126,14 +134,68 @@ def evaluate(state: State, trial: Trial) -> None:
 
     model = material.model(state, trial)
     labels = material.labels_of(model, trial)
-    for split in trial.get("splits"):
-        state.tell(f"scoring {split}")
-        sets = {lang: material.encoded(state, trial, [lang], split, labels) for lang in trial.get("targets")}
-        folder = None if state.folder is None else _predictions(state.folder, trial, split)
-        found = score(model, sets, tokenizer=material.tokenizer(trial.get("model")), folder=folder)
-        for lang, metrics in found.items():
-            state.metrics.update({f"{lang}/{split}/{name}": float(value) for name, value in metrics.items()})
+
+    def scored(mark: str) -> None:
+        for split in trial.get("splits"):
+            state.tell(f"scoring {split}{mark}")
+            sets = {lang: material.encoded(state, trial, [lang], split, labels) for lang in trial.get("targets")}
+            folder = None if state.folder is None else _predictions(state.folder, trial, f"{split}{mark}")
+            found = score(model, sets, tokenizer=material.tokenizer(trial.get("model")), folder=folder)
+            for lang, metrics in found.items():
+                state.metrics.update({f"{lang}/{split}{mark}/{name}": float(value) for name, value in metrics.items()})
+
+    scored("")
+    if "first" in state.kept:
+        with _first_epoch(state, model):
+            scored(FIRST)
     state.cost["memory MiB"] = _memory()
+
+
+def measure(state: State, trial: Trial) -> None:
+    """Measure what the trial asks for, before and after training; also on the weights after epoch 1, where they were kept."""
+    from ..measures import measure as named
+
+    model, given = material.model(state, trial), material.given(state, trial)
+    made = {name: named(name, **options) for name, options in trial.measures.items()}
+
+    def found() -> dict[str, Any]:
+        state.tell(f"measuring {', '.join(made)}")
+        return {name: one(model, given) for name, one in made.items()}
+
+    stages = state.details.setdefault("measures", {})
+    stages["after" if "finetune" in trial.before(state.at) else "before"] = found()
+    if "first" in state.kept:
+        with _first_epoch(state, model):
+            stages["first"] = found()
+
+
+def _begin(state: State, trial: Trial, model: Any) -> None:
+    """Before a training: keep the weights of the heads, if a change from them is to be measured."""
+    state.kept.pop("first", None)
+    if "finetune" not in trial.before(state.at) and "weights" in trial.measures and "measure" in trial.steps[state.at :]:
+        from ..measures.weights import head_weights
+
+        state.kept["began"] = head_weights(model)
+
+
+def _in_memory(weights: Any) -> dict[str, Any]:
+    from ..training.history import read
+
+    return read(weights) if isinstance(weights, str | Path) else dict(weights)
+
+
+@contextmanager
+def _first_epoch(state: State, model: Any) -> Iterator[None]:
+    """The model as it was after epoch 1, and afterwards as it is."""
+    from ..training.history import put
+    from ..training.update import stored
+
+    held = {name: tensor.detach().clone() for name, tensor in stored(model)}
+    put(model, _in_memory(state.kept["first"]))
+    try:
+        yield
+    finally:
+        put(model, held)
 
 
 def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:

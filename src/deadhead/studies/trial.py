@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ DRAWN = ("random", "random_k", "stratified", "per_layer", "per_block")  # strate
 SCORED = ("lowest", "highest")  # strategies that need a ranking
 COUNTED = ("random", "random_k", "lowest", "highest")  # strategies whose amount 0 removes nothing
 RANKS = ("rank", "rank_each")  # steps that make a ranking
+LOOKS = ("evaluate", "measure")  # steps that look at a model and leave it as it is
 ALWAYS = ("model", "task", "data")
 # The fields each step uses. A training also uses `source` where it is for a ranking, else `train`: see `Trial.languages`.
 USES: Mapping[str, tuple[str, ...]] = {
@@ -28,6 +29,7 @@ USES: Mapping[str, tuple[str, ...]] = {
     "restart": (),  # back to the weights the trial began with; a ranking made before stays
     "prune": ("remove", "draw"),
     "evaluate": ("targets", "splits"),
+    "measure": ("measure", "targets"),
 }
 DEFAULTS: Mapping[str, Any] = {"seed": 0, "splits": ["test"], "rank": {"method": "gradient", "split": "dev"}}
 FIELDS: Mapping[str, str] = {
@@ -41,6 +43,7 @@ FIELDS: Mapping[str, str] = {
     "finetune": "the settings of training",
     "rank": "the ranking method, its options and its data",
     "remove": "which heads go: a strategy and its amount, or none",
+    "measure": "what is measured on the model besides its scores: names, each alone or with options",
     "seed": "of training and ranking, and of draws unless `draw` says otherwise",
     "draw": "the seed of drawn heads alone",
 }
@@ -77,8 +80,21 @@ class Trial:
 
     def nth(self, place: int) -> int:
         """How often the step at this place has come, counted from the last restart: 1, 2, ..."""
+        return self.before(place).count(self.steps[place]) + 1
+
+    def before(self, place: int) -> tuple[str, ...]:
+        """The steps before this place, from the last restart on."""
         start = max((i for i in range(place) if self.steps[i] == "restart"), default=-1) + 1
-        return self.steps[start : place + 1].count(self.steps[place])
+        return self.steps[start:place]
+
+    @property
+    def measures(self) -> dict[str, dict[str, Any]]:
+        """What is measured, by name, with its options."""
+        return named(self.get("measure") or [])
+
+    def keeps_first(self, place: int) -> bool:
+        """Whether the training at this place keeps its weights after epoch 1, because a step looks at what it trained."""
+        return bool((self.get("finetune") or {}).get("first")) and _looked_at(self.steps, place)
 
     def seed_of(self, place: int) -> int:
         """The seed of one step: that of the trial, and one made from it where a step comes again."""
@@ -110,7 +126,7 @@ class Trial:
         parts = []
         for i in range(place + 1):
             fields = {name: self.content[name] for name in USES[self.steps[i]] if name in self.content and name != "source"}
-            if self.steps[i] in ("finetune", *RANKS):
+            if self.steps[i] in ("finetune", "measure", *RANKS):
                 fields["languages"] = self.languages(i)
             parts.append([self.steps[i], fields])
         return digest({"format": FORMAT, **used, "parts": parts})
@@ -136,6 +152,11 @@ def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
     elif "draw" not in values:
         values["draw"] = values["seed"]
     _settle_languages(values)
+    training = values.get("finetune") or {}
+    if "first" in training and not any(step == "finetune" and _looked_at(steps, i) for i, step in enumerate(steps)):
+        values["finetune"] = {name: value for name, value in training.items() if name != "first"}
+    if "measure" in values:  # in which order they are measured does not matter
+        values["measure"] = [{name: options} if options else name for name, options in sorted(named(values["measure"]).items())]
     used = {*ALWAYS, *_used(steps, values)}
     return Trial({"steps": steps, **{name: values[name] for name in sorted(values) if name in used}})
 
@@ -176,11 +197,29 @@ def _needed(steps: list[str], strategy: str | None) -> list[str]:
     return [step for step in steps if step != "prune" or strategy is not None]
 
 
+def named(measure: Any) -> dict[str, dict[str, Any]]:
+    """Measures by name with their options, out of a name, a list of names, or names with options: `[entropy, {weights: {relative: true}}]`."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in measure if isinstance(measure, list) else [measure]:
+        found |= {name: dict(options or {}) for name, options in one.items()} if isinstance(one, Mapping) else {str(one): {}}
+    return found
+
+
+def _looked_at(steps: Sequence[str], place: int) -> bool:
+    """Whether a step looks at the model as the training at this place left it."""
+    for step in steps[place + 1 :]:
+        if step in LOOKS:
+            return True
+        if step not in RANKS:
+            return False
+    return False
+
+
 def _used(steps: list[str], values: Mapping[str, Any]) -> Iterator[str]:
     learnt = "train" if "train" in values else "source"
     for i, step in enumerate(steps):
         yield from USES[step]
-        if step == "finetune":
+        if step in ("finetune", "measure"):
             yield "source" if {*RANKS} & {*steps[i + 1 :]} else learnt
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FolderError
-from .history import KEPT, History, read
+from .history import KEPT, History, read, write
 
 
 def identity(*parts: Any) -> str:
@@ -106,11 +106,9 @@ class Folder:
 
     @staticmethod
     def _write(target: Path, tensors: Mapping[str, Tensor]) -> None:
-        from safetensors.torch import save_file
-
         draft = target.with_name(f".draft-{os.getpid()}-{target.name}")
         try:
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(draft))
+            write(draft, tensors)
             os.replace(draft, target)
         except OSError as problem:
             raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem

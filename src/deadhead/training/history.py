@@ -103,6 +103,13 @@ def read(path: str | Path) -> dict[str, Tensor]:
         raise FolderError(f"{path} cannot be read: {problem}.", "train it anew in another folder") from problem
 
 
+def write(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
+    """A safetensors file of these tensors, wherever they are."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(path))
+
+
 def put(model: Any, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into a model of the same shapes."""
     import torch

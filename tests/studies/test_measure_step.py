@@ -1,0 +1,150 @@
+"""The step `measure`, the weights after epoch 1, and the ranking in the record, on the embedded world."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadhead.ranking import Ranking
+from deadhead.studies import Record, load, read, run, run_trial
+from deadhead.studies.material import home
+from deadhead.studies.plain import RecipeError
+from deadhead.studies.trial import settle
+
+pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
+SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
+STEPS = "steps=[prune, measure, finetune, measure, evaluate]"
+MEASURE = "measure=[{embeddings: {sentences: 12}}, {entropy: {sentences: 20}}, weights]"
+FIRST = ["finetune.first=true", "finetune.epochs=2", "splits=[dev]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ.setdefault("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="module")
+def measured() -> Record:
+    """One trial: half of the heads cut at random, two epochs, everything measured."""
+    trial = load("smoke", [*SMALL, *FIRST, STEPS, MEASURE, "remove={random: 50}"]).trials[0]
+    record = run_trial(trial)
+    assert record.error is None, record.error
+    return record
+
+
+def test_stages_and_shapes(measured: Record) -> None:
+    stages = measured.details["measures"]
+    assert set(stages) == {"before", "first", "after"}
+    alive = {f"encoder.{layer}.{head}" for layer in range(5) for head in range(8)} - set(measured.removed)
+    assert len(alive) == 20
+    for stage in stages.values():
+        assert set(stage) == {"entropy", "weights", "embeddings"}
+        assert set(stage["entropy"]) == set(stage["weights"]) == alive  # under the names they were born with
+        assert set(stage["embeddings"]["points"]) == {"en", "de"}
+        assert all(len(points) == 12 for points in stage["embeddings"]["points"].values())
+
+
+def test_before_first_and_after_differ(measured: Record) -> None:
+    stages = measured.details["measures"]
+    assert set(stages["before"]["weights"].values()) == {0.0}  # nothing was trained yet
+    first, after = (sum(stages[name]["weights"].values()) for name in ("first", "after"))
+    assert 0 < first < after  # weights move on in epoch 2
+    assert stages["before"]["entropy"] != stages["first"]["entropy"] != stages["after"]["entropy"]
+
+
+def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(measured: Record) -> None:
+    """The scores at @1 belong to the weights after epoch 1: not to those at the end, and they leave those in place."""
+    plain = run_trial(load("smoke", [*SMALL, *FIRST[1:], "steps=[prune, finetune, evaluate]", "remove={random: 50}"]).trials[0])
+    at_end = {name: value for name, value in measured.metrics.items() if "@1" not in name}
+    assert at_end == plain.metrics  # measuring, and scoring epoch 1, changed nothing
+    early = {name.replace("@1", ""): value for name, value in measured.metrics.items() if "@1" in name}
+    assert early.keys() == plain.metrics.keys()
+    assert early != plain.metrics
+
+
+def test_epoch_one_scores_are_those_that_training_itself_saw() -> None:
+    changes = [SMALL[0], "finetune.scored=dev", *FIRST, "steps=[prune, finetune, evaluate]", "remove=none", "targets=[en]"]
+    record = run_trial(load("smoke", changes).trials[0])
+    assert [epoch["number"] for epoch in record.epochs] == [1, 2]
+    assert record.metrics["en/dev@1/micro_f1"] == pytest.approx(record.epochs[0]["micro_f1"])
+    assert record.metrics["en/dev/micro_f1"] == pytest.approx(record.epochs[1]["micro_f1"])
+
+
+def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path: Path) -> None:
+    """Two trials that differ in the splits they score share one training, and have the numbers of a trial alone."""
+    changes = [*SMALL, *FIRST[:2], "steps=[prune, finetune, measure, evaluate]", "measure=[weights]", "remove=none"]
+    recipe = load("smoke", [*changes, "axes={splits: [[dev], [dev, test]]}", "fixed.remove=none"])
+    assert run(recipe, tmp_path / "s", executor="serial").done == 2
+    records = [read(tmp_path / "s", trial.id) for trial in recipe.trials]
+    assert [("reused" in record.cost) for record in records] == [False, True]
+    alone = run_trial(recipe.trials[1])
+    assert records[1].metrics == alone.metrics
+    assert records[1].details["measures"] == alone.details["measures"] == records[0].details["measures"]
+    assert set(alone.details["measures"]) == {"first", "after"}
+
+
+def test_the_ranking_is_in_the_record(tmp_path: Path) -> None:
+    recipe = load("smoke", SMALL)
+    assert run(recipe, tmp_path / "s", executor="serial").done == 4
+    none, one, four, drawn = (read(tmp_path / "s", trial.id) for trial in recipe.trials)
+    kept = Ranking.load(tmp_path / "s" / "shared" / four.shared["rank"] / "ranking.json")
+    for record in (one, four):  # one made it, the other took it over
+        told = record.details["ranking"]
+        assert (told["method"], told["languages"]) == ("gradient", ["en"])
+        assert told["scores"] == {str(head): score for head, score in kept.scores.items()}
+        assert "merge" not in told
+    assert "ranking" not in none.details
+    assert "ranking" not in drawn.details
+
+
+def test_a_merged_ranking_says_how() -> None:
+    changes = ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "rank={merge: sd}", "remove={lowest: 3}"]
+    told = run_trial(load("smoke", [*SMALL, *changes]).trials[0]).details["ranking"]
+    assert (told["merge"], told["languages"]) == ("sd", ["en", "de"])
+    assert max(told["scores"].values()) > 1  # sums of two rankings
+
+
+TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetune": {"epochs": 2}}
+
+
+def test_what_is_not_asked_for_is_not_in_the_id() -> None:
+    plain = settle(["finetune", "evaluate"], TRAINED)
+    assert plain == settle(["finetune", "evaluate"], {**TRAINED, "measure": ["entropy"]})  # no step measures
+    first = settle(["finetune", "evaluate"], {**TRAINED, "finetune": {"epochs": 2, "first": True}})
+    assert first != plain
+    never = settle(["finetune", "rank"], {**TRAINED, "finetune": {"epochs": 2, "first": True}})
+    assert never == settle(["finetune", "rank"], TRAINED)  # nobody looks at the weights after epoch 1
+    assert load("smoke", ["finetune.first=false"]).trials == load("smoke").trials
+
+
+def test_one_spelling_for_equal_measures() -> None:
+    steps = ["finetune", "measure"]
+    spellings = [["weights", "entropy"], ["entropy", {"weights": {}}], {"entropy": None, "weights": {}}]
+    assert len({settle(steps, {**TRAINED, "measure": one}).id for one in spellings}) == 1
+    assert settle(steps, {**TRAINED, "measure": ["entropy"]}) != settle(steps, {**TRAINED, "measure": [{"entropy": {"sentences": 9}}]})
+    assert settle(steps, {**TRAINED, "measure": "entropy"}).measures == {"entropy": {}}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("measure=[entropi]", "Did you mean 'entropy'"),
+        ("measure=[{embeddings: {sentence: 3}}]", "Did you mean 'sentences'"),
+        ("measure=[{embeddings: {sentences: many}}]", "embeddings: sentences is 'many'"),
+        ("measure=[3]", "a list of names"),
+        ("finetune.first=yes please", "true"),
+    ],
+)
+def test_mistakes_are_told(change: str, told: str) -> None:
+    with pytest.raises(RecipeError, match=told):
+        load("smoke", [STEPS, "measure=[entropy]", change])
+
+
+def test_a_step_without_its_field_and_a_field_without_its_step() -> None:
+    with pytest.raises(RecipeError, match="does not say what"):
+        load("smoke", [STEPS])
+    with pytest.raises(RecipeError, match="no step measures"):
+        load("smoke", ["measure=[entropy]"])
