@@ -1,0 +1,205 @@
+"""A study as the report reads it: its cells with their labels, and the score of each in each language.
+
+A cell is one combination of the recipe's axes. Its axes are the recipe's own, and `language` (also
+called `target`), `setting`, `strategy` and `amount`. Scores are in points: shares times 100, BLEU as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeadheadError
+from ..studies import folder as place
+from ..studies.expand import label, strategy_of
+from ..studies.records import Summary, summaries
+from ..studies.scores import setting
+from ..studies.study import described
+from ..studies.trial import removal
+from ..tasks import task_of
+
+LANGUAGE = ("language", "target")
+PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes in which a pruned cell differs from its unpruned one
+CHANCE = ("seed", "draw")  # axes that only repeat
+APART = ("model", "task", "source")  # labels that tell recipes that are drawn together apart
+LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields that tables may name
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the axes: its labels, and its record so far as there is one."""
+
+    axes: Mapping[str, Any]
+    trial: str
+    unpruned: bool
+    languages: tuple[str, ...]  # those it is or will be scored in
+    learnt: tuple[str, ...]  # those it is trained on
+    splits: tuple[str, ...]
+    summary: Summary | None = None
+
+    @property
+    def state(self) -> str:
+        """Of done, failed, left."""
+        return "left" if self.summary is None else self.summary.state
+
+    @property
+    def split(self) -> str:
+        """The split that is reported unless another is asked for."""
+        return "test" if "test" in self.splits else self.splits[0]
+
+    @property
+    def metric(self) -> str:
+        return main_metric(str(self.axes.get("task")))
+
+    def axis(self, name: str, language: str = "") -> Any:
+        if name in LANGUAGE:
+            return language
+        return self.setting(language) if name == "setting" else self.axes.get(name)
+
+    def setting(self, language: str) -> str:
+        """How the language scored stands to those trained on."""
+        return setting("+".join(self.learnt), language)
+
+    def score(self, language: str, metric: str | None = None, split: str | None = None) -> float | None:
+        """In points; None where there is none (yet)."""
+        if self.summary is None or self.summary.state != "done":
+            return None
+        name = metric or self.metric
+        value = self.summary.metrics.get(f"{language}/{split or self.split}/{name}")
+        return None if value is None else points(name, value)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's recipe and cells, read once."""
+
+    home: Path
+    name: str
+    recipe: Mapping[str, Any]
+    cells: tuple[Cell, ...]
+    known: Mapping[str, Summary]
+    published: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)  # file -> its rows
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(language for cell in self.cells for language in cell.languages))
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the recipe that have more than one label."""
+        seen: dict[str, set[Any]] = {}
+        for cell in self.cells:
+            for name, value in cell.axes.items():
+                seen.setdefault(name, set()).add(value)
+        return tuple(name for name, labels in seen.items() if len(labels) > 1)
+
+    def labels(self, name: str) -> list[Any]:
+        """The labels of an axis in the recipe's order."""
+        if name in LANGUAGE:
+            return list(self.languages)
+        if name == "setting":
+            return list(dict.fromkeys(cell.setting(language) for cell in self.cells for language in cell.languages))
+        return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
+
+    def done(self) -> Iterator[Summary]:
+        """The records of this recipe that are done, each once."""
+        yield from {c.trial: c.summary for c in self.cells if c.summary is not None and c.summary.state == "done"}.values()
+
+
+def read_study(folder: str | Path) -> Study:
+    """Everything the index and the description of a study say of it; no record is opened."""
+    from .published import published_rows
+
+    home = place.inside(Path(folder))
+    told = described(home)
+    known = summaries(home)
+    recipe = as_dict(told.get("recipe"))
+    parts = [part for part in (*(recipe.get("include") or ()), recipe) if isinstance(part, dict)]
+    fixed = [as_dict(part.get("fixed")) for part in parts]
+    found = tuple(_cell(_fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
+    return Study(home, str(told.get("name", home.name)), recipe, found, known, published_rows(told))
+
+
+def _fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is fixed in the recipe a cell is of: the first, of those drawn together, that agrees with its labels."""
+    if len(parts) == 1:
+        return parts[0]
+    return next((one for one in parts if all(one.get(name, value) == value for name, value in labels.items() if name in APART)), {})
+
+
+def _cell(fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None) -> Cell:
+    fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
+    remove = fields.get("remove")
+    axes = {name: label(fields[name]) for name in LABELLED if name in fields}
+    axes |= {name: label(value) for name, value in labels.items() if name not in LABELLED}
+    unpruned = _nothing(remove)
+    if unpruned and "remove" in axes:
+        axes["remove"] = "none"
+    strategy = None if unpruned else strategy_of(remove)
+    if strategy is not None and isinstance(remove, Mapping):
+        axes |= {"strategy": strategy, "amount": label(remove[strategy])}
+    learnt = several(fields.get("train", fields.get("source")))
+    return Cell(
+        axes, trial, unpruned, several(fields.get("targets")) or learnt, learnt, several(fields.get("splits")) or ("test",), summary
+    )
+
+
+def _nothing(remove: Any) -> bool:
+    try:
+        return removal(remove) is None
+    except StopIteration:  # names no strategy that is known
+        return False
+
+
+def several(value: Any) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
+
+
+@cache
+def main_metric(task: str) -> str:
+    """The one number that tables show of a task; empty where its task file is not here."""
+    try:
+        return task_of(task).metric
+    except (DeadheadError, OSError):
+        return ""
+
+
+def points(metric: str, value: float) -> float:
+    """A share as points of 100; BLEU is that already."""
+    return value if metric.startswith("bleu") else 100 * value
+
+
+def plain_text(value: Any) -> str:
+    """A label as it is compared: 50 and 50.0 and "50" are the same."""
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    text = str(label(value)).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else text
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """A mapping out of a file that anyone may have written."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_names(value: Any) -> tuple[str, ...]:
+    """One axis or a list of them."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def matches(cell: Cell, language: str, where: Mapping[str, Any]) -> bool:
+    """Whether a cell is among those a table or figure asks for."""
+    for name, wanted in where.items():
+        allowed: Iterable[Any] = wanted if isinstance(wanted, list) else [wanted]
+        if plain_text(cell.axis(name, language)) not in {plain_text(one) for one in allowed}:
+            return False
+    return True

@@ -1,0 +1,96 @@
+"""All that the page shows of a study, as plain data: `content(folder)`. The page is drawn from this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from ..studies import status
+from ..studies.records import Record
+from ..studies.status import seconds
+from .cells import Cell, Study, read_study
+from .figures import study_figures
+from .findings import findings
+from .maps import cells_of, heads, layout, maps
+from .opened import opened
+from .shown import shown
+from .tables import study_tables
+
+FORMAT = 1
+MOST_LANGUAGES = 24  # columns of scores in the list of trials
+
+
+def content(folder: str | Path) -> dict[str, Any]:
+    """Everything about a study that is worth looking at; it may still be running."""
+    study = read_study(folder)
+    records = opened(study)
+    made = study_tables(study)
+    drawn = maps(study, records)
+    return {
+        "format": FORMAT,
+        "name": study.name,
+        "about": str(study.recipe.get("about") or ""),
+        "recipe": dict(study.recipe),
+        "models": [str(model) for model in study.labels("model") if model is not None],
+        "versions": _versions(records),
+        "data": {name: value for record in records.values() for name, value in record.data.items()},
+        "progress": progress(study),
+        "findings": findings(study),
+        "tables": made,
+        "figures": study_figures(study, records),
+        "claims": claims(study),
+        "layout": layout(records),
+        "maps": drawn,
+        "trials": trials(study),
+        "records": shown(study, records),
+        "heads": heads(study, records),
+    }
+
+
+def progress(study: Study) -> dict[str, Any]:
+    """How far it has come; `running` counts the trials under way."""
+    found = status(study.home)
+    return {"total": found.total, "done": found.done, "failed": found.failed, "left": found.left, "running": len(found.running)}
+
+
+def claims(study: Study) -> list[dict[str, Any]]:
+    """The verdicts on what the papers claim, as far as this study can tell."""
+    try:
+        from ..claims import check
+    except ImportError:
+        return []
+    return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in check(study.home)]
+
+
+def _versions(records: Mapping[str, Record]) -> dict[str, str]:
+    """What the numbers were made with; several versions stand side by side."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records.values():
+        for name, version in record.versions.items():
+            found.setdefault(name, {})[str(version)] = None
+    return {name: " / ".join(several) for name, several in found.items()}
+
+
+def trials(study: Study) -> dict[str, Any]:
+    """One row for each trial: what it is, its mean score, its score in each language, and what it cost."""
+    axes = [name for name in study.axes if name not in ("strategy", "amount")]
+    languages = study.languages[:MOST_LANGUAGES]
+    fields = ["id", "state", *axes, "score", *languages, "seconds", "parameters"]
+    return {"fields": fields, "rows": [_row(cell, axes, study.languages, len(languages)) for cell in cells_of(study).values()]}
+
+
+def _row(cell: Cell, axes: list[str], languages: tuple[str, ...], kept: int) -> list[Any]:
+    scores = {language: score for language in cell.languages if (score := cell.score(language)) is not None}
+    cost = cell.summary.cost if cell.summary else {}
+    return [
+        cell.trial,
+        cell.state,
+        *(cell.axes.get(name) for name in axes),
+        round(mean(scores.values()), 2) if scores else None,
+        *(round(scores[language], 2) if language in scores else None for language in languages[:kept]),
+        round(seconds(cell.summary), 1) if cell.summary else None,
+        cost.get("parameters after", cost.get("parameters")),
+    ]

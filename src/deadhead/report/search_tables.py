@@ -1,0 +1,247 @@
+"""Tables of searches: the best of k prunings, by three ways to choose it, beside the unpruned model and the controls.
+
+A search is a pair: from the languages it learns to one it is scored in. Every control has the same budget
+of k trials and is shown as its gain over the unpruned model, so that luck can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..studies.scores import Pair, pairs
+from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
+from .published import Published, number
+from .summed import Layout, Unit, entry, grid, keys_in_order, whose
+
+Statistic = Callable[[Pair], float | None]
+METHODS = ("FL", "MD", "SD", "EC")
+NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits")
+
+
+def _picked(rule: str, what: str) -> Statistic:
+    def of(pair: Pair) -> float | None:
+        pick = pair.lowest.picks.get(rule) if pair.lowest else None
+        return None if pick is None else float(getattr(pick, what)) * (1 if what == "k" else scale(pair))
+
+    return of
+
+
+def _control(name: str) -> Statistic:
+    def of(pair: Pair) -> float | None:
+        pick = pair.controls[name].picks.get("test") if name in pair.controls else None
+        return None if pick is None else pick.gain * scale(pair)
+
+    return of
+
+
+def scale(pair: Pair) -> float:
+    """What makes points of a score of this pair."""
+    arm = pair.lowest or next(iter(pair.controls.values()), None)
+    return points(arm.metric if arm else "", 1.0)
+
+
+# What is shown of each pair: its number, and the arms it needs.
+STATISTICS: Mapping[str, tuple[Statistic, tuple[str, ...]]] = {
+    "unpruned": (lambda pair: pair.unpruned * scale(pair), ("full",)),
+    "best of k": (_picked("test", "score"), ("full", "lowest")),
+    "gain": (_picked("test", "gain"), ("full", "lowest")),
+    "k": (_picked("test", "k"), ("full", "lowest")),
+    "gain, chosen on dev": (_picked("dev", "gain"), ("full", "lowest")),
+    "gain, chosen on source dev": (_picked("source dev", "gain"), ("full", "lowest")),
+    "gain of seeds": (_control("seeds"), ("full", "seeds")),
+    "gain of random": (_control("random"), ("full", "random")),
+    "gain of highest": (_control("highest"), ("full", "highest")),
+}
+
+
+def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """One row for each pair, or means over pairs where the recipe asks for fewer rows."""
+    varied = [name for name in study.axes if name not in NOT_ROWS]
+    rows = [*varied, *(["setting"] if len(study.labels("setting")) > 1 else []), "language"]
+    layout = Layout.of(study, asked, rows, ())
+    found = [pair for pair in pairs(study.home) if _fits(pair, layout.where)]
+    if "arm" in layout.axes:
+        return _by_arm(study, asked, layout, found)
+    shown = [name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)] or [
+        "unpruned",
+        "best of k",
+        "gain",
+    ]
+    wide = Layout(layout.rows, (*layout.columns, "statistic"), layout.where, layout.mean_over)
+    units: dict[tuple[Any, ...], Unit] = {}
+    for name in shown:
+        of, arms = STATISTICS[name]
+        _fill(study, layout, found, arms, of, lambda key, name=name: units.setdefault((*key, name), Unit(unpruned=name == "unpruned")))
+    file = study.published.get(str(asked.get("published")), [])
+    printed = Published(file, (*layout.axes, "arm"))
+    theirs = lambda labels, unit: _published(printed, labels, unit)  # noqa: E731
+    return _table(study, asked, wide, units, theirs, file, {"statistic": shown})
+
+
+def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Sequence[Pair]) -> dict[str, Any]:
+    """Arms as an axis: the score of the unpruned model, and the best score of each arm."""
+    units: dict[tuple[Any, ...], Unit] = {}
+    at = layout.axes.index("arm")
+    bare = Layout(tuple(name for name in layout.axes if name != "arm"), (), layout.where, layout.mean_over)
+    for arm in [name for name in ("full", "lowest", "seeds", "random", "highest") if any(c.axes.get("arm") == name for c in study.cells)]:
+
+        def unit(key: tuple[Any, ...], arm: str = arm) -> Unit:
+            return units.setdefault((*key[:at], arm, *key[at:]), Unit(unpruned=arm == "full"))
+
+        _fill(study, bare, found, ("full", arm), lambda pair, arm=arm: _best(pair, arm), unit)  # type: ignore[misc]
+    file = study.published.get(str(asked.get("published")), [])
+    printed = Published(file, layout.axes)
+
+    def theirs(labels: Mapping[str, Any], unit: Unit | None) -> float | None:
+        rows = [row for row in printed.of(labels, unit.known() if unit else None) if number(row, "delta") != number(row)]
+        values = [value for row in rows if (value := number(row)) is not None]
+        return sum(values) / len(values) if values else None
+
+    return _table(study, asked, layout, units, theirs, file, {})
+
+
+def _best(pair: Pair, arm: str) -> float | None:
+    if arm == "full":
+        return pair.unpruned * scale(pair)
+    held = pair.lowest if arm == "lowest" else pair.controls.get(arm)
+    pick = held.picks.get("test") if held else None
+    return None if pick is None else pick.score * scale(pair)
+
+
+def _axis(pair: Pair, name: str) -> Any:
+    if name in LANGUAGE:
+        return pair.target
+    group = dict(pair.group)
+    return group[name] if name in group else getattr(pair, name, None)
+
+
+def _fits(pair: Pair, where: Mapping[str, Any]) -> bool:
+    for name, wanted in where.items():
+        if name not in PRUNING:
+            allowed = {plain_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])}
+            if plain_text(_axis(pair, name)) not in allowed:
+                return False
+    return True
+
+
+def _fill(study: Study, layout: Layout, found: Sequence[Pair], arms: Sequence[str], of: Statistic, unit: Callable[..., Unit]) -> None:
+    """Put the pairs' numbers, and the states of all trials they need, into the units of a table."""
+    where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
+    for cell in study.cells:
+        if cell.axes.get("arm") in arms:
+            for language in cell.languages:
+                if matches(cell, language, where):
+                    _note(unit(tuple(cell.axis(name, language) for name in layout.axes)), cell)
+    for pair in found:
+        if (value := of(pair)) is not None:
+            held = unit(tuple(_axis(pair, name) for name in layout.axes))
+            held.values.setdefault(pair.group, {})[str(pair.group), pair.target] = value
+
+
+def _note(unit: Unit, cell: Cell) -> None:
+    unit.states[cell.trial] = cell.state
+    for name in ("model", "task", "source", "train"):
+        unit.context.setdefault(name, set()).add(cell.axes.get(name))
+
+
+def _published(printed: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
+    also = unit.known() if unit else None
+
+    def of(arm: str, name: str = "value") -> float | None:
+        rows = [row for row in printed.of({**labels, "arm": arm}, also) if name == "delta" or number(row, "delta") != number(row)]
+        values = [value for row in rows if (value := number(row, name)) is not None]
+        return sum(values) / len(values) if values else None
+
+    full, lowest, name = of("full"), of("lowest"), labels["statistic"]
+    if name == "unpruned":
+        return full
+    if name == "best of k":
+        return lowest
+    if name == "gain":
+        return None if full is None or lowest is None else lowest - full
+    return of(name.rpartition(" ")[2], "delta") if name.startswith("gain of ") else None
+
+
+def _table(
+    study: Study,
+    asked: Mapping[str, Any],
+    layout: Layout,
+    units: dict[tuple[Any, ...], Unit],
+    theirs: Callable[[Mapping[str, Any], Unit | None], float | None],
+    file: Sequence[Mapping[str, str]],
+    order: Mapping[str, list[Any]],
+) -> dict[str, Any]:
+    rows, columns = (keys_in_order(study, names, units, at, order) for names, at in ((layout.rows, 0), (layout.columns, len(layout.rows))))
+
+    def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
+        labels = dict(zip(layout.axes, (*row, *column), strict=True))
+        unit = units.get((*row, *column))
+        return entry(unit, theirs(labels, unit), _base(layout, units, labels))
+
+    cells = [[cell(row, column) for column in columns] for row in rows]
+    most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
+    note = (
+        f"k up to {most}; in points. The best of k is chosen on the test set unless said otherwise, so it gains a little even "
+        "where pruning does nothing: compare it with the gain of as many unpruned seeds."
+    )
+    return grid(str(asked.get("title") or "Search"), " ".join(filter(None, [note, whose(study, file)])), layout, rows, columns, cells)
+
+
+def _base(layout: Layout, units: Mapping[tuple[Any, ...], Unit], labels: Mapping[str, Any]) -> list[float] | None:
+    """What a number is marked against: nothing for gains, the unpruned score for scores, none for a count of heads."""
+    if labels.get("statistic") == "k":
+        return None
+    if str(labels.get("statistic", "")).startswith("gain"):
+        return [0.0]
+    other = {**labels, "statistic": "unpruned"} if "statistic" in labels else {**labels, "arm": "full"}
+    unit = units.get(tuple(other[name] for name in layout.axes))
+    return unit.numbers() if unit else None
+
+
+def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Several source languages: the full model, rankings merged by data and by scores, and each ranking by itself."""
+    several = len(study.labels("task")) > 1
+    layout = Layout.of(study, asked, ("language",), ("task",) if several else ())
+    if "arm" not in layout.axes:
+        layout = Layout(layout.rows, (*layout.columns, "arm"), layout.where, layout.mean_over)
+    units: dict[tuple[Any, ...], Unit] = {}
+    for method, pair, value in _methods([pair for pair in pairs(study.home) if _fits(pair, layout.where)], study):
+        key = tuple(method if name == "arm" else _axis(pair, name) for name in layout.axes)
+        unit = units.setdefault(key, Unit(unpruned=method == "FL"))
+        held = unit.values.setdefault((pair.model, pair.task, pair.rank), {})
+        at = (method, pair.target)
+        held[at] = max(value, held.get(at, value))  # EC keeps the best of all sources
+        unit.states |= dict.fromkeys(_trials(pair, method), "done")
+    for cell in study.cells:  # what is still to come
+        for language in cell.languages:
+            method = "FL" if cell.axes.get("arm") == "full" else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
+            key = tuple(method if name == "arm" else cell.axis(name, language) for name in layout.axes)
+            if matches(cell, language, {n: w for n, w in layout.where.items() if n not in PRUNING}):
+                unit = units.setdefault(key, Unit(unpruned=method == "FL"))
+                unit.states[cell.trial] = cell.state
+    file = study.published.get(str(asked.get("published")), [])
+    printed = Published(file, layout.axes)
+    theirs = lambda labels, unit: printed.value(labels, unit.known() if unit else None)  # noqa: E731
+    made = _table(study, asked, layout, units, theirs, file, {"arm": list(METHODS)})
+    note = (
+        "FL: unpruned; MD, SD: one ranking out of those of all sources, by data and by scores; EC: the best of the sources' own rankings."
+    )
+    return {**made, "note": f"{note} {made['note']}"}
+
+
+def _method(source: str, merge: str) -> str:
+    return "EC" if "+" not in source else merge.upper() if merge in ("md", "sd") else "MD"
+
+
+def _methods(found: Sequence[Pair], study: Study) -> Iterator[tuple[str, Pair, float]]:
+    for pair in found:
+        if (full := _best(pair, "full")) is not None:
+            yield "FL", pair, full
+        if (value := _best(pair, "lowest")) is not None:
+            yield _method(pair.source, pair.rank.partition("merge=")[2]), pair, value
+
+
+def _trials(pair: Pair, method: str) -> list[str]:
+    held = pair.lowest.trials if pair.lowest else {}
+    return [trial for k, trial in held.items() if (k == 0) == (method == "FL")]

@@ -1,0 +1,216 @@
+"""Means in a grid: cells are gathered by row and column, summed up, marked, and set beside published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, stdev
+from typing import Any
+
+from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
+from .published import Published
+
+Value = Callable[[Cell, str], float | None]
+MOST_TRIALS = 100  # ids a cell of a table names
+ROUND = 4  # decimals of points that are kept
+CONTEXT = ("model", "task", "source", "train")  # told to the search for published numbers, where a cell has just one
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What goes down the side and across, and what is left out."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    where: Mapping[str, Any]
+    mean_over: tuple[str, ...]
+
+    @classmethod
+    def of(cls, study: Study, asked: Mapping[str, Any], rows: Sequence[str], columns: Sequence[str]) -> Layout:
+        down, across = as_names(asked.get("rows")), as_names(asked.get("columns"))
+        if not down:
+            down = tuple(name for name in rows if name not in across)
+        if not across:
+            across = tuple(name for name in columns if name not in down)
+        return cls(down, across, as_dict(asked.get("where")), as_names(asked.get("mean_over")))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return (*self.rows, *self.columns)
+
+
+@dataclass
+class Unit:
+    """What one cell of a table takes in: values by what they are a mean over, and the trials behind them."""
+
+    values: dict[Any, dict[tuple[str, str], float]] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)  # trial -> state
+    lacking: int = 0  # done trials without this score
+    unpruned: bool = True
+    context: dict[str, set[Any]] = field(default_factory=dict)
+
+    def add(self, cell: Cell, language: str, over: Any, value: float | None) -> None:
+        self.states[cell.trial] = cell.state
+        self.unpruned = self.unpruned and cell.unpruned
+        for name in CONTEXT:
+            self.context.setdefault(name, set()).add(cell.axes.get(name))
+        if value is not None:
+            self.values.setdefault(over, {})[cell.trial, language] = value
+        elif cell.state == "done":
+            self.lacking += 1
+
+    def numbers(self) -> list[float]:
+        """One number for each repetition; trials that several repetitions share count once."""
+        distinct = {frozenset(values): values for values in self.values.values()}
+        return [mean(values.values()) for values in distinct.values()]
+
+    def state(self) -> str:
+        """Of done, partial, failed, missing, none."""
+        found = set(self.states.values())
+        if self.values:
+            return "done" if found == {"done"} and not self.lacking else "partial"
+        return "missing" if "left" in found else "failed" if "failed" in found else "none"
+
+    def known(self) -> dict[str, Any]:
+        return {name: next(iter(found)) for name, found in self.context.items() if len(found) == 1}
+
+
+def gathered(study: Study, layout: Layout, value: Value) -> dict[tuple[Any, ...], Unit]:
+    """All cells of the study under the labels of the layout's axes."""
+    found: dict[tuple[Any, ...], Unit] = {}
+    axes, over = layout.axes, layout.mean_over
+    by_language = {*LANGUAGE, "setting"} & {*axes, *layout.where, *over}
+    for cell in study.cells:
+        key: tuple[Any, ...] = ()
+        over_key: Any = None
+        kept = False
+        for i, language in enumerate(cell.languages):
+            if by_language or not i:
+                kept = matches(cell, language, layout.where)
+                key = tuple(cell.axis(name, language) for name in axes)
+                over_key = tuple(cell.axis(name, language) for name in over) if over else cell.trial
+            if kept:
+                unit = found.get(key)
+                if unit is None:
+                    unit = found[key] = Unit()
+                unit.add(cell, language, over_key, value(cell, language))
+    return found
+
+
+def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value, lower_is_better: bool = False) -> dict[str, Any]:
+    """A table of means."""
+    units = gathered(study, layout, value)
+    rows, columns = (keys_in_order(study, names, units, start) for names, start in ((layout.rows, 0), (layout.columns, len(layout.rows))))
+    base = _unpruned(study, layout, units, value)
+    file = study.published.get(str(asked.get("published")), [])
+    published = Published(file, (*layout.axes, *(name for name in layout.where if name not in layout.axes)))
+    fixed = {name: wanted for name, wanted in layout.where.items() if not isinstance(wanted, list)}
+
+    def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
+        unit = units.get((*row, *column))
+        labels = {**fixed, **dict(zip(layout.axes, (*row, *column), strict=True))}
+        if lower_is_better:
+            theirs = _published_drop(published, labels, unit)
+        else:
+            theirs = published.value(labels, unit.known() if unit else None)
+        return entry(unit, theirs, base.get(_base_key(layout, (*row, *column))), lower_is_better)
+
+    note = " ".join(filter(None, [_told(study, layout, units, asked, lower_is_better), whose(study, file)]))
+    return grid(str(asked.get("title") or "Scores"), note, layout, rows, columns, [[cell(r, c) for c in columns] for r in rows])
+
+
+def grid(title: str, note: str, layout: Layout, rows: list[Any], columns: list[Any], cells: list[Any]) -> dict[str, Any]:
+    return {
+        "title": title,
+        "note": note,
+        "row_names": list(layout.rows),
+        "column_names": list(layout.columns),
+        "rows": [list(row) for row in rows],
+        "columns": [list(column) for column in columns],
+        "cells": cells,
+    }
+
+
+def entry(unit: Unit | None, published: float | None, base: list[float] | None = None, lower_is_better: bool = False) -> dict[str, Any]:
+    """One cell of a table."""
+    numbers = unit.numbers() if unit else []
+    marked = mark(numbers, base or [], lower_is_better) if unit and not unit.unpruned else None
+    return {
+        "ours": round(mean(numbers), ROUND) if numbers else None,
+        "spread": round(stdev(numbers), ROUND) if len(numbers) > 1 else None,
+        "n": len(numbers),
+        "published": None if published is None else round(published, ROUND),
+        "state": unit.state() if unit else "none",
+        "mark": marked,
+        "trials": list(unit.states)[:MOST_TRIALS] if unit else [],
+    }
+
+
+def mark(numbers: Sequence[float], base: Sequence[float], lower_is_better: bool = False) -> str | None:
+    """Better or worse than the unpruned numbers: by more than the larger of the two spreads, where one is known."""
+    if not numbers or not base:
+        return None
+    difference = mean(numbers) - mean(base)
+    noise = max(stdev(side) if len(side) > 1 else 0.0 for side in (numbers, base))
+    if abs(difference) <= max(noise, 10**-ROUND):
+        return None
+    return "better" if (difference < 0) == lower_is_better else "worse"
+
+
+def _unpruned(study: Study, layout: Layout, units: Mapping[Any, Unit], value: Value) -> dict[Any, list[float]]:
+    """The numbers of the unpruned cells, by the labels that pruning leaves alone."""
+    gathered_there = units if any(unit.unpruned and unit.values for unit in units.values()) else {}
+    if not gathered_there:  # `where` may have left the unpruned cells out
+        wider = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
+        bare = [cell for cell in study.cells if cell.unpruned]
+        only = Study(study.home, study.name, study.recipe, tuple(bare), study.known)
+        gathered_there = gathered(only, Layout(layout.rows, layout.columns, wider, layout.mean_over), value)
+    found: dict[Any, list[float]] = {}
+    for key, unit in gathered_there.items():
+        if unit.unpruned:
+            found.setdefault(_base_key(layout, key), unit.numbers())
+    return found
+
+
+def _base_key(layout: Layout, key: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(label for name, label in zip(layout.axes, key, strict=True) if name not in PRUNING)
+
+
+def keys_in_order(
+    study: Study, names: Sequence[str], units: Mapping[Any, Unit], start: int, given: Mapping[str, list[Any]] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows or columns that occur, each axis in the order of the recipe."""
+    order = [{label: i for i, label in enumerate((given or {}).get(name) or study.labels(name))} for name in names]
+    found = dict.fromkeys(key[start : start + len(names)] for key in units)
+    return sorted(found, key=lambda key: [places.get(label, 0) for places, label in zip(order, key, strict=True)])
+
+
+def _published_drop(published: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
+    also = unit.known() if unit else None
+    here = published.value(labels, also)
+    full = published.value({**labels, "remove": "none"}, also) if "remove" in published.axes else None
+    return None if here is None or not full else 100 * (full - here) / full
+
+
+def _told(study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mapping[str, Any], drop: bool) -> str:
+    """What the numbers are, in a line or two."""
+    metrics = dict.fromkeys(filter(None, (asked.get("metric") or cell.metric for cell in study.cells)))
+    splits = dict.fromkeys(asked.get("split") or cell.split for cell in study.cells)
+    what = f"{' / '.join(metrics) or 'score'} on {' / '.join(splits)}"
+    text = f"Relative drop of {what} against the unpruned model, in %." if drop else f"{what}, in points."
+    most = max((len(unit.values) for unit in units.values()), default=0)
+    over = " and ".join(layout.mean_over) or "trials"
+    if most > 1:
+        text += f" Means over {over}, with the standard deviation."
+    if len(study.languages) > 1 and not {*LANGUAGE} & {*layout.axes, *layout.where, *layout.mean_over}:
+        text += f" Each a mean over {len(study.languages)} languages."
+    if any(unit.unpruned and unit.values for unit in units.values()):
+        text += " Better and worse: than the unpruned model, by more than the spread where one is known."
+    return text
+
+
+def whose(study: Study, file: Sequence[Mapping[str, str]]) -> str:
+    """A word where the published numbers are of other models than ours."""
+    theirs = {row["model"] for row in file if row.get("model")}
+    ours = {cell.axes.get("model") for cell in study.cells}
+    return f"Published numbers are of {', '.join(sorted(theirs))}, not of the model studied here." if theirs and not theirs & ours else ""

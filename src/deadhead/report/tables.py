@@ -1,0 +1,90 @@
+"""The tables of a study: ours beside published, with spread, count, state and a mark against the unpruned model.
+
+Four kinds. `scores`: means. `drop`: how much of the unpruned score is lost, in percent of it. `search`:
+the best of k prunings against the unpruned model and the controls. `multi-source`: rankings of several
+languages put to use together. A recipe names its tables; where it names none, fitting ones are chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .cells import CHANCE, LANGUAGE, PRUNING, Study, as_names, read_study
+from .search_tables import multi_source_table, search_table
+from .summed import Layout, Unit, summed
+
+KINDS = ("scores", "drop", "search", "multi-source")
+
+
+def tables(folder: str | Path) -> list[dict[str, Any]]:
+    """Every table of the study's recipe, as far as the study has come."""
+    return study_tables(read_study(folder))
+
+
+def study_tables(study: Study) -> list[dict[str, Any]]:
+    asked = study.recipe.get("tables")
+    wanted = [one for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
+    found = [MADE[str(one.get("kind") or "scores")](study, one) for one in wanted or default_tables(study)]
+    return [{"id": id_of("table", i, one["title"]), **one} for i, one in enumerate(found)]
+
+
+def id_of(kind: str, place: int, title: str) -> str:
+    """A name for the page and for files, out of a title that may hold anything."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40]
+    return f"{kind}-{place + 1}" + (f"-{words}" if words else "")
+
+
+def default_tables(study: Study) -> Iterator[dict[str, Any]]:
+    """For a recipe that names no tables: what was varied down the side, languages across."""
+    if study.recipe.get("search"):
+        yield {"title": "Best of k", "kind": "search"}
+        return
+    varied = [name for name in study.axes if name not in (*CHANCE, "strategy", "amount", "targets", "splits")]
+    if len(study.languages) > 1:
+        yield {"title": "Scores", "rows": varied or ["model"], "columns": "language"}
+    else:
+        across = "task" if "task" in varied and len(varied) > 1 else "language"
+        yield {"title": "Scores", "rows": [name for name in varied if name != across] or ["model"], "columns": across}
+
+
+def scores_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Means over what the rows and columns leave open."""
+    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), _value(asked))
+
+
+def drop_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The share of the unpruned score that is lost, against the unpruned cell with the same other labels."""
+    score = _value(asked)
+    base: dict[Any, float] = {}
+    for cell in study.cells:
+        if cell.unpruned:
+            for language in cell.languages:
+                if (value := score(cell, language)) is not None:
+                    base.setdefault(_others(cell.axes, language), value)
+
+    def drop(cell: Any, language: str) -> float | None:
+        value, full = score(cell, language), base.get(_others(cell.axes, language))
+        return None if value is None or not full else 100 * (full - value) / full
+
+    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), drop, lower_is_better=True)
+
+
+def _others(axes: Mapping[str, Any], language: str) -> Any:
+    return language, frozenset((name, value) for name, value in axes.items() if name not in PRUNING)
+
+
+def _value(asked: Mapping[str, Any]) -> Callable[[Any, str], float | None]:
+    metric, split = asked.get("metric"), asked.get("split")
+    return lambda cell, language: cell.score(language, metric, split)
+
+
+MADE: Mapping[str, Callable[[Study, Mapping[str, Any]], dict[str, Any]]] = {
+    "scores": scores_table,
+    "drop": drop_table,
+    "search": search_table,
+    "multi-source": multi_source_table,
+}
+__all__ = ["KINDS", "LANGUAGE", "Unit", "as_names", "default_tables", "study_tables", "tables"]
