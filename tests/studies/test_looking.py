@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from deadhead.cli.export import export
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.studies import frame, load, plan, run, status, summaries
 from deadhead.studies.frame import write_csv, write_parquet
+from deadhead.studies.plan import usual_workers
 from deadhead.studies.processes import environment, gpus
 
 TOTAL = 2 * (1 + 4 * 4)
@@ -74,8 +76,6 @@ def test_export(study: Path, tmp_path: Path) -> None:
 
 
 def test_missing_pandas_is_told(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match="pandas"):
         frame(study)
@@ -129,13 +129,29 @@ def test_every_recipe_that_comes_along_is_right() -> None:
         assert recipe.trials
 
 
-def test_threads_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_fixed_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deadhead.studies.processes.cores", lambda: 8)
-    assert environment(0, 2, {})["OMP_NUM_THREADS"] == "4"
-    assert environment(0, 16, {})["OMP_NUM_THREADS"] == "1"
-    assert environment(0, 2, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "3"
+    assert environment(0, 2, {})["OMP_NUM_THREADS"] == environment(0, 16, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "1"
+    assert [environment(0, n, {})["RAYON_NUM_THREADS"] for n in (2, 16)] == ["4", "1"]
+    monkeypatch.setenv("DEADHEAD_THREADS", "3")
+    assert environment(0, 2, {})["OMP_NUM_THREADS"] == "3"
     assert [environment(i, 3, {"CUDA_VISIBLE_DEVICES": "4,5"})["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "5", "4"]
     assert gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
+
+
+def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = load(search_file)  # a model nothing is known of: some 3.6 GB each
+    planning = sys.modules["deadhead.studies.plan"]  # the name of the module is also that of its function
+    monkeypatch.setattr(planning, "cores", lambda: 8)
+    monkeypatch.setattr(planning, "gpus", lambda environ: [])
+    found = []
+    for room in (None, 100e9, 12e9, 1e9):
+        monkeypatch.setattr(planning, "_memory", lambda room=room: room)
+        found.append(usual_workers(recipe))
+    assert found == [8, 8, 3, 1]
+    assert usual_workers(load("smoke", ["model=world/encoder", "remove=none"])) == 1  # one trial, one worker
+    monkeypatch.setattr(planning, "gpus", lambda environ: ["0", "1", "2"])
+    assert usual_workers(recipe) == 3
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,15 @@ def run(
     out: Annotated[
         Path, typer.Option("--out", metavar="STUDY", help="The folder of the study; the same again to go on.", show_default=False)
     ],
-    workers: Annotated[int, typer.Option(min=1, help="Trials at a time. Threads are divided, GPUs shared.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Trials at a time.", show_default="one on each GPU, else as many as cores and memory hold")
+    ] = None,
     executor: Annotated[str, typer.Option(help="local, serial or ray.")] = "local",
     scale: Scale = None,
     overrides: Set = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed.")] = False,
     data: Annotated[str | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of one trial on the CPU; they change last digits.", show_default="1")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started.")] = None,
     gpus: Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, such as 0.25.")] = None,
     as_json: AsJson = False,
@@ -49,10 +52,13 @@ def run(
     """
     from ..studies import load
     from ..studies import run as run_study
+    from ..studies.plan import usual_workers
 
     chosen = load(recipe, overrides or (), scale)
-    if data is not None:
-        os.environ["DEADHEAD_DATA"] = data  # workers inherit it
+    for name, value in (("DEADHEAD_DATA", data), ("DEADHEAD_THREADS", threads)):
+        if value is not None:
+            os.environ[name] = str(value)  # workers inherit it
+    workers = workers or usual_workers(chosen)
     options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
     with _watched(chosen, quiet=as_json) as watch:
         result = run_study(chosen, out, workers=workers, executor=executor, retry_failed=retry_failed, watch=watch, options=options)
@@ -113,7 +119,7 @@ def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
 def plan(
     recipe: RecipeName,
     out: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="Count what this folder already holds.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 1,
+    workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time.", show_default="as in run")] = None,
     scale: Scale = None,
     overrides: Set = None,
     trials: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
@@ -127,9 +133,10 @@ def plan(
     """
     from ..studies import load
     from ..studies import plan as count
+    from ..studies.plan import usual_workers
 
     chosen = load(recipe, overrides or (), scale)
-    found = count(chosen, out, workers)
+    found = count(chosen, out, workers or usual_workers(chosen))
     if as_json:
         listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
         typer.echo(json.dumps({**found.to_dict(), **listed}, indent=1))

@@ -21,6 +21,8 @@ from .folder import DiskFull, StudyError, prepare
 from .jobs import EVERY, GO, NOW
 from .records import Record
 from .run import versions
+from .threads import NAME as THREADS
+from .threads import threads
 from .trial import Trial, digest
 
 RETRIES = 3  # of a trial whose node or process died
@@ -33,7 +35,7 @@ def run(order: Order) -> None:
     except ImportError:
         raise MissingExtra("ray", "ray", "the executor `ray`") from None
     options = dict(order.options or {})
-    cpus = float(options.get("cpus", 1))
+    cpus = float(options.get("cpus", threads()))
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, options.get("address"), order.workers, cpus)
@@ -128,7 +130,7 @@ class _Cluster:
 
 def _environment() -> dict[str, str]:
     """What a trial must know of our surroundings."""
-    names = ("DEADHEAD_DATA", "HF_HUB_OFFLINE", "HF_HOME", "TOKENIZERS_PARALLELISM")
+    names = ("DEADHEAD_DATA", THREADS, "HF_HUB_OFFLINE", "HF_HOME", "TOKENIZERS_PARALLELISM")
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

@@ -18,6 +18,7 @@ from .recipe import Recipe
 from .records import Summary, summaries
 from .shared import wanted
 from .status import seconds
+from .threads import threads
 from .trial import Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
@@ -28,6 +29,8 @@ WEIGHTS = {"bert-base-uncased": 110e6, "bert-base-cased": 108e6, "bert-base-mult
 USUAL = 110e6  # weights of a model nothing is known of
 WORLD = (1e6, 2_000)  # weights and training rows of the small world
 WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words
+BYTES = 24  # of memory per weight in training: weight, gradient, two moments, and half as much again for the rest
+PROCESS = 1e9  # bytes of memory of a worker beside its model
 SPEED = {"gpu": 5e13, "core": 2e10}  # operations per second that short trainings reach
 
 
@@ -81,6 +84,25 @@ def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapp
     speed = SPEED[device] * (len(gpus(os.environ)) if device == "gpu" else min(cores(), 8))
     total = sum(_training(trial) / speed for step, trial in works.values() if step == "finetune")
     return total, f"a rough guess from the sizes of model and data, on {len(gpus(os.environ)) or cores()} {device}s"
+
+
+def usual_workers(recipe: Recipe) -> int:
+    """How many trials to run at a time where nobody says: one on each GPU, else as many as cores and memory hold."""
+    cards = len(gpus(os.environ))
+    if cards:
+        return cards
+    need = PROCESS + BYTES * max((_weights(trial) for trial in recipe.trials), default=0.0)
+    room = _memory()
+    return max(1, min(cores() // threads(), len(recipe.trials), cores() if room is None else int(room / need)))
+
+
+def _memory() -> float | None:
+    """The bytes of memory that are free to use; None where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return None
 
 
 def _training(trial: Trial) -> float:

@@ -24,10 +24,11 @@ from .folder import DiskFull, StudyError
 from .jobs import EVERY, GO, NOW
 from .records import Record
 from .run import versions
+from .threads import threads
 from .trial import Trial
 
 ATTEMPTS = 2
-LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Worker:
@@ -202,12 +203,13 @@ def _log(folder: Path, number: int) -> int:
 
 
 def environment(number: int, workers: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a worker: our import path, its share of the threads, its GPU."""
+    """The environment of a worker: our import path, its threads, its GPU."""
     made = dict(os.environ if given is None else given)
     made["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     made.setdefault("TOKENIZERS_PARALLELISM", "false")
     for limit in LIMITS:
-        made.setdefault(limit, str(max(1, cores() // workers)))
+        made[limit] = str(threads())  # not a share of the cores, which would change numbers
+    made.setdefault("RAYON_NUM_THREADS", str(max(1, cores() // workers)))  # of tokenizers, which compute nothing
     cards = gpus(made)
     if len(cards) > 1:
         made["CUDA_VISIBLE_DEVICES"] = cards[number % len(cards)]

@@ -25,6 +25,7 @@ from . import folder as place
 from . import shared
 from .folder import StudyError, no_room, refused
 from .records import Record, dumps
+from .threads import fixed
 from .trial import RANKS, Trial
 
 
@@ -82,7 +83,10 @@ Step = Callable[[State, Trial], None]
 
 def _in_steps(name: str) -> Step:
     def step(state: State, trial: Trial) -> None:
-        getattr(importlib.import_module(".steps", __package__), name)(state, trial)
+        with fixed() as threads:
+            if threads is not None:
+                state.versions["threads"] = str(threads)
+            getattr(importlib.import_module(".steps", __package__), name)(state, trial)
 
     return step
 

@@ -1,0 +1,76 @@
+"""A real training gives the same numbers to the last digit, whoever runs it and however many run beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_study import told
+
+from deadhead.errors import DeadheadError
+from deadhead.studies import load, run, run_trial
+from deadhead.studies.material import home
+from deadhead.studies.threads import fixed, threads
+
+pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
+SMALL = [
+    "data.examples=96",
+    "targets=[de]",
+    "remove=[none, {lowest: 4}, {random_k: 4}]",
+    "finetune.epochs=2",
+    "finetune.scored=none",
+    "rank={examples: 32}",
+]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The records of the serial run."""
+    folder = tmp_path_factory.mktemp("serial")
+    os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
+    assert run(load("smoke", SMALL), folder / "s", executor="serial").done == 3
+    return told(folder / "s")
+
+
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+def test_every_executor_writes_the_same_records(
+    executor: str, here: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal as text: metrics, losses of every epoch, removed heads, fingerprints, versions."""
+    if executor == "ray":
+        pytest.importorskip("ray")
+        monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+        monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    assert run(load("smoke", SMALL), tmp_path / "s", executor=executor, workers=2).done == 3
+    assert told(tmp_path / "s") == here
+    losses = {str(record["epochs"]) for record in here.values()}
+    assert len(losses) == 3  # the twin: other prunings are other numbers
+    assert all(record["versions"]["threads"] == "1" for record in here.values())
+
+
+def test_threads_do_change_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why the count is fixed: with two threads the losses differ in their last digits. Both say what they were made with."""
+    import torch
+
+    trial = load("smoke", [*SMALL, "remove=none"]).trials[0]
+    before = torch.get_num_threads()
+    one = run_trial(trial)
+    monkeypatch.setenv("DEADHEAD_THREADS", "2")
+    two = run_trial(trial)
+    assert torch.get_num_threads() == before
+    assert (one.versions["threads"], two.versions["threads"]) == ("1", "2")
+    losses = [[epoch["loss"] for epoch in record.epochs] for record in (one, two)]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_a_count_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("0", "two", "-1", "1.5"):
+        monkeypatch.setenv("DEADHEAD_THREADS", text)
+        with pytest.raises(DeadheadError, match=f"DEADHEAD_THREADS={text}"):
+            threads()
+    monkeypatch.setenv("DEADHEAD_THREADS", "")
+    with fixed() as count:
+        assert count == 1
