@@ -16,6 +16,8 @@ ONLY = {"errors": set(), "layout": {"errors"}, "heads": {"errors", "layout"}}  #
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know
     "strategies": {"heads", "rankers", "tasks", "studies", "report", "cli", "world"},
     "rankers": {"strategies", "tasks", "studies", "report", "cli", "world"},
+    "measures": {"strategies", "tasks", "studies", "analyses", "report", "cli", "world"},
+    "analyses": {"heads", "rankers", "measures", "training", "strategies", "studies", "report", "cli", "world"},
     "tasks": {"layout", "heads", "strategies", "rankers", "studies", "report", "cli"},
     "world": {"layout", "heads", "strategies", "rankers", "tasks", "studies", "report", "cli"},
 }

@@ -1,0 +1,115 @@
+"""Weight change against changes made by hand, in every way projections are kept."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel, XLNetConfig, XLNetModel
+
+from deadhead import prune
+from deadhead.errors import DataError, HeadError
+from deadhead.measures import Given, measure
+from deadhead.measures.weights import change, head_weights
+
+GIVEN = Given(lambda split, most: [], lambda split, most: {})
+
+
+@pytest.fixture
+def bert() -> Any:
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=4, intermediate_size=8)
+    return BertModel(config).eval()
+
+
+@torch.no_grad()
+def test_by_hand(bert: Any) -> None:
+    """Head 2 of layer 1 owns rows 4 and 5. Its queries move by 3 in one of 16 entries, its keys by -1 in all, its values not."""
+    began = head_weights(bert)
+    attention = bert.encoder.layer[1].attention.self
+    attention.query.weight[4, 7] += 3
+    attention.key.weight[4:6] -= 1
+    found = change(began, head_weights(bert))
+    assert found["encoder.1.2"] == pytest.approx((3 / 16 + 1 + 0) / 3)
+    assert sum(found.values()) == pytest.approx(found["encoder.1.2"])  # no other head moved
+    attention.query.bias[5] += 2  # 3 + 2 over 16 weights and 2 biases
+    assert change(began, head_weights(bert))["encoder.1.2"] == pytest.approx(found["encoder.1.2"])
+    assert change(began, head_weights(bert), biases=True)["encoder.1.2"] == pytest.approx((5 / 18 + 16 / 18) / 3)
+
+
+@torch.no_grad()
+def test_magnitudes_and_relative(bert: Any) -> None:
+    for name in ("query", "key", "value"):
+        getattr(bert.encoder.layer[0].attention.self, name).weight[:2] = 2.0
+    began = head_weights(bert)
+    for name in ("query", "key", "value"):
+        getattr(bert.encoder.layer[0].attention.self, name).weight[:2] = -1.0
+    now = head_weights(bert)
+    assert change(began, now)["encoder.0.0"] == pytest.approx(3)  # |-1 - 2|
+    assert change(began, now, magnitudes=True)["encoder.0.0"] == pytest.approx(1)  # | |-1| - |2| |
+    assert change(began, now, relative=True)["encoder.0.0"] == pytest.approx(1.5)  # 3 / 2
+
+
+@torch.no_grad()
+def test_heads_keep_their_names_when_others_are_cut(bert: Any) -> None:
+    began = head_weights(bert)
+    prune(bert, ["encoder.0.0", "encoder.0.2", *(f"encoder.1.{i}" for i in range(4))])
+    found = change(began, head_weights(bert))
+    assert found == {"encoder.0.1": 0.0, "encoder.0.3": 0.0}
+    bert.encoder.layer[0].attention.self.value.weight[2:] += 0.5  # rows of the second head that is left, which is head 3
+    found = change(began, head_weights(bert))
+    assert found == pytest.approx({"encoder.0.1": 0.0, "encoder.0.3": 0.5 / 3})
+
+
+@torch.no_grad()
+def test_fused_grouped_and_bare_projections() -> None:
+    torch.manual_seed(0)
+    fused = GPT2Model(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=4)).eval()
+    began = head_weights(fused)
+    fused.h[0].attn.c_attn.weight[:, 8 + 2 : 8 + 4] += 1  # columns of the keys of head 1
+    assert change(began, head_weights(fused)) == pytest.approx({**dict.fromkeys(heads(4), 0.0), "decoder.0.1": 1 / 3})
+    prune(fused, ["decoder.0.0"])
+    assert change(began, head_weights(fused)) == pytest.approx({"decoder.0.1": 1 / 3, "decoder.0.2": 0.0, "decoder.0.3": 0.0})
+
+    config = LlamaConfig(
+        vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2
+    )
+    grouped = LlamaModel(config).eval()
+    began = head_weights(grouped)
+    grouped.layers[0].self_attn.k_proj.weight[2:] += 1  # the second key head, which heads 2 and 3 read
+    assert change(began, head_weights(grouped)) == pytest.approx(dict(zip(heads(4), [0, 0, 1 / 3, 1 / 3], strict=True)))
+
+    bare = XLNetModel(XLNetConfig(vocab_size=20, d_model=8, n_layer=1, n_head=4, d_inner=8)).eval()
+    began = head_weights(bare)
+    bare.layer[0].rel_attn.v[:, 3] += 1
+    found = change(began, head_weights(bare))
+    assert list(found.values()) == pytest.approx([0, 0, 0, 1 / 3])
+    prune(bare, [next(iter(found))])
+    assert list(change(began, head_weights(bare)).values()) == pytest.approx([0, 0, 1 / 3])
+
+
+def heads(count: int) -> list[str]:
+    return [f"decoder.0.{i}" for i in range(count)]
+
+
+def test_as_a_measure(bert: Any) -> None:
+    assert set(measure("weights")(bert, GIVEN).values()) == {0.0}  # nothing was trained
+    moved = copy.deepcopy(bert)
+    with torch.no_grad():
+        moved.encoder.layer[0].attention.self.value.weight += 1
+    given = Given(GIVEN.batches, GIVEN.texts, began=head_weights(bert))
+    found = measure("weights")(moved, given)
+    assert [found[f"encoder.{layer}.0"] for layer in (0, 1)] == pytest.approx([1 / 3, 0])
+    assert measure("weights", relative=True)(moved, given)["encoder.0.0"] > 1  # weights are born small
+
+
+def test_what_cannot_be_compared_is_told(bert: Any) -> None:
+    whole = head_weights(bert)
+    with pytest.raises(DataError):
+        measure("weights", relative="yes")
+    with pytest.raises(HeadError, match=r"encoder\.1\.0/q"):
+        change({name: tensor for name, tensor in whole.items() if not name.startswith("encoder.1.0")}, whole)
+    with pytest.raises(HeadError, match="other shapes"):
+        change({name: tensor[:1] for name, tensor in whole.items()}, whole)
