@@ -63,7 +63,7 @@ def tag(cache: Path | str, n: int = 40, seed: int = 0, **options: Any) -> Encode
 
 def translate(cache: Path | str, n: int = 40, seed: int = 0) -> Encoded:
     """The translation of a sentence is its first words."""
-    rows = [Row((" ".join(words), " ".join(words[:3]))) for words in sentences(n, seed)]
+    rows = [Row((" ".join(words), " ".join(words[:5]))) for words in sentences(n, seed)]
     return encode(dataset(TRANSLATING, "en-en", "train", rows), tokenizer(), cache=cache)
 
 

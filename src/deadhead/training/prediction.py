@@ -16,12 +16,9 @@ from ..rankers.loss import answer
 from ..tasks import batches
 from ..tasks.encode import Encoded
 from ..tasks.table import KINDS
+from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
 from .loss import ready
-
-FURTHER = 50  # tokens that a translation may be longer than its source
-PENALTY = 0.6  # for length, in the beam
-
 
 # Positions of a batch, padding included. Beyond these a batch gains nothing: the device is full, or the cache is.
 TOKENS = {"cpu": 4096, "cuda": 65536}
@@ -66,17 +63,13 @@ def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
 
 
 def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | None, beams: int) -> tuple[str, ...]:
-    """The translation of each row, by beam search with a cache."""
+    """The translation of each row, greedily or by beam search, with a cache."""
+    marks = Marks.of(model)
 
     def generate(model: Any, batch: dict[str, Tensor]) -> Tensor:
-        longest = batch["input_ids"].shape[1] + FURTHER
-        limits = batch["attention_mask"].sum(1) + FURTHER
-        extra = {"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}
-        made: Tensor = model.generate(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], num_beams=beams, do_sample=False,
-            max_new_tokens=_room(model, longest), use_cache=True, logits_processor=[_Limits(model, limits)], **extra,
-        )  # fmt: skip
-        return made
+        if marks is not None:
+            return decode(model, batch["input_ids"], batch["attention_mask"], marks, beams, _room(model))
+        return _generated(model, batch, beams)
 
     budget = (tokens or default_tokens(model)) // beams
     found = [""] * len(encoded.data)
@@ -87,12 +80,24 @@ def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | Non
     return tuple(found)
 
 
+def _generated(model: Any, batch: dict[str, Tensor], beams: int) -> Tensor:
+    """For models whose generation config asks for more than `decode` does: transformers' own way, with its own norm of length."""
+    longest, room = batch["input_ids"].shape[1] + FURTHER, _room(model)
+    extra = {"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}
+    made: Tensor = model.generate(
+        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], num_beams=beams, do_sample=False, use_cache=True,
+        max_new_tokens=longest if room is None else min(longest, room), logits_processor=[_Limits(model, batch["attention_mask"].sum(1) + FURTHER)],
+        **extra,
+    )  # fmt: skip
+    return made
+
+
 class _Limits:
     """Ends each sentence at its own limit, so that a translation does not depend on its batch-mates."""
 
     def __init__(self, model: Any, limits: Tensor):
-        config = getattr(model, "generation_config", model.config)
-        end = config.eos_token_id if config.eos_token_id is not None else model.config.eos_token_id
+        end = model.generation_config.eos_token_id
+        end = model.config.eos_token_id if end is None else end
         self.end = end[0] if isinstance(end, list) else end
         self.limits = limits
 
@@ -105,9 +110,10 @@ class _Limits:
         return torch.where(over[:, None], ended, scores)
 
 
-def _room(model: Any, wanted: int) -> int:
+def _room(model: Any) -> int | None:
+    """Tokens of a translation that the model has positions for."""
     room = getattr(model.config, "max_position_embeddings", None)
-    return min(wanted, room - 1) if isinstance(room, int) else wanted
+    return room - 1 if isinstance(room, int) else None
 
 
 def default_tokens(model: Any) -> int:
