@@ -59,8 +59,17 @@ def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     gold, predicted = [g for g, _ in both], [p for _, p in both]
     data = dataset("parallel", "en-de", "test", [Row(("source", g)) for g in gold])
-    want = sacrebleu.corpus_bleu(predicted, [gold]).score
-    assert score("parallel", predicted, data) == {"bleu": want}
+    ways = {"bleu": {"tokenize": "intl"}, "bleu_13a": {}, "bleu_uncased": {"tokenize": "intl", "lowercase": True}}
+    want = {name: sacrebleu.corpus_bleu(predicted, [gold], **options).score for name, options in ways.items()}
+    assert score("parallel", predicted, data) == want
+
+
+def test_the_three_ways_of_bleu_differ() -> None:
+    pytest.importorskip("sacrebleu")
+    data = dataset("parallel", "en-de", "test", [Row(("source", "Er sah «das Haus» und einen Hund ."))])
+    found = score("parallel", ["er sah « das Haus » und einen Hund ."], data)
+    assert len({*found.values()}) == 3
+    assert "tok:intl" in found.signature
 
 
 def test_bleu_by_hand() -> None:
@@ -72,7 +81,8 @@ def test_bleu_by_hand() -> None:
 
 def test_the_bleu_signature_says_how() -> None:
     pytest.importorskip("sacrebleu")
-    assert "tok:13a" in bleu_signature("en-de")
+    assert "case:mixed" in bleu_signature("en-de")
+    assert "tok:intl" in bleu_signature("en-de")
     assert "tok:zh" in bleu_signature("en-zh")
     assert "version:" in bleu_signature()
 

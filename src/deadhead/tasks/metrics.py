@@ -1,6 +1,7 @@
 """The numbers: METRICS maps a name to a function of gold and predicted labels. No torch, no seqeval.
 
-All are shares between 0 and 1, higher is better, except `bleu`, which is sacrebleu's 0 to 100.
+All are shares between 0 and 1, higher is better, except `bleu`, which is sacrebleu's 0 to 100 (cased, on
+international tokens), and with it `bleu_13a` (the tokens most papers use) and `bleu_uncased`.
 Spans follow the semantics of conlleval and seqeval: a span begins at `B-`, at `S-`, and wherever the
 type changes; it counts only if type and both ends agree. `chunk_f1` is the same on tags without
 prefix, just as seqeval computes it: its reading of the first letter as a prefix makes every SYM a
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 from ..errors import DataError, MissingExtra
@@ -19,7 +21,7 @@ from .table import Task, task_of
 
 Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
-# How the target text is cut into words before n-grams are counted; all others by sacrebleu's 13a.
+# How texts in these languages are cut into words before n-grams are counted, whatever is asked for.
 BLEU_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
 
 
@@ -75,25 +77,25 @@ def span_recall(gold: Labels, predicted: Labels) -> float:
     return right / wanted if wanted else 0.0
 
 
-def bleu(gold: Labels, predicted: Labels, lang: str = "") -> float:
+def bleu(gold: Labels, predicted: Labels, lang: str = "", tokens: str = "intl", lowercase: bool = False) -> float:
     """Corpus BLEU of texts, each a row of one; `lang` is that of the texts."""
-    metric = _sacrebleu(lang)
+    metric = _sacrebleu(lang, tokens, lowercase)
     return float(metric.corpus_score(list(chain.from_iterable(predicted)), [list(chain.from_iterable(gold))]).score)
 
 
-def bleu_signature(lang: str = "") -> str:
+def bleu_signature(lang: str = "", tokens: str = "intl", lowercase: bool = False) -> str:
     """How the BLEU was computed, in sacrebleu's words, to be printed beside the number."""
-    metric = _sacrebleu(lang)
+    metric = _sacrebleu(lang, tokens, lowercase)
     metric.corpus_score(["a"], [["a"]])  # the signature is only known once something was scored
     return str(metric.get_signature())
 
 
-def _sacrebleu(lang: str):  # type: ignore[no-untyped-def]
+def _sacrebleu(lang: str, tokens: str, lowercase: bool):  # type: ignore[no-untyped-def]
     try:
         from sacrebleu.metrics import BLEU
     except ImportError as error:
         raise MissingExtra("sacrebleu", "translation", "BLEU") from error
-    return BLEU(tokenize=BLEU_TOKENS.get(lang.rpartition("-")[2], "13a"))
+    return BLEU(tokenize=BLEU_TOKENS.get(lang.rpartition("-")[2], tokens), lowercase=lowercase)
 
 
 METRICS: Mapping[str, Callable[..., float]] = {
@@ -105,6 +107,8 @@ METRICS: Mapping[str, Callable[..., float]] = {
     "span_recall": span_recall,
     "chunk_f1": span_f1,
     "bleu": bleu,
+    "bleu_13a": partial(bleu, tokens="13a"),
+    "bleu_uncased": partial(bleu, lowercase=True),
 }
 
 
@@ -132,6 +136,5 @@ def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Da
     for number, (g, p) in enumerate(zip(gold, guessed, strict=True)):
         if len(g) != len(p):
             raise DataError(f"row {number} of {task.name} in {data.lang}: {len(p)} predictions for {len(g)} labels.")
-    extra = {"bleu": {"lang": data.lang}}
-    numbers = {name: METRICS[name](gold, guessed, **extra.get(name, {})) for name in task.metrics}
+    numbers = {name: METRICS[name](gold, guessed, **({"lang": data.lang} if name.startswith("bleu") else {})) for name in task.metrics}
     return Measured(numbers, bleu_signature(data.lang) if "bleu" in numbers else "")

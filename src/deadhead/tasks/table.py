@@ -59,6 +59,7 @@ RTE, QQP, SST = ("entailment", "not_entailment"), ("not_duplicate", "duplicate")
 SENTENCE = ("accuracy", "macro_f1")
 WORD = ("micro_f1", "macro_f1", "chunk_f1")
 SPANS = ("span_f1", "span_precision", "span_recall", "accuracy")
+BLEU = ("bleu", "bleu_13a", "bleu_uncased")
 XNLI = ("en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "sw", "fr", "ru", "bg", "th")  # the first 11 are the papers'
 NINE = ("en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
 ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
@@ -77,8 +78,8 @@ _TABLE = (
     Task("pos",      "tag",       WORD,     NINE,      (WORDS,), TAGS, UPOS),
     Task("ner",      "tag",       SPANS,    NINE,      (WORDS,), TAGS, BIO_ENTITIES, NER_TYPES, hub="unimelb-nlp/wikiann:{lang}"),
     Task("slots",    "tag",       SPANS,    ATIS,      (WORDS,), TAGS),
-    Task("wmt14",    "translate", ("bleu",), ("en-de", "en-ru"), hub="wmt/wmt14:{pair}"),
-    Task("parallel", "translate", ("bleu",), ("en-de", "en-ru")),
+    Task("wmt14",    "translate", BLEU,    ("en-de", "en-ru"), hub="wmt/wmt14:{pair}"),
+    Task("parallel", "translate", BLEU,    ("en-de", "en-ru")),
 )
 # fmt: on
 

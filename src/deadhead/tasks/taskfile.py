@@ -23,10 +23,10 @@ from ..errors import DataError, unknown_name
 from .dataset import SPLITS
 from .metrics import METRICS
 from .readers import FORMATS
-from .table import KINDS, WORDS, Task
+from .table import BLEU, KINDS, WORDS, Task
 from .tags import NER_TYPES
 
-METRICS_OF = {"classify": ("accuracy", "macro_f1"), "tag": ("span_f1", "accuracy"), "translate": ("bleu",)}
+METRICS_OF = {"classify": ("accuracy", "macro_f1"), "tag": ("span_f1", "accuracy"), "translate": BLEU}
 KEYS = {"name": str, "kind": str, "metrics": list, "languages": list, "texts": list, "label": str, "labels": list, "merge": str,
         "files": dict, "format": str, "columns": dict}  # fmt: skip
 
