@@ -57,7 +57,25 @@ class Cell:
     def axis(self, name: str, language: str = "") -> Any:
         if name in LANGUAGE:
             return language
-        return self.setting(language) if name == "setting" else self.axes.get(name)
+        if name == "setting":
+            return self.setting(language)
+        return self.parts(language) if name == "parts" else self.axes.get(name)
+
+    def parts(self, language: str) -> Any:
+        """Tenths of the language's training set that are trained on; None is all of it."""
+        data = self.summary.trial.get("data") if self.summary is not None else None
+        given = data.get("parts") if isinstance(data, Mapping) else None
+        given = given.get(language) if isinstance(given, Mapping) else given
+        return given if given is not None else self.axes.get("data.target_parts", self.axes.get("data.parts"))
+
+    def variants(self, names: Iterable[str]) -> list[dict[str, str]]:
+        """The splits and metrics it was scored by, where a table or figure has them for an axis; else one empty choice."""
+        asked = [name for name in ("split", "metric") if name in names]
+        if not asked:
+            return [{}]
+        found = dict.fromkeys((score.split("/")[1], score.split("/")[2]) for score in (self.summary.metrics if self.summary else {}))
+        chosen = dict.fromkeys(tuple((name, {"split": split, "metric": metric}[name]) for name in asked) for split, metric in found)
+        return [dict(one) for one in chosen] or [dict.fromkeys(asked, "")]
 
     def setting(self, language: str) -> str:
         """How the language scored stands to those trained on."""
@@ -100,8 +118,10 @@ class Study:
         """The labels of an axis in the recipe's order."""
         if name in LANGUAGE:
             return list(self.languages)
-        if name == "setting":
-            return list(dict.fromkeys(cell.setting(language) for cell in self.cells for language in cell.languages))
+        if name in ("split", "metric"):
+            return list(dict.fromkeys(one[name] for cell in self.cells for one in cell.variants([name])))
+        if name in ("setting", "parts"):
+            return list(dict.fromkeys(cell.axis(name, language) for cell in self.cells for language in cell.languages))
         return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
 
     def done(self) -> Iterator[Summary]:

@@ -58,7 +58,10 @@ class Samples:
         if data is None or data.fingerprint != said.fingerprint:
             data = None
         named = said.named()
-        rows = [_example(language, one, data.rows[i] if data else None, KINDS[said.kind].labels) for i, one in enumerate(named[:200])]
+        rows = [
+            _example(language, cell.split, one, data.rows[i] if data else None, KINDS[said.kind].labels)
+            for i, one in enumerate(named[:200])
+        ]
         rows.sort(key=lambda row: -row["errors"])  # stable: of equals the first of the data
         wrong = rows[: EACH - 1]
         return [*wrong, *rows[len(wrong) :][-1:]]  # and one that is right, where there is one
@@ -77,13 +80,18 @@ class Samples:
         return self._data[key]
 
 
-def _example(language: str, said: Any, row: Any, kind: str) -> dict[str, Any]:
-    """One example: texts, and for each word or the whole what was right and what the model said."""
+def _example(language: str, split: str, said: Any, row: Any, kind: str) -> dict[str, Any]:
+    """One example: the words or texts, what is right, and what the model said."""
+    found: dict[str, Any] = {"lang": language, "split": split, "predicted": said, "gold": None, "errors": 0}
     if kind == "word":
-        gold = list(row.labels) if row else [None] * len(said)
-        words = list(row.texts) if row else [""] * len(said)
-        tokens = [[word, right, given] for word, right, given in zip(words, gold, said, strict=False)][:WORDS]
-        return {"language": language, "tokens": tokens, "errors": sum(right is not None and right != given for _, right, given in tokens)}
-    texts = list(row.texts) if row else []
-    right = texts.pop() if kind == "text" and len(texts) > 1 else row.labels[0] if row and row.labels else None
-    return {"language": language, "texts": texts, "gold": right, "said": said, "errors": int(right is not None and right != said)}
+        found["predicted"] = list(said)[:WORDS]
+        if row is not None:
+            found |= {"tokens": list(row.texts)[:WORDS], "gold": list(row.labels)[:WORDS]}
+            found["errors"] = sum(right != given for right, given in zip(found["gold"], found["predicted"], strict=True))
+        return found
+    if row is None:
+        return found
+    texts = list(row.texts)
+    right = texts.pop() if kind == "text" and len(texts) > 1 else row.labels[0] if row.labels else None
+    found |= {"text": texts[0], "gold": right, "errors": int(right is not None and right != said)}
+    return found | ({"second": texts[1]} if len(texts) > 1 else {})

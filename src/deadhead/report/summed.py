@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, stdev
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
 from .published import Published
 
-Value = Callable[[Cell, str], float | None]
+Value = Callable[[Cell, str, str | None, str | None], float | None]  # of a cell, a language, a metric and a split, if not the usual ones
 MOST_TRIALS = 100  # ids a cell of a table names
 ROUND = 4  # decimals of points that are kept
+BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
 CONTEXT = ("model", "task", "source", "train")  # told to the search for published numbers, where a cell has just one
 
 
@@ -32,7 +33,12 @@ class Layout:
             down = tuple(name for name in rows if name not in across)
         if not across:
             across = tuple(name for name in columns if name not in down)
-        return cls(down, across, as_dict(asked.get("where")), as_names(asked.get("mean_over")))
+        return cls(
+            down,
+            across,
+            {name: wanted for name, wanted in as_dict(asked.get("where")).items() if name not in ("split", "metric")},
+            as_names(asked.get("mean_over")),
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -78,23 +84,29 @@ class Unit:
 def gathered(study: Study, layout: Layout, value: Value) -> dict[tuple[Any, ...], Unit]:
     """All cells of the study under the labels of the layout's axes."""
     found: dict[tuple[Any, ...], Unit] = {}
-    axes, over = layout.axes, layout.mean_over
-    by_language = {*LANGUAGE, "setting"} & {*axes, *layout.where, *over}
+    axes = layout.axes
     for cell in study.cells:
-        key: tuple[Any, ...] = ()
-        over_key: Any = None
-        kept = False
-        for i, language in enumerate(cell.languages):
-            if by_language or not i:
-                kept = matches(cell, language, layout.where)
-                key = tuple(cell.axis(name, language) for name in axes)
-                over_key = tuple(cell.axis(name, language) for name in over) if over else cell.trial
-            if kept:
+        for chosen in cell.variants(axes):
+            for language, key, over_key in _places(cell, chosen, layout):
                 unit = found.get(key)
                 if unit is None:
                     unit = found[key] = Unit()
-                unit.add(cell, language, over_key, value(cell, language))
+                unit.add(cell, language, over_key, value(cell, language, chosen.get("metric"), chosen.get("split")))
     return found
+
+
+def _places(cell: Cell, chosen: Mapping[str, str], layout: Layout) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
+    """For each language of a cell: the labels it is gathered under, and what it is a repetition of."""
+    axes, over = layout.axes, layout.mean_over
+    by_language = bool(BY_LANGUAGE & {*axes, *layout.where, *over})
+    kept, key, over_key = False, (), None  # type: bool, tuple[Any, ...], Any
+    for i, language in enumerate(cell.languages):
+        if by_language or not i:
+            kept = matches(cell, language, layout.where)
+            key = tuple(chosen[name] if name in chosen else cell.axis(name, language) for name in axes)
+            over_key = tuple(cell.axis(name, language) for name in over) if over else cell.trial
+        if kept:
+            yield language, key, over_key
 
 
 def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value, lower_is_better: bool = False) -> dict[str, Any]:

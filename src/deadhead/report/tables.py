@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .cells import CHANCE, LANGUAGE, PRUNING, Study, as_names, read_study
+from .cells import CHANCE, Study, read_study
 from .search_tables import multi_source_table, search_table
-from .summed import Layout, Unit, summed
+from .summed import Layout, summed
+from .values import drops_of, scores_of
 
 KINDS = ("scores", "drop", "search", "multi-source")
 
@@ -52,33 +53,12 @@ def default_tables(study: Study) -> Iterator[dict[str, Any]]:
 
 def scores_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Means over what the rows and columns leave open."""
-    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), _value(asked))
+    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), scores_of(asked))
 
 
 def drop_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The share of the unpruned score that is lost, against the unpruned cell with the same other labels."""
-    score = _value(asked)
-    base: dict[Any, float] = {}
-    for cell in study.cells:
-        if cell.unpruned:
-            for language in cell.languages:
-                if (value := score(cell, language)) is not None:
-                    base.setdefault(_others(cell.axes, language), value)
-
-    def drop(cell: Any, language: str) -> float | None:
-        value, full = score(cell, language), base.get(_others(cell.axes, language))
-        return None if value is None or not full else 100 * (full - value) / full
-
-    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), drop, lower_is_better=True)
-
-
-def _others(axes: Mapping[str, Any], language: str) -> Any:
-    return language, frozenset((name, value) for name, value in axes.items() if name not in PRUNING)
-
-
-def _value(asked: Mapping[str, Any]) -> Callable[[Any, str], float | None]:
-    metric, split = asked.get("metric"), asked.get("split")
-    return lambda cell, language: cell.score(language, metric, split)
+    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), drops_of(study, asked), lower_is_better=True)
 
 
 MADE: Mapping[str, Callable[[Study, Mapping[str, Any]], dict[str, Any]]] = {
@@ -87,4 +67,3 @@ MADE: Mapping[str, Callable[[Study, Mapping[str, Any]], dict[str, Any]]] = {
     "search": search_table,
     "multi-source": multi_source_table,
 }
-__all__ = ["KINDS", "LANGUAGE", "Unit", "as_names", "default_tables", "study_tables", "tables"]
