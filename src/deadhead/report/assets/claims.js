@@ -1,0 +1,19 @@
+// What the papers claim, what this study says to it, and the records behind each verdict.
+
+const VERDICTS = { holds: ["holds", "\u2713"], "does not hold": ["broken", "\u2715"], "not enough data": ["open", "\u25cb"] };
+
+function verdict(word) {
+  const [kind, sign] = VERDICTS[word] || ["open", "\u25cb"];
+  return el("span", { class: `chip ${kind}` }, el("span", { "aria-hidden": "true" }, sign), word);
+}
+function drawClaims(study) {
+  if (!study.claims?.length) return null;
+  const tally = Object.keys(VERDICTS).map((word) => [word, study.claims.filter((claim) => claim.verdict === word).length]).filter(([, n]) => n);
+  return section("claims", "Claims", tally.map(([word, n]) => `${n} ${word}`).join(", ") + ".", el("ul", { class: "claims" }, study.claims.map(drawClaim)));
+}
+function drawClaim(claim) {
+  const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);
+  return el("li", { id: `claim-${claim.id}` }, el("div", {}, verdict(claim.verdict)),
+    el("div", {}, el("p", { class: "statement" }, said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part)])), el("p", { class: "numbers" }, said(claim.paper))),
+    claim.trials?.length ? el("a", { href: `#claim=${encodeURIComponent(claim.id)}` }, count(claim.trials.length, "record")) : el("span", { class: "chip open" }, "no records"));
+}

@@ -1,0 +1,63 @@
+// The head explorer: one head under every ranker, its entropy and weights, and what happened where it was removed.
+
+function drawExplorer(study) {
+  const card = el("aside", { class: "card explorer", id: "explorer", "aria-label": "Head explorer" });
+  fillExplorer(card, study);
+  return card;
+}
+function allHeads(study) {
+  return Object.entries(study.layout || {}).flatMap(([block, sizes]) => sizes.flatMap((size, layer) => Array.from({ length: size }, (_, index) => `${block}.${layer}.${index}`)));
+}
+function chooseHead(head) {
+  chosen.head = head;
+  history.replaceState(null, "", `#head=${encodeURIComponent(head)}`);
+  showHead();
+}
+function showHead() {
+  const head = chosen.head;
+  for (const one of document.querySelectorAll("td.chosen")) one.classList.remove("chosen");
+  if (head) for (const one of document.querySelectorAll(`td[data-head="${CSS.escape(head)}"]`)) one.classList.add("chosen");
+  if ($("explorer")) fillExplorer($("explorer"), current());
+  if (head) announce(`${spoken(head)} chosen`);
+}
+function fillExplorer(card, study) {
+  const heads = allHeads(study), known = study.heads || {};
+  if (chosen.head && !heads.includes(chosen.head)) chosen.head = null;
+  const head = chosen.head;
+  const pick = el("select", { "aria-label": "Pick a head", "data-focus": "explorer/pick", onchange: (event) => event.target.value && chooseHead(event.target.value) },
+    el("option", { value: "" }, "pick a head \u2026"), heads.map((one) => el("option", { value: one, selected: one === head }, one)));
+  const step = (by, label, sign) => el("button", { type: "button", "aria-label": label, "data-focus": `explorer/${by}`, onclick: () => { const at = heads.indexOf(head); chooseHead(heads[(at + by + heads.length) % heads.length]); document.querySelector(`[data-focus="explorer/${by}"]`)?.focus(); } }, sign);
+  const facts = head && known[head];
+  card.replaceChildren(el("h3", {}, head ? spoken(head) : "Head explorer"), el("div", { class: "controls" }, step(-1, "Previous head", "\u2190"), pick, step(1, "Next head", "\u2192")),
+    ...(facts ? headFacts(head, facts, study) : [el("p", { class: "note" }, head ? "Nothing was measured of this head yet." : "Choose a head in a map, or here: its score under every ranker beside all other heads, its entropy, and what happened when it was removed.")]));
+}
+function headFacts(head, facts, study) {
+  const known = study.heads, of = (read) => Object.values(known).map(read).filter(isNumber);
+  const out = [];
+  const ranks = Object.keys(facts.rankings || {});
+  if (ranks.length) out.push(el("h4", {}, "Importance under each ranking"), ranks.map((name) => strip(name, facts.rankings[name], of((one) => one.rankings?.[name]))));
+  const stages = Object.keys(facts.entropy || {});
+  if (stages.length) out.push(el("h4", {}, "Entropy of its attention (nats)"), stages.map((stage) => strip(`${stage} training`, facts.entropy[stage], of((one) => one.entropy?.[stage]))));
+  if (isNumber(facts.weights)) out.push(el("h4", {}, "Change of its weights"), strip("mean |change|", facts.weights, of((one) => one.weights)));
+  out.push(el("h4", {}, "When it was removed"), el("p", { class: "note" }, facts.removed ? `Removed in ${count(facts.removed, "trial")}.` : "No trial removed it."));
+  const effect = Object.entries(facts.effect || {}).filter(([, value]) => isNumber(value));
+  if (effect.length) out.push(el("p", { class: "note" }, "Mean score of the trials that removed it less that of like trials that kept it, in points:"), effectBars(effect));
+  const trials = Object.entries(study.records || {}).filter(([, record]) => record.removed?.includes(head)).map(([id]) => id);
+  if (trials.length) out.push(el("p", {}, el("a", { href: `#removed=${encodeURIComponent(head)}` }, `Trials that removed it (${trials.length})`)));
+  return out.flat();
+}
+/** Where one value stands among those of all heads. */
+function strip(name, value, all) {
+  const [low, high] = [Math.min(...all), Math.max(...all)], x = (one) => 4 + 132 * (high > low ? (one - low) / (high - low) : 0.5);
+  const place = all.filter((one) => one > value).length + 1;
+  return el("div", { class: "strip" }, el("span", {}, said(name)),
+    svg("svg", { viewBox: "0 0 140 20", role: "img", "aria-label": `${short(value)}, number ${place} of ${all.length} from the top` }, all.map((one) => svg("line", { class: "tick", x1: x(one), x2: x(one), y1: 6, y2: 14 })), svg("line", { class: "here", x1: x(value), x2: x(value), y1: 2, y2: 18 })),
+    el("span", {}, short(value), el("small", {}, `${place} of ${all.length}`)));
+}
+function effectBars(effect) {
+  const most = Math.max(...effect.map(([, value]) => Math.abs(value)), 1e-9);
+  return effect.map(([lang, value]) => {
+    const width = (64 * Math.abs(value)) / most;
+    return el("div", { class: "strip" }, el("span", {}, said(lang)), svg("svg", { viewBox: "0 0 140 20", "aria-hidden": "true" }, svg("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 20 }), svg("rect", { class: value >= 0 ? "up" : "down", x: value >= 0 ? 70 : 70 - width, y: 5, width, height: 10 })), el("span", {}, signed(value, 2)));
+  });
+}

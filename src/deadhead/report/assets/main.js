@@ -1,0 +1,135 @@
+// Putting it together: draw the page from its content, follow the address, keep the reader's place, and look for news when served live.
+
+let content = JSON.parse($("content").textContent);
+const live = document.querySelector('meta[name="deadhead-live"]').content; // the ETag of what is drawn; empty in a file
+const current = () => content.studies[Math.min(chosen.study, content.studies.length - 1)];
+const dark = () => document.documentElement.dataset.theme === "dark";
+
+function draw() {
+  const main = $("main");
+  if (content.list) {
+    main.replaceChildren(drawList(content.list));
+    return;
+  }
+  const study = current(), parts = [drawTabs(content.studies), drawCompare(content.studies), drawTop(study), drawTables(study), drawFigures(study), drawMaps(study), drawClaims(study), drawTrials(study)].filter(Boolean);
+  main.replaceChildren(...parts);
+  const named = parts.filter((part) => part.id && part.tagName === "SECTION");
+  $("sections").replaceChildren(...named.map((part) => el("a", { href: `#${part.id}`, "data-focus": `nav/${part.id}` }, part.querySelector(":scope > h2")?.textContent || "Summary")));
+  watch.disconnect();
+  named.forEach((part) => watch.observe(part));
+  $("foot").replaceChildren(`Drawn by deadhead ${worded(study.versions?.deadhead ?? "")} from the records of the study; nothing is loaded from elsewhere.`);
+}
+/** Mark the section in sight in the bar. */
+const watch = new IntersectionObserver((seen) => {
+  for (const one of seen) if (one.isIntersecting) for (const link of $("sections").children) link.getAttribute("href") === `#${one.target.id}` ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+}, { rootMargin: "-20% 0px -70% 0px" });
+
+/** Draw new content where the reader is: the same place, field, folds and open sheet. */
+function redraw() {
+  const place = scrollY, active = document.activeElement, key = active?.dataset?.focus, marks = key && active.type === "search" ? [active.selectionStart, active.selectionEnd] : null;
+  const scrolls = [...document.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]), open = [...document.querySelectorAll("details[open]")].map((one) => one.dataset.keep);
+  const root = document.documentElement, height = root.scrollHeight;
+  root.style.minHeight = `${height}px`; // no jump while the page is shorter for a moment
+  draw();
+  if ($("sheet").open) follow();
+  for (const one of document.querySelectorAll("details[data-keep]")) one.open = open.includes(one.dataset.keep);
+  document.querySelectorAll(".scroll").forEach((one, at) => { if (scrolls[at]) [one.scrollLeft, one.scrollTop] = scrolls[at]; });
+  const again = key && document.querySelector(`[data-focus="${CSS.escape(key)}"]`);
+  if (again) {
+    again.focus({ preventScroll: true });
+    if (marks) again.setSelectionRange(...marks);
+  }
+  scrollTo({ top: place, behavior: "instant" });
+  requestAnimationFrame(() => { root.style.minHeight = ""; scrollTo({ top: place, behavior: "instant" }); });
+}
+
+/** Go to #trial=ID, #cell=TABLE/ROW/COLUMN, #claim=ID, #removed=HEAD or #head=HEAD. */
+function go(target) {
+  location.hash = target;
+}
+function follow() {
+  const [, kind, raw] = /^#(\w+)=(.*)$/s.exec(location.hash) || [];
+  let value = raw;
+  try { value = raw && decodeURIComponent(raw); } catch { /* as it stands */ }
+  const study = content.studies && current();
+  if (!kind || !study) closeSheet();
+  else if (kind === "trial") showTrial(study, value);
+  else if (kind === "cell") showCell(study, value);
+  else if (kind === "claim") showClaim(study, value);
+  else if (kind === "removed") showTrials(study, `Trials that removed ${value}`, Object.entries(study.records || {}).filter(([, record]) => record.removed?.includes(value)).map(([id]) => id));
+  else if (kind === "head") {
+    closeSheet();
+    chosen.head = value;
+    showHead();
+    $("heads")?.scrollIntoView();
+  }
+}
+function showCell(study, value) {
+  const [id, row, column] = value.split(/\/(?=\d+\/\d+$)|\/(?=\d+$)/), table = (study.tables || []).find((one) => String(one.id) === id), cell = table?.cells[row]?.[column];
+  if (!cell) return;
+  const parts = [isNumber(cell.ours) && `ours ${fixed(cell.ours, 2)}`, isNumber(cell.spread) && `spread ${fixed(cell.spread, 2)}`, isNumber(cell.published) && `published ${fixed(cell.published, 2)}`, isNumber(cell.published) && isNumber(cell.ours) && `difference ${signed(cell.ours - cell.published, 2)}`];
+  showTrials(study, [table.title, ...table.rows[row], ...table.columns[column]].filter((one) => one !== "").join(" · "), cell.trials || [], parts.filter(Boolean).join(", "));
+}
+function showClaim(study, id) {
+  const claim = (study.claims || []).find((one) => String(one.id) === id);
+  if (claim) showTrials(study, claim.statement, claim.trials || [], `${claim.verdict}: ${claim.numbers || ""}`);
+}
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  $("theme").textContent = name === "dark" ? "Light" : "Dark";
+}
+function storedTheme() {
+  try { return localStorage.getItem("deadhead-theme"); } catch { return null; } // a file may have no storage
+}
+const system = matchMedia("(prefers-color-scheme: dark)");
+setTheme(storedTheme() || (system.matches ? "dark" : "light"));
+system.addEventListener("change", () => { if (!storedTheme()) { setTheme(system.matches ? "dark" : "light"); redraw(); } });
+$("theme").addEventListener("click", () => {
+  setTheme(dark() ? "light" : "dark");
+  try { localStorage.setItem("deadhead-theme", document.documentElement.dataset.theme); } catch { /* then only for now */ }
+  redraw();
+});
+matchMedia("print").addEventListener?.("change", () => tip.hide());
+
+const EVERY = 3000; // milliseconds between two looks
+let askRecord = null;
+if (live) {
+  let mark = live;
+  const poll = async () => {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(`content.json${location.search}`, { headers: { "If-None-Match": mark }, cache: "no-store" });
+        if (answer.status === 200) {
+          content = await answer.json();
+          mark = answer.headers.get("ETag") || "";
+          for (const key of Object.keys(fetched)) delete fetched[key];
+          redraw();
+        }
+        $("pulse").textContent = answer.status < 400 ? "live" : `not readable now (${answer.status})`;
+      } catch {
+        $("pulse").textContent = "not connected; the last state is shown";
+      }
+    }
+    setTimeout(poll, EVERY);
+  };
+  setTimeout(poll, EVERY);
+  $("pulse").textContent = "live";
+  askRecord = async (id) => {
+    const study = current(), at = chosen.study, name = study.folder ? `study=${encodeURIComponent(study.folder)}&` : "";
+    try {
+      const answer = await fetch(`record.json?${name}id=${encodeURIComponent(id)}`, { cache: "no-store" });
+      if (!answer.ok) return;
+      fetched[`${at}/${id}`] = await answer.json();
+      if ($("sheet").open) follow();
+    } catch { /* the thin form stays */ }
+  };
+}
+$("sheet").addEventListener("close", () => { if (/^#(trial|cell|claim|removed)=/.test(location.hash)) history.pushState(null, "", location.pathname + location.search); });
+$("sheet").addEventListener("click", (event) => { if (event.target === $("sheet")) closeSheet(); });
+addEventListener("hashchange", follow);
+addEventListener("popstate", follow);
+addEventListener("scroll", () => tip.hide(), { passive: true });
+draw();
+follow();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,69 @@
+// The sheet at the side: one trial in full, or the list of trials behind a number, a claim or a head.
+
+const fetched = {}; // records asked from the server, by study and id
+
+function openSheet(title, ...kids) {
+  const sheet = $("sheet"), again = sheet.open && sheet.dataset.title === title, top = sheet.scrollTop;
+  sheet.replaceChildren(el("div", { class: "inner" }, el("header", {}, el("h2", { id: "sheet-title", tabindex: -1 }, said(title)), el("button", { type: "button", class: "quiet", "data-focus": "sheet/close", onclick: closeSheet }, "Close")), ...kids));
+  sheet.dataset.title = title;
+  if (!sheet.open) {
+    tip.hide();
+    sheet.showModal();
+    $("sheet-title").focus();
+  }
+  sheet.scrollTop = again ? top : 0;
+}
+function closeSheet() {
+  if ($("sheet").open) $("sheet").close();
+}
+function rowOf(study, id) {
+  const { fields = [], rows = [] } = study.trials || {}, at = Math.max(0, fields.indexOf("id"));
+  const row = rows.find((one) => String(one[at]) === id);
+  return row && Object.fromEntries(fields.map((name, nth) => [name, row[nth]]));
+}
+function titleOf(row) {
+  const left = new Set(["id", "state", "score", "trial"]);
+  return Object.entries(row || {}).filter(([name, value]) => !left.has(name) && value !== null && value !== "" && !isNumber(value)).map(([, value]) => worded(value)).join(" · ");
+}
+function showTrials(study, title, ids, note) {
+  const items = ids.map((id) => {
+    const row = rowOf(study, id);
+    return el("li", {}, el("a", { href: `#trial=${encodeURIComponent(id)}` }, chip(row?.state || "left"), el("span", { class: "what" }, said(titleOf(row))), el("span", {}, row && isNumber(row.score) ? short(row.score) : ""), el("span", { class: "mono" }, id)));
+  });
+  openSheet(title, note && el("p", { class: "lead" }, said(note)), el("ul", { class: "list" }, items));
+}
+function showTrial(study, id) {
+  const row = rowOf(study, id), record = study.records?.[id] || fetched[`${chosen.study}/${id}`];
+  if (!row && !record) {
+    openSheet(`No trial ${id}`, el("p", {}, "This study has no trial of that name."));
+    return;
+  }
+  if (!record && row?.state !== undefined && askRecord) askRecord(id);
+  openSheet(titleOf(row) || `Trial ${id}`, el("p", { class: "controls" }, chip(row?.state ?? (record.error ? "failed" : "done")), el("span", { class: "mono" }, id)), record ? trialParts(study, id, record) : thinTrial(row));
+}
+function thinTrial(row) {
+  return [pairs(Object.entries(row)), el("p", { class: "note" }, "This page holds the full records of some trials only; `deadhead serve STUDY` shows each of them.")];
+}
+function trialParts(study, id, record) {
+  const removed = new Set(record.removed || []), out = [];
+  if (record.error) out.push(el("h4", {}, "Why it failed"), el("pre", { tabindex: 0 }, record.error));
+  if (Object.keys(record.metrics || {}).length) out.push(el("h4", {}, "Scores"), el("div", { class: "scroll" }, metricTable(record.metrics)));
+  if (removed.size) {
+    const scores = Object.fromEntries(allHeads(study).map((head) => [head, removed.has(head) ? 1 : 0]));
+    out.push(el("h4", {}, `Removed: ${count(removed.size, "head")} of ${allHeads(study).length}`), el("div", { class: "maps" }, drawMap({ id: `trial-${id}`, title: `heads removed by ${id}`, what: "removed", scores }, study, "Heads removed")));
+  }
+  if (record.epochs?.length) out.push(el("h4", {}, "Training"), epochCurves(record.epochs));
+  if (record.sample?.length) out.push(el("h4", {}, "Some predictions"), record.sample.map(drawSample));
+  if (Object.keys(record.cost || {}).length) out.push(el("h4", {}, "Cost"), pairs(Object.entries(record.cost)));
+  out.push(el("h4", {}, "Trial"), pairs(Object.entries(record.trial || {}).map(([name, value]) => [name, worded(value)])));
+  out.push(el("h4", {}, "Record"), el("details", { "data-keep": `record ${id}` }, el("summary", {}, "everything, as stored"), el("pre", { tabindex: 0 }, JSON.stringify(record, null, 1))));
+  return out;
+}
+/** Scores by language (down) and split and metric (across). */
+function metricTable(metrics) {
+  const parts = Object.entries(metrics).map(([name, value]) => { const [lang, ...rest] = name.split("/"); return { lang, what: rest.join(" ") || "score", value }; });
+  const langs = [...new Set(parts.map((one) => one.lang))], kinds = [...new Set(parts.map((one) => one.what))];
+  const value = (lang, what) => parts.find((one) => one.lang === lang && one.what === what)?.value;
+  return el("table", { class: "grid" }, el("thead", {}, el("tr", {}, el("th", { class: "corner", scope: "col" }, "language"), kinds.map((what) => el("th", { scope: "col" }, said(what))))),
+    el("tbody", {}, langs.map((lang) => el("tr", {}, el("th", { scope: "row" }, said(lang)), kinds.map((what) => el("td", {}, short(value(lang, what) ?? null)))))));
+}

@@ -1,0 +1,103 @@
+// Tables of results in the papers' layout: ours, the spread, the published number and the difference; sort, filter, and a click to the trials.
+
+const STATES = { failed: "\u2715 failed", missing: "\u00b7 not run", none: "" };
+const MARKS = { better: ["\u25b2", "better than with all heads"], worse: ["\u25bc", "worse than with all heads"] };
+
+function drawTables(study) {
+  if (!study.tables?.length) return null;
+  return section("tables", "Tables", "Each number is the mean over its trials. Choose a number to see the trials behind it.", study.tables.map((table) => drawTable(table)));
+}
+function drawTable(table) {
+  const state = remembered("tables", table.id, { column: null, down: true, filter: "", show: { spread: true, published: true, difference: true } });
+  const body = el("tbody"), told = el("span", { class: "told", role: "status" });
+  const head = el("thead"), grid = el("table", { class: "grid", role: "grid", "aria-label": table.title }, head, body);
+  const redraw = () => {
+    head.replaceChildren(...headRows(table, state, redraw));
+    const rows = chosenRows(table, state);
+    body.replaceChildren(...rows.map((at, nth) => bodyRow(table, at, state, state.column === null ? rows[nth - 1] : undefined)));
+    told.textContent = rows.length < table.rows.length ? `${rows.length} of ${count(table.rows.length, "row")}` : "";
+    const inUse = body.querySelector("[data-stop]");
+    for (const cell of grid.querySelectorAll("[data-stop]")) cell.tabIndex = cell === inUse ? 0 : -1;
+  };
+  redraw();
+  return el("article", { class: "card", id: `table-${table.id}`, "aria-label": table.title },
+    el("h3", {}, said(table.title)), table.note && el("p", { class: "note" }, said(table.note)),
+    tableControls(table, state, redraw, told), el("div", { class: "scroll" }, walkable(grid)), tableKey(table));
+}
+function tableControls(table, state, redraw, told) {
+  const has = (name) => table.cells.some((row) => row.some((cell) => isNumber(cell?.[name])));
+  const offered = [["spread", has("spread")], ["published", has("published")], ["difference", has("published")]].filter(([, there]) => there);
+  const box = ([name]) => el("label", {}, el("input", { type: "checkbox", checked: state.show[name], "data-focus": `${table.id}/${name}`, onchange: (event) => { state.show[name] = event.target.checked; redraw(); } }), name);
+  const search = table.rows.length > 4 && el("input", { type: "search", placeholder: "filter rows", "aria-label": `Filter the rows of ${table.title}`, "data-focus": `${table.id}/filter`, value: state.filter, oninput: (event) => { state.filter = event.target.value; redraw(); } });
+  return el("div", { class: "controls" }, search, offered.map(box), told);
+}
+function headRows(table, state, redraw) {
+  const depth = Math.max(1, table.column_names.length), names = table.row_names;
+  return Array.from({ length: depth }, (_, level) => {
+    const last = level === depth - 1;
+    const corner = names.map((name, at) => el("th", { class: "corner", scope: "col" }, last ? said(name) : at ? "" : said(table.column_names[level] || "")));
+    const labels = table.columns.map((column) => column[level] ?? "");
+    return el("tr", { class: last ? null : "outer" }, corner, last ? labels.map((label, at) => sortHead(table, state, label, at, redraw)) : spans(table.columns, level).map(([label, width]) => el("th", { colspan: width, scope: "colgroup" }, said(label))));
+  });
+}
+function spans(columns, level) {
+  const found = [];
+  for (const column of columns) {
+    const key = JSON.stringify(column.slice(0, level + 1));
+    if (found.length && found.at(-1)[2] === key) found.at(-1)[1] += 1;
+    else found.push([column[level], 1, key]);
+  }
+  return found;
+}
+function sortHead(table, state, label, at, redraw) {
+  const mine = state.column === at;
+  const turn = (event) => {
+    if (!mine) [state.column, state.down] = [at, true];
+    else if (state.down) state.down = false;
+    else state.column = null;
+    const grid = event.currentTarget.closest("table");
+    redraw();
+    grid.querySelector(`[data-sort="${at}"]`)?.focus();
+  };
+  return el("th", { scope: "col", "aria-sort": mine ? (state.down ? "descending" : "ascending") : "none" },
+    el("button", { type: "button", class: "sort", "data-sort": at, "data-focus": `${table.id}/sort${at}`, onclick: turn, title: "sort" }, said(label === "" ? table.title : label)));
+}
+function chosenRows(table, state) {
+  const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = table.rows.map((_, at) => at).filter((at) => words.every((word) => table.rows[at].join(" ").toLowerCase().includes(word)));
+  return state.column === null ? rows : sorted(rows, (at) => table.cells[at][state.column]?.ours ?? null, state.down);
+}
+function bodyRow(table, at, state, before) {
+  const labels = table.rows[at].map((label, nth) => {
+    const again = before !== undefined && nth < table.rows[at].length - 1 && JSON.stringify(table.rows[before].slice(0, nth + 1)) === JSON.stringify(table.rows[at].slice(0, nth + 1));
+    return el("th", { scope: "row", class: again ? "again" : null }, said(label));
+  });
+  return el("tr", {}, labels, table.cells[at].map((cell, column) => bodyCell(table, cell, at, column, state.show)));
+}
+function bodyCell(table, cell, row, column, show) {
+  const { ours, spread, n, published, state = "none", mark, trials = [] } = cell || {};
+  const under = [];
+  if (show.published && isNumber(published)) under.push(el("span", { class: "published" }, fixed(published)));
+  if (show.difference && isNumber(published) && isNumber(ours)) under.push(el("span", { class: "difference" }, signed(ours - published)));
+  const words = [...table.rows[row], ...table.columns[column]].filter((label) => label !== "").join(", ");
+  const value = isNumber(ours) ? fixed(ours) : STATES[state] ?? "\u2013";
+  const spoken = [words, isNumber(ours) ? `ours ${value}` : state, isNumber(spread) && `spread ${fixed(spread)}`, isNumber(published) && `published ${fixed(published)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published)}`, mark && MARKS[mark]?.[1], state === "partial" && "some trials not done", count(trials.length, "trial")];
+  return el("td", { class: [state, mark].filter(Boolean).join(" "), "data-stop": true, tabindex: -1, "aria-label": spoken.filter(Boolean).join("; "), title: `${n ? count(n, "trial") : "no trial"}${state === "partial" ? ", some not done" : ""}`, "data-focus": `${table.id}/${row}/${column}`,
+    onclick: trials.length ? () => go(`cell=${encodeURIComponent(table.id)}/${row}/${column}`) : null },
+  mark || state === "partial" ? el("span", { class: "sign" }, state === "partial" ? "\u25d0" : "", MARKS[mark]?.[0] ?? "") : null, el("span", { class: isNumber(ours) ? "ours" : null }, value),
+  show.spread && isNumber(spread) ? el("span", { class: "spread" }, ` \u00b1${fixed(spread)}`) : null,
+  under.length ? el("span", { class: "under" }, under.flatMap((part, at) => (at ? [" ", part] : [part]))) : null);
+}
+function tableKey(table) {
+  const has = (test) => table.cells.some((row) => row.some((cell) => cell && test(cell)));
+  const parts = [
+    has((cell) => isNumber(cell.published)) && "below: published, and ours minus published",
+    has((cell) => isNumber(cell.spread)) && "\u00b1 spread over seeds or draws",
+    has((cell) => cell.mark === "better") && "\u25b2 better than with all heads",
+    has((cell) => cell.mark === "worse") && "\u25bc worse",
+    has((cell) => cell.state === "partial") && "\u25d0 some trials not done",
+    has((cell) => cell.state === "failed") && "\u2715 failed",
+    has((cell) => cell.state === "missing") && "\u00b7 not run",
+  ].filter(Boolean);
+  return parts.length ? el("p", { class: "key" }, parts.map((part) => el("span", {}, part))) : null;
+}

@@ -1,0 +1,140 @@
+"""One self-contained page of a study, or of several: drawn from `content` and nothing else.
+
+    write("my-study", Path("page.html"))         one file: works offline, loads nothing, under 8 MB
+
+The content lies in the page as JSON; the scripts and the style are the files of `assets/`, put one
+after the other, and Vega comes out of vl-convert. All text of the data reaches the reader as text:
+nothing is ever parsed as markup, Vega runs with its interpreter instead of compiling, and the page's
+own policy lets the browser run the scripts named in it by hash and no others.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from ..errors import DeadheadError, MissingExtra
+from ..studies.folder import StudyError
+from ..studies.records import dumps
+
+SCRIPTS = ("base", "keys", "top", "tables", "maps", "explorer", "figures", "claims", "trials", "sheet", "trial", "compare", "main")
+MOST = 8_000_000  # bytes of a page
+TEXTS = ("sample", "details", "epochs")  # what full records lose, in this order, where a page would grow too large
+
+
+class PageError(DeadheadError):
+    """A page that cannot be made as asked."""
+
+
+def write(folder: str | Path | Sequence[str | Path], out: str | Path) -> Path:
+    """Draw a study, or several beside each other, into one HTML file."""
+    from .content import content
+
+    folders = [folder] if isinstance(folder, str | Path) else list(folder)
+    named = _names([Path(one) for one in folders])
+    whole = html(
+        *({**content(Path(one)), **({"folder": name} if len(folders) > 1 else {})} for one, name in zip(folders, named, strict=True))
+    )
+    target = Path(out)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(whole, encoding="utf-8", errors="replace")
+    except OSError as problem:
+        raise PageError(
+            f"{target} could not be written: {problem.strerror}.", "name a file in a folder you may write to with --out"
+        ) from problem
+    return target
+
+
+def html(*contents: Mapping[str, Any]) -> str:
+    """The page of one content, or of several to compare."""
+    if not contents:
+        raise StudyError("no study was named.", "name the folder of a study")
+    return assembled({"studies": [_fitting(one, MOST // len(contents) - 1_200_000 // len(contents)) for one in contents]})
+
+
+def assembled(payload: Mapping[str, Any], live: str = "") -> str:
+    """The page of `{"studies": [...]}`, or of `{"list": [...]}`; `live` is the ETag of the payload where it is served."""
+    studies = payload.get("studies", ())
+    title = " and ".join(str(one.get("name", "a study")) for one in studies) or "studies"
+    scripts = [_vega()] if any(one.get("figures") for one in studies) else []
+    scripts.append(_own_script())
+    return Template(_asset("page.html")).substitute(
+        policy=_policy(scripts, _asset("page.css"), live=bool(live)),
+        live=escape(live),
+        title=escape(f"{title} · deadhead"),
+        style=_asset("page.css"),
+        content=embedded(payload),
+        scripts="\n".join(f"<script>{script}</script>" for script in scripts),
+    )
+
+
+def embedded(payload: Mapping[str, Any]) -> str:
+    """JSON that can stand in a script element: no `<` can end it."""
+    try:
+        text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (ValueError, TypeError):  # what is no number becomes null, what numpy made a number
+        text = json.dumps(json.loads(dumps(payload)), ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _policy(scripts: Sequence[str], style: str, *, live: bool) -> str:
+    """What the browser may do with this page: run these scripts, use this style, and ask only the server it came from."""
+    allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
+    asks = "'self'" if live else "'none'"
+    return f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; img-src data:; connect-src {asks}; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _own_script() -> str:
+    return "(() => {\n" + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "\n})();"
+
+
+@cache
+def _vega() -> str:
+    try:
+        from vl_convert import javascript_bundle
+    except ImportError:
+        raise MissingExtra("vl-convert-python", "report", "a page with figures") from None
+    return str(javascript_bundle()).replace("</script", "<\\/script")
+
+
+def _fitting(content: Mapping[str, Any], room: int) -> Mapping[str, Any]:
+    """The content with its full records made lighter, then fewer, where it would not fit; rows and tables stay whole."""
+    lighter = dict(content)
+    for part in TEXTS:
+        if _size(lighter) <= room:
+            return lighter
+        lighter["records"] = {name: {k: v for k, v in one.items() if k != part} for name, one in lighter.get("records", {}).items()}
+    kept = list(lighter.get("records", {}).items())
+    while kept and _size(lighter) > room:
+        kept = kept[: len(kept) // 2]
+        lighter["records"] = dict(kept)
+    return lighter
+
+
+def _size(content: Mapping[str, Any]) -> int:
+    return len(embedded(content).encode("utf-8", "replace"))
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Short names that tell the folders apart."""
+    short = [folder.resolve().name for folder in folders]
+    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]

@@ -1,0 +1,180 @@
+"""A content made by hand, rich enough to draw every part of the page, so that the page is tested without a study."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+LAYERS, WIDTH = 6, 8
+HEADS = [f"encoder.{layer}.{index}" for layer in range(LAYERS) for index in range(WIDTH)]
+LANGUAGES = ["en", "de", "ar", "zh"]
+REMOVALS = ["none", "lowest 25", "lowest 50", "random 25", "random 50"]
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+SEEDS = 3
+ARABIC = [["اشترت", "VERB", "VERB"], ["ماريا", "PROPN", "NOUN"], ["سيارة", "NOUN", "NOUN"], ["حمراء", "ADJ", "ADJ"]]
+ENGLISH = [["Maria", "PROPN", "PROPN"], ["bought", "VERB", "VERB"], ["a", "DET", "DET"], ["car", "NOUN", "VERB"], [".", "PUNCT", "PUNCT"]]
+
+
+def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[str, Any]:
+    """`hostile` is put wherever text of the data stands."""
+    rng = Random(7)
+    removals = [*REMOVALS, *([hostile] if hostile else [])]
+    trials = [
+        {"id": f"{number:012x}", "remove": remove, "seed": seed, "score": round(70 + rng.gauss(0, 4), 2)}
+        for number, (remove, seed) in enumerate((r, s) for r in removals for s in range(SEEDS))
+    ]
+    for one in trials:
+        one["state"] = "done"
+    trials[4]["state"], trials[-1]["state"], trials[-1]["score"], trials[4]["score"] = "failed", "left", None, None
+    records = {one["id"]: _record(one, rng, hostile) for one in trials if one["state"] != "left"}
+    return {
+        "format": 1,
+        "name": name + hostile,
+        "about": "Half of the heads are cut before fine-tuning; what is lost in languages that were never trained on? " + hostile,
+        "recipe": {"axes": {"remove": removals, "seed": list(range(SEEDS))}},
+        "models": ["world/encoder" + hostile],
+        "versions": {"deadhead": "0.1", "torch": "2.13.0", "transformers": "5.22.2", "device": "cpu"},
+        "data": {f"{lang}/{split}": f"{rng.getrandbits(48):012x}" for lang in LANGUAGES for split in ("train", "test")},
+        "progress": {"total": len(trials), "done": len(trials) - 2, "failed": 1, "left": 1, "running": 1},
+        "findings": [
+            "Removing the lowest half of the heads costs 0.4 points on average over 3 languages, less than the spread of 0.9 over seeds.",
+            "Random halves cost 2.1 points, five times as much.",
+            "Arabic gains 5.3 points when the lowest quarter is removed." + hostile,
+        ],
+        "tables": [_table(removals, trials, rng, hostile)],
+        "figures": [_figure(removals, trials, hostile)],
+        "claims": _claims(trials, hostile),
+        "layout": {"encoder": [WIDTH] * LAYERS},
+        "maps": _maps(rng, hostile),
+        "trials": {
+            "fields": ["id", "state", "remove", "seed", "score"],
+            "rows": [[t[f] for f in ("id", "state", "remove", "seed", "score")] for t in trials],
+        },
+        "records": records,
+        "heads": {
+            head: {
+                "rankings": {"gradient, en": rng.random(), "lrp, en": rng.random()},
+                "entropy": {"before": 1 + rng.random(), "after": 0.5 + rng.random()},
+                "weights": rng.random() / 100,
+                "removed": sum(head in record["removed"] for record in records.values()),
+                "effect": {lang: round(rng.gauss(0, 1), 3) for lang in LANGUAGES},
+            }
+            for head in HEADS
+        },
+    }
+
+
+def _record(trial: dict[str, Any], rng: Random, hostile: str) -> dict[str, Any]:
+    failed = trial["state"] == "failed"
+    amount = {"25": 12, "50": 24}.get(trial["remove"][-2:], 0)
+    return {
+        "trial": {"model": "world/encoder" + hostile, "remove": trial["remove"], "seed": trial["seed"]},
+        "removed": sorted(rng.sample(HEADS, amount)),
+        "metrics": {} if failed else {f"{lang}/test/accuracy": round(0.7 + rng.gauss(0, 0.04), 4) for lang in LANGUAGES},
+        "epochs": [{"step": "finetune", "number": n + 1, "loss": 1 / (n + 1), "en/dev/accuracy": 0.6 + 0.05 * n} for n in range(4)],
+        "cost": {"finetune s": 12.5, "parameters before": 1_000_000, "parameters after": 900_000},
+        "details": {"note": hostile},
+        "error": "Traceback (most recent call last):\nRuntimeError: out of memory" + hostile if failed else None,
+        "sample": [
+            {"language": "en", "tokens": [*ENGLISH, *([[hostile, hostile, "X"]] if hostile else [])], "errors": 1},
+            {"language": "ar", "tokens": ARABIC, "errors": 1},
+            {
+                "language": "de",
+                "texts": ["Der Hund schläft.", "Ein Tier ruht."],
+                "gold": "entailment",
+                "said": "neutral" + hostile,
+                "errors": 1,
+            },
+        ],
+    }
+
+
+def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hostile: str) -> dict[str, Any]:
+    def cell(remove: str) -> dict[str, Any]:
+        mine = [t for t in trials if t["remove"] == remove]
+        scores = [t["score"] for t in mine if t["score"] is not None]
+        ours = round(sum(scores) / len(scores) + rng.gauss(0, 2), 2)
+        mark = None if remove == "none" else "better" if ours > 70 else "worse"
+        state = "done" if len(scores) == len(mine) else "partial"
+        return {
+            "ours": ours,
+            "spread": 0.9,
+            "n": len(scores),
+            "published": 70.0,
+            "state": state,
+            "mark": mark,
+            "trials": [t["id"] for t in mine],
+        }
+
+    cells = [[cell(remove) for _ in LANGUAGES] for remove in removals]
+    cells[3][3] = {"ours": None, "spread": None, "n": 0, "published": None, "state": "missing", "mark": None, "trials": []}
+    cells[1][2] = {"ours": None, "spread": None, "n": 0, "published": 68.0, "state": "failed", "mark": None, "trials": [trials[4]["id"]]}
+    return {
+        "id": "table-1-scores",
+        "title": "Accuracy after removing heads" + hostile,
+        "note": "Fine-tuned on English alone.",
+        "row_names": ["heads removed"],
+        "column_names": ["setting", "language"],
+        "rows": [[remove] for remove in removals],
+        "columns": [["trained on" if lang == "en" else "zero-shot", lang] for lang in LANGUAGES],
+        "cells": cells,
+    }
+
+
+def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> dict[str, Any]:
+    values = [{"remove": t["remove"], "score": t["score"], "head": HEADS[n % len(HEADS)]} for n, t in enumerate(trials) if t["score"]]
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.1.0.json",
+        "title": "Scores" + hostile,
+        "data": {"values": values},
+        "mark": {"type": "point", "filled": True, "size": 60},
+        "encoding": {
+            "x": {"field": "remove", "type": "nominal", "axis": {"labelAngle": 0}},
+            "y": {"field": "score", "type": "quantitative", "scale": {"zero": False}},
+            "tooltip": [{"field": "remove"}, {"field": "score"}],
+        },
+        "width": 420,
+        "height": 220,
+    }
+    return {"id": "figure-1", "title": "Score by removal" + hostile, "note": "One point for each trial.", "kind": "curve", "spec": spec}
+
+
+def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
+    words = [("holds", 0.6), ("does not hold", -1.2), ("not enough data", None)]
+    return [
+        {
+            "id": f"claim-{n}",
+            "paper": "a paper",
+            "statement": f"Statement {n} about heads." + hostile,
+            "verdict": verdict,
+            "margin": margin,
+            "numbers": "0.4 points lost, 1.0 allowed",
+            "strength": "3 seeds",
+            "trials": [t["id"] for t in trials[: 4 - n]] if margin is not None else [],
+        }
+        for n, (verdict, margin) in enumerate(words)
+    ]
+
+
+def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
+    titles = [
+        ("ranking", "Ranking: gradient, en"),
+        ("ranking", "Ranking: lrp, en"),
+        ("entropy", "Attention entropy before training"),
+        ("weights", "Weight change"),
+    ]
+    found = [
+        {"id": f"map-{n}", "title": title + hostile, "what": what, "trial": None, "scores": {h: round(rng.random(), 5) for h in HEADS}}
+        for n, (what, title) in enumerate(titles)
+    ]
+    found[2]["scores"] = {h: v for h, v in found[2]["scores"].items() if h != HEADS[0]}
+    return [
+        *found,
+        {
+            "id": "map-9",
+            "title": "Times removed, in 12 trials",
+            "what": "removed",
+            "trial": None,
+            "scores": {h: rng.randint(1, 9) for h in HEADS[::2]},
+        },
+    ]
