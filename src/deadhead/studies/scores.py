@@ -62,6 +62,7 @@ class Pair:
     controls: Mapping[str, Arm]  # by name: seeds, random, highest
     rank: str = ""
     parts: int | None = None
+    train: str = ""  # the languages of the training that is scored
 
 
 def scores(folder: str | Path) -> list[Score]:
@@ -104,12 +105,14 @@ def _pair(study: Mapping[str, Any], known: Mapping[str, Summary], group: Any, ta
         {name: arm for name, arm in by_name.items() if name != "lowest"},
         _ranked(pruned),
         _parts(fields, target),
+        train,
     )
 
 
 def _fields(study: Mapping[str, Any], labels: Mapping[str, Any], trial: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a cell. A trial leaves out what did not shape it, such as the source of an unpruned one: the recipe knows."""
-    return {**(study["recipe"].get("fixed") or {}), **{n: v for n, v in labels.items() if "." not in n}, **trial}
+    asked = {**(study["recipe"].get("fixed") or {}), **{n: v for n, v in labels.items() if "." not in n}}
+    return {**asked, **trial, **{name: asked[name] for name in ("source", "train") if name in asked}}
 
 
 def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary) -> Iterator[Score]:
@@ -117,6 +120,8 @@ def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary)
     remove = labels.get("remove", fields.get("remove")) if gone else "none"
     train = _joined(fields.get("train") or fields.get("source"))
     for name, value in record.metrics.items():
+        if name.count("/") != 2 or value is None:
+            continue
         target, split, metric = name.split("/")
         yield Score(
             record.id,
