@@ -113,7 +113,7 @@ def _vega() -> str:
         from vl_convert import javascript_bundle
     except ImportError:
         raise MissingExtra("vl-convert-python", "report", "a page with figures") from None
-    return str(javascript_bundle()).replace("</script", "<\\/script")
+    return str(javascript_bundle(None)).replace("</script", "<\\/script")
 
 
 def _fitting(content: Mapping[str, Any], room: int) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ function short(value) {
   if (Number.isInteger(value)) return plain(value.toLocaleString("en"));
   const size = Math.abs(value);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return plain(value.toExponential(2));
-  return plain(value.toFixed(size >= 100 ? 1 : size >= 1 ? 2 : 4));
+  return plain(String(Number(value.toFixed(size >= 100 ? 1 : size >= 1 ? 2 : 4))));
 }
 const signed = (value, digits = 1) => (isNumber(value) && value > 0 ? "+" : "") + fixed(value, digits);
 
