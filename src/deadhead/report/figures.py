@@ -1,13 +1,116 @@
-"""The figures of a study, as vega-lite specifications."""
+"""The figures of a study: those its recipe names, or, where it names none, those its records have something for.
+
+Each is {"id", "title", "note", "kind", "spec"}, and its spec is plain vega-lite: the page draws it, `export`
+makes SVG, PNG and PDF of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..studies.records import Record
-from .cells import Study
+from .cells import CHANCE, Study, read_study
+from .charts import Spec
+from .cost_figures import cost_figure
+from .curves import class_of, curve, place
+from .head_figures import heads_figure, points_figure, similarity_figure
+from .maps import measures_of, ranking_of
+from .opened import opened
+from .tables import id_of
+
+Records = Mapping[str, Record]
+KINDS: Mapping[str, Callable[[Study, Records, Mapping[str, Any]], Spec | None]] = {
+    "curve": lambda study, records, asked: curve(study, asked),
+    "heads": heads_figure,
+    "similarity": similarity_figure,
+    "points": points_figure,
+    "cost": lambda study, records, asked: cost_figure(study, asked),
+}
+MOST_LINES = 8
 
 
-def study_figures(study: Study, records: Mapping[str, Record]) -> list[dict[str, Any]]:
-    return []
+def figures(folder: str | Path) -> list[dict[str, Any]]:
+    """Every figure of a study for which there is something to draw."""
+    study = read_study(folder)
+    return study_figures(study, opened(study))
+
+
+def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
+    given = study.recipe.get("figures")
+    asked = [one for one in given if isinstance(one, dict) and one.get("kind") in KINDS] if isinstance(given, list) else []
+    found = []
+    for one in asked or default_figures(study, records):
+        spec = KINDS[one["kind"]](study, records, one)
+        if spec is not None:
+            found.append({"title": spec["title"], "note": str(one.get("note") or _note(one)), "kind": one["kind"], "spec": spec})
+    return [{"id": id_of("figure", i, one["title"]), **one} for i, one in enumerate(found)]
+
+
+def _note(asked: Mapping[str, Any]) -> str:
+    """How to read a figure."""
+    if asked["kind"] == "curve" and asked.get("x") in ("k", None):
+        return ""
+    return {
+        "curve": "Points are means, bands one standard deviation over repetitions, hollow points published numbers.",
+        "similarity": "1: the same order of heads; 0: no relation.",
+        "points": "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is of the space itself.",
+        "cost": "Dashed: the points that no other beats in both.",
+    }.get(str(asked["kind"]), "")
+
+
+def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
+    """What fits a study whose recipe names no figures."""
+    yield from _curves(study)
+    rankings = {tuple(ranking_of(record).get("languages") or ()) for record in records.values() if ranking_of(record)}
+    if rankings:
+        yield {"kind": "heads", "title": "Ranking of heads", "show": "ranking"}
+    if len({one for one in rankings if len(one) == 1}) > 1:
+        yield {"kind": "similarity", "title": "How alike the rankings of languages are", "panels": _either(study, "task", "model")}
+    held = {name for record in records.values() for _, measure in measures_of(record) for name in measure}
+    if "entropy" in held:
+        yield {"kind": "heads", "title": "Attention entropy", "show": "entropy"}
+    if "weights" in held:
+        yield {"kind": "heads", "title": "Change of weights by training", "show": "weights"}
+    if any(record.removed for record in records.values()):
+        yield {"kind": "heads", "title": "Heads removed, share of trials", "show": "removed", "panels": _few(study, "remove", 9)}
+    if "embeddings" in held:
+        yield {"kind": "points", "title": "Sentences by language"}
+    yield {"kind": "cost", "title": "Cost against score"}
+
+
+def _curves(study: Study) -> Iterator[dict[str, Any]]:
+    if any("arm" in cell.axes for cell in study.cells):
+        panels = "language" if 1 < len(study.languages) <= 12 else _either(study, "source", "task", "model")
+        yield {"kind": "curve", "title": "Score by heads removed, for each arm", "x": "k", "panels": panels}
+        return
+    spots = {place(cell) for cell in study.cells}
+    lines, panels = _lines_and_panels(study)
+    if len({at for _, at in spots}) > 2:
+        named = {"lines": lines, "panels": panels} if len({line for line, _ in spots if line}) < 2 else {"panels": panels or lines}
+        yield {"kind": "curve", "title": "Score as heads are removed", "x": "remove", **named}
+        classes = {class_of(language, "word_order") for language in study.languages} - {""}
+        if len(classes) > 1 and len(study.languages) > 3:
+            yield {"kind": "curve", "title": "Drop by word order", "x": "remove", "value": "drop", "group": "word_order", "panels": panels}
+    for name in ("data.target_parts", "data.parts"):
+        if name in study.axes:
+            yield {"kind": "curve", "title": "Score by size of the training set", "x": name, "lines": "remove", "panels": panels or lines}
+
+
+def _lines_and_panels(study: Study) -> tuple[str | None, str | None]:
+    """Languages are lines where they are few, else tasks are; what is left makes panels."""
+    by = [name for name in ("task", "model", "source") if name in study.axes and name not in CHANCE]
+    if 1 < len(study.languages) <= MOST_LINES:
+        return "language", by[0] if by else None
+    if len(study.languages) > MOST_LINES:
+        return (by[0] if by else None), "language" if len(study.languages) <= 12 else None
+    return (by[0] if by else None), by[1] if len(by) > 1 else None
+
+
+def _either(study: Study, *names: str) -> str | None:
+    return next((name for name in names if name in study.axes), None)
+
+
+def _few(study: Study, name: str, most: int) -> str | None:
+    return name if name in study.axes and len(study.labels(name)) <= most else None

@@ -50,7 +50,7 @@ def _head(name: str) -> Head | None:
 def _named(record: Record) -> Iterator[str]:
     yield from record.removed
     yield from ranking_of(record).get("scores", {})
-    for _, measure in _measures(record):
+    for _, measure in measures_of(record):
         yield from measure.get("entropy") or {}
         yield from measure.get("weights") or {}
 
@@ -61,7 +61,7 @@ def ranking_of(record: Record) -> Mapping[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("scores"), dict) else {}
 
 
-def _measures(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def measures_of(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
     measures = record.details.get("measures")
     for stage in STAGES:
         found = measures.get(stage) if isinstance(measures, dict) else None
@@ -115,7 +115,7 @@ def cells_of(study: Study) -> dict[str, Cell]:
 def _measured(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
     cells, count = cells_of(study), 0
     for trial, record in records.items():
-        for stage, measure in _measures(record):
+        for stage, measure in measures_of(record):
             for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
                 if measure.get(what) and count < 2 * MOST_MEASURED:
                     count += 1
@@ -174,7 +174,7 @@ def _add_measures(found: dict[str, dict[str, Any]], records: Mapping[str, Record
     entropy: dict[str, dict[str, list[float]]] = {}
     weights: dict[str, list[float]] = {}
     for record in records.values():
-        for stage, measure in _measures(record):
+        for stage, measure in measures_of(record):
             for head, value in (measure.get("entropy") or {}).items():
                 entropy.setdefault(head, {}).setdefault(stage, []).append(value)
             if stage == "after":

@@ -14,7 +14,7 @@ Value = Callable[[Cell, str, str | None, str | None], float | None]  # of a cell
 MOST_TRIALS = 100  # ids a cell of a table names
 ROUND = 4  # decimals of points that are kept
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
-CONTEXT = ("model", "task", "source", "train")  # told to the search for published numbers, where a cell has just one
+CONTEXT = ("model", "task", "source", "train", "remove")  # told to the search for published numbers, where a cell has just one
 
 
 @dataclass(frozen=True)

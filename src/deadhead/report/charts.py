@@ -1,0 +1,186 @@
+"""The shapes figures are drawn in, as plain vega-lite: curves with bands, maps of heads, squares, scatters.
+
+A specification has no colours of ink or paper: the page sets those for dark and light, `export` for print.
+Categories are in the colours of Okabe and Ito, amounts in viridis, which all readers can tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+OKABE_ITO = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B8A900"]
+MIDDLE = "#888888"  # a grey that is seen on white and on black
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
+COLUMNS = 3  # panels in a row
+Row = dict[str, Any]
+Spec = dict[str, Any]
+
+
+def field(name: str, kind: str, title: str | None = None, **more: Any) -> Spec:
+    """An encoding of a field; kind is Q, O or N."""
+    words = {"Q": "quantitative", "O": "ordinal", "N": "nominal"}
+    return {"field": name, "type": words[kind], **({"title": title} if title is not None else {}), **more}
+
+
+def tip(name: str, kind: str, title: str, form: str | None = None) -> Spec:
+    return field(name, kind, title, **({"format": form} if form else {}))
+
+
+def categories(labels: Sequence[Any]) -> Spec:
+    """A scale of colours in the order of the labels."""
+    return {"domain": list(labels), "range": [OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(labels))]}
+
+
+def whole(spec: Spec, values: Sequence[Row], title: str) -> Spec:
+    return {"$schema": SCHEMA, "title": title, "data": {"values": list(values)}, **spec}
+
+
+def panelled(layers: Spec, panels: Sequence[Any], width: int, height: int, *, free: bool = False) -> Spec:
+    """One picture, or one for each panel."""
+    if len(panels) < 2:
+        return {**layers, "width": width, "height": height}
+    small = max(150, int(width * (0.62 if len(panels) == 2 else 0.45)))
+    return {
+        "facet": {"field": "panel", "type": "nominal", "title": None, "sort": list(panels), "header": {"labelFontWeight": "bold"}},
+        "columns": min(COLUMNS, len(panels)),
+        "spec": {**layers, "width": small, "height": int(height * 0.6)},
+        **({"resolve": {"scale": {"y": "independent"}}} if free else {}),
+    }
+
+
+def curves(
+    values: Sequence[Row],
+    title: str,
+    *,
+    x: str,
+    y: str,
+    numbers: bool,
+    order: Sequence[Any],
+    lines: Sequence[Any],
+    panels: Sequence[Any],
+    line: str = "",
+    band: tuple[str, str] = ("mean - sd", "mean + sd"),
+) -> Spec:
+    """Lines with points, a band where there is a spread, hollow points for published numbers.
+
+    Rows: x, y, line, panel; where known low and high, n, published.
+    """
+    across = field(
+        "x", "Q" if numbers else "O", x, **({} if numbers else {"sort": list(order), "axis": {"labelAngle": -40, "labelLimit": 140}})
+    )
+    if numbers:
+        across |= {"scale": {"nice": False, "zero": False}}
+    colour = field("line", "N", line or None, scale=categories(lines), legend=None if len(lines) < 2 else {"title": line or None})
+    form = ".1f"
+    tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x), tip("y", "Q", y, form), tip("n", "Q", "repetitions")]
+    if any(row.get("low") is not None for row in values):
+        tips += [tip("low", "Q", band[0], form), tip("high", "Q", band[1], form)]
+    layers: list[Spec] = []
+    if any(row.get("low") is not None for row in values):
+        bands = {"y": field("low", "Q", y, scale={"zero": False}), "y2": {"field": "high"}, "x": across, "color": colour}
+        layers.append({"mark": {"type": "area", "opacity": 0.16}, "encoding": bands, "transform": [{"filter": "isValid(datum.low)"}]})
+    places = {"x": across, "y": field("y", "Q", y, scale={"zero": False}), "color": colour}
+    layers.append({"mark": {"type": "line", "strokeWidth": 2}, "encoding": places, "transform": [{"filter": "isValid(datum.y)"}]})
+    layers.append({"mark": {"type": "point", "filled": True, "size": 46, "opacity": 1}, "encoding": {**places, "tooltip": tips}})
+    if any(row.get("published") is not None for row in values):
+        theirs = {
+            **places,
+            "y": field("published", "Q", y, scale={"zero": False}),
+            "tooltip": [*tips, tip("published", "Q", "published", form)],
+        }
+        mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
+        layers.append({"mark": mark, "encoding": theirs, "transform": [{"filter": "isValid(datum.published)"}]})
+    return whole(panelled({"layer": layers}, panels, 460, 280), values, title)
+
+
+def head_maps(values: Sequence[Row], title: str, *, panels: Sequence[Any], legend: str, scheme: str = "viridis") -> Spec:
+    """Layer x head squares, the input at the bottom. Rows: layer, index, head, value, panel."""
+    layers, sizes = sorted({row["layer"] for row in values}), sorted({row["index"] for row in values})
+    side = 22 if len(panels) < 2 else 12 if len(sizes) > 8 else 15
+    squares = {
+        "mark": {"type": "rect", "tooltip": True},
+        "width": side * len(sizes),
+        "height": side * len(layers),
+        "encoding": {
+            "x": field("index", "O", "head", axis={"labelAngle": 0, "labelOverlap": True}),
+            "y": field("layer", "O", "layer", sort="descending"),
+            "color": field("value", "Q", legend, scale={"scheme": scheme}),
+            "tooltip": [tip("head", "N", "head"), tip("value", "Q", legend, ".4~g"), tip("panel", "N", "of")],
+        },
+    }
+    if len(panels) < 2:
+        return whole(squares, values, title)
+    facet = {
+        "field": "panel",
+        "type": "nominal",
+        "title": None,
+        "sort": list(panels),
+        "header": {"labelFontWeight": "bold", "labelLimit": 220},
+    }
+    return whole({"facet": facet, "columns": 4, "spec": squares}, values, title)
+
+
+def squares(values: Sequence[Row], title: str, *, order: Sequence[Any], panels: Sequence[Any], legend: str) -> Spec:
+    """A square of every pair, with its number in it. Rows: a, b, value, panel."""
+    side = 34 if len(order) <= 12 else 22
+    places = {"x": field("a", "N", "", sort=list(order), axis={"labelAngle": 0}), "y": field("b", "N", "", sort=list(order))}
+    colour = field("value", "Q", legend, scale={"scheme": "cividis", "domain": [-1, 1]})
+    ink = {"condition": {"test": "datum.value > 0.1", "value": "#1a1a1a"}, "value": "#f5f5f5"}  # on the square, not on the page
+    layers = [
+        {
+            "mark": "rect",
+            "encoding": {
+                **places,
+                "color": colour,
+                "tooltip": [tip("a", "N", "one"), tip("b", "N", "other"), tip("value", "Q", legend, ".3f")],
+            },
+        },
+        {"mark": {"type": "text", "fontSize": 10}, "encoding": {**places, "text": field("value", "Q", format=".2f"), "color": ink}},
+    ]
+    spec: Spec = {"layer": layers, "width": side * len(order), "height": side * len(order)}
+    if len(panels) > 1:
+        spec = {"facet": {"field": "panel", "type": "nominal", "title": None, "sort": list(panels)}, "columns": 2, "spec": spec}
+    return whole(spec, values, title)
+
+
+def scatter(values: Sequence[Row], title: str, *, groups: Sequence[Any], panels: Sequence[Any], group: str) -> Spec:
+    """Points without axes, as t-SNE gives them. Rows: x, y, group, panel."""
+    bare = {"axis": None, "scale": {"zero": False}}
+    shapes = {"domain": list(groups), "range": [SHAPES[i // len(OKABE_ITO) % len(SHAPES)] for i in range(len(groups))]}
+    encoding = {
+        "x": field("x", "Q", None, **bare),
+        "y": field("y", "Q", None, **bare),
+        "color": field("group", "N", group, scale=categories(groups)),
+        "shape": field("group", "N", group, scale=shapes),
+        "tooltip": [tip("group", "N", group)],
+    }
+    layers = {"mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.7}, "encoding": encoding}
+    spec = panelled(layers, panels, 460, 400)
+    return whole({**spec, **({"resolve": {"scale": {"x": "independent", "y": "independent"}}} if len(panels) > 1 else {})}, values, title)
+
+
+def trade(values: Sequence[Row], title: str, *, costs: Sequence[str], groups: Sequence[Any], panels: Sequence[Any], y: str) -> Spec:
+    """Score against each cost, with the points that no other beats joined by a line. Rows: y, group, panel, label, and each cost with its front."""
+    pictures = []
+    for i, cost in enumerate(costs):
+        places = {"x": field(f"cost{i}", "Q", cost, scale={"zero": False}), "y": field("y", "Q", y, scale={"zero": False})}
+        front = {"mark": {"type": "line", "interpolate": "step-after", "strokeDash": [4, 3], "color": MIDDLE}, "encoding": places}
+        dots = {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
+            "encoding": {
+                **places,
+                "color": field("group", "N", "removed by", scale=categories(groups)),
+                "tooltip": [
+                    tip("label", "N", "removed"),
+                    tip("y", "Q", y, ".2f"),
+                    tip(f"cost{i}", "Q", cost, ".4~g"),
+                    tip("n", "Q", "trials"),
+                ],
+            },
+        }
+        kept = [{"filter": f"datum.front{i}"}]
+        layers = {"layer": [{**front, "transform": kept}, {**dots, "transform": [{"filter": f"isValid(datum.cost{i})"}]}]}
+        pictures.append(panelled(layers, panels, 380, 280, free=True))
+    return whole({"vconcat": pictures} if len(panels) > 1 else {"hconcat": pictures}, values, title)

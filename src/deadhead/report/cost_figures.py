@@ -1,0 +1,63 @@
+"""What a score costs: parameters that are left and seconds it took, with the points that no other beats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from ..studies.status import seconds
+from .cells import Study, as_dict, matches
+from .charts import Row, Spec, trade
+from .values import scores_of
+
+MILLION = 1e6
+COSTS = ("parameters, millions", "seconds of a trial")
+
+
+def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
+    """Each removal as a point: its mean score over trials and languages against what it costs."""
+    score, where = scores_of(asked), as_dict(asked.get("where"))
+    found: dict[tuple[str, str, str], dict[str, tuple[float, float | None, float | None]]] = {}
+    for cell in study.cells:
+        if cell.summary is None or cell.state != "done" or not matches(cell, next(iter(cell.languages), ""), where):
+            continue
+        scores = [value for language in cell.languages if (value := score(cell, language, None, None)) is not None]
+        if scores:
+            panel = " ".join(str(cell.axes.get(name)) for name in ("task", "model") if name in study.axes)
+            group = "nothing" if cell.unpruned else str(cell.axes.get("strategy"))
+            costs = _costs(cell.summary.cost, seconds(cell.summary))
+            found.setdefault((panel, group, str(cell.axes.get("remove", "none"))), {})[cell.trial] = (mean(scores), *costs)
+    rows = [_row(key, list(trials.values())) for key, trials in found.items()]
+    kept = [i for i in range(len(COSTS)) if len({row.get(f"cost{i}") for row in rows} - {None}) > 1]
+    if not kept or len(rows) < 2:
+        return None
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    for panel in panels:
+        for i in range(len(COSTS)):
+            front([row for row in rows if row["panel"] == panel], f"cost{i}", f"front{i}")
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    shown = [row | {f"{name}{new}": row.get(f"{name}{old}") for new, old in enumerate(kept) for name in ("cost", "front")} for row in rows]
+    names = [COSTS[i] for i in kept]
+    return trade(shown, str(asked.get("title") or "Cost against score"), costs=names, groups=groups, panels=panels, y="mean score, points")
+
+
+def _costs(cost: Mapping[str, Any], took: float) -> tuple[float | None, float | None]:
+    left = cost.get("parameters after", cost.get("parameters"))
+    return (left / MILLION if isinstance(left, int | float) else None), took or None
+
+
+def _row(key: tuple[str, str, str], trials: Sequence[tuple[float, float | None, float | None]]) -> Row:
+    row: Row = {"panel": key[0], "group": key[1], "label": key[2], "n": len(trials), "y": round(mean(one[0] for one in trials), 3)}
+    for i in range(len(COSTS)):
+        values = [value for one in trials if (value := one[1 + i]) is not None]
+        row[f"cost{i}"] = round(mean(values), 4) if values else None
+    return row
+
+
+def front(rows: list[Row], cost: str, name: str) -> None:
+    """Mark the rows for which no other has both a lower cost and a higher score (or one of them, the other being equal)."""
+    best: float | None = None
+    for row in sorted(rows, key=lambda row: (row[cost] is None, row[cost] or 0.0, -row["y"])):
+        row[name] = row[cost] is not None and (best is None or row["y"] > best)
+        best = row["y"] if row[name] else best

@@ -1,0 +1,247 @@
+"""Curves: what becomes of the score as more heads go, as data grows, or over the k of a search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from statistics import mean, stdev
+from typing import Any
+
+from ..studies.scores import pairs
+from ..tasks.languages import code_of, languages
+from .cells import LANGUAGE, Cell, Study, as_dict, as_names, matches
+from .charts import Row, Spec, curves
+from .published import Published
+from .search_tables import scale
+from .summed import Unit
+from .values import drops_of, scores_of
+
+WHOLE = 10  # parts of a training set
+MEASURES = {
+    "random": "% of heads removed",
+    "layers": "layers pruned",
+    "lowest": "heads removed",
+    "highest": "heads removed",
+    "random_k": "heads removed",
+}
+ARMS = {
+    "full": "unpruned",
+    "lowest": "lowest, best of k",
+    "seeds": "other seeds, best of k",
+    "random": "random, best of k",
+    "highest": "highest, best of k",
+}
+
+
+def place(cell: Cell) -> tuple[str, float | str]:
+    """Where a removal stands: the line it belongs to, and how far along it; what cannot be counted stays a label."""
+    if cell.unpruned:
+        return "", 0.0
+    strategy, amount = str(cell.axes.get("strategy", "")), cell.axes.get("amount")
+    if isinstance(amount, int | float) and not isinstance(amount, bool):
+        return strategy, float(amount)
+    words, numbers = re.findall(r"[a-z]+", str(amount)), re.findall(r"\d+", str(amount))
+    if strategy == "layers" and words and len(words) == len(numbers):
+        return " + ".join(words), float(sum(map(int, numbers)))
+    return strategy, str(cell.axes.get("remove"))
+
+
+def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
+    """One curve figure; None where there is nothing to draw yet."""
+    if any("arm" in cell.axes for cell in study.cells):
+        return search_curve(study, asked) if asked.get("x") in ("k", "remove", "amount") else best_curve(study, asked)
+    units = _gathered(study, asked)
+    if not any(unit.values for unit in units.values()):
+        return None
+    return drawn(study, asked, units)
+
+
+def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, Any], Unit]:
+    """Values by panel, line and x; the unpruned model stands at 0 of every line."""
+    value = drops_of(study, asked) if asked.get("value") == "drop" else scores_of(asked)
+    x, lines, panels, over = str(asked.get("x") or "remove"), asked.get("lines"), asked.get("panels"), as_names(asked.get("mean_over"))
+    where, group = as_dict(asked.get("where")), asked.get("group")
+    by_removal = x in ("remove", "amount")
+    found: dict[tuple[Any, Any, Any], Unit] = {}
+    starts: list[tuple[Any, Any, Cell, str, Any, float | None]] = []
+    for cell in study.cells:
+        for language in cell.languages:
+            if not matches(
+                cell, language, {name: one for name, one in where.items() if not (cell.unpruned and name in ("remove", "strategy"))}
+            ):
+                continue
+            strategy, at = place(cell) if by_removal else ("", _x(cell, x, language))
+            panel = "" if not panels else str(cell.axis(panels, language))
+            line = class_of(language, str(group)) if group else cell.axis(str(lines), language) if lines and lines != "remove" else strategy
+            repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
+            score = value(cell, language, None, None)
+            if group and not line:
+                continue
+            if by_removal and cell.unpruned and not group and (not lines or lines in ("remove", "strategy")):
+                starts.append((panel, at, cell, language, repeat, score))
+            else:
+                found.setdefault((panel, str(line), at), Unit()).add(cell, language, repeat, score)
+    _begin(found, starts)
+    return found
+
+
+def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: list[tuple[Any, Any, Cell, str, Any, float | None]]) -> None:
+    """Every line of a panel begins with the unpruned model."""
+    lines: dict[Any, dict[str, None]] = {}
+    for panel, line, _ in found:
+        lines.setdefault(panel, {})[line] = None
+    for panel, at, cell, language, repeat, score in starts:
+        for line in lines.get(panel) or {"": None}:
+            found.setdefault((panel, line, at), Unit()).add(cell, language, repeat, score)
+
+
+def _x(cell: Cell, name: str, language: str) -> Any:
+    value = cell.axis(name, language)
+    if value is None and name in ("parts", "data.parts", "data.target_parts"):
+        return float(WHOLE)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def class_of(language: str, group: str) -> str:
+    """The word order, resources or family of a language; empty where nothing is known of it."""
+    code = code_of(language)
+    return str(getattr(languages()[code], group, "")) if code else ""
+
+
+def drawn(
+    study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str] | None = None
+) -> Spec:
+    """Gathered values as a figure."""
+    numbers = all(isinstance(at, float) for _, _, at in units)
+    values = sorted(_rows(study, asked, units, names or {}), key=lambda row: row["x"] if numbers else 0)
+    lines = _in_order(study, asked.get("lines"), [row["line"] for row in values])
+    panels = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
+    x = str(asked.get("x") or "remove")
+    strategies = {str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned}
+    across = {
+        "parts": "tenths of the training set",
+        "data.parts": "tenths of the training set",
+        "data.target_parts": "tenths of the target's training set",
+    }
+    told = MEASURES.get(next(iter(strategies)), "removed") if x in ("remove", "amount") and len(strategies) == 1 else across.get(x, x)
+    if x in ("remove", "amount") and numbers and strategies <= {"lowest", "highest", "random_k"}:
+        told = "heads removed"
+    y = "relative drop, %" if asked.get("value") == "drop" else _score_name(study, asked)
+    order = dict.fromkeys(str(at) for _, _, at in units)
+    name = {"word_order": "word order"}.get(str(asked.get("group")), str(asked.get("group") or asked.get("lines") or ""))
+    return curves(
+        values, str(asked.get("title") or "Curve"), x=told, y=y, numbers=numbers, order=list(order), lines=lines, panels=panels, line=name
+    )
+
+
+def _score_name(study: Study, asked: Mapping[str, Any]) -> str:
+    metrics = {str(asked["metric"]): None} if asked.get("metric") else dict.fromkeys(filter(None, (cell.metric for cell in study.cells)))
+    return f"{next(iter(metrics))}, points" if len(metrics) == 1 else "score, points"
+
+
+def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str]) -> Iterator[Row]:
+    printed = _published(study, asked)
+    for (panel, line, at), unit in units.items():
+        numbers = unit.numbers()
+        theirs = printed(panel, line, unit) if printed else None
+        if not numbers and theirs is None:
+            continue
+        row: Row = {"x": at, "line": names.get(str(line), str(line)), "panel": str(panel), "n": len(numbers)}
+        row["y"] = round(mean(numbers), 3) if numbers else None
+        if len(numbers) > 1:
+            spread = stdev(numbers)
+            row |= {"low": round(mean(numbers) - spread, 3), "high": round(mean(numbers) + spread, 3)}
+        if theirs is not None:
+            row["published"] = round(theirs, 3)
+        yield row
+
+
+def _published(study: Study, asked: Mapping[str, Any]) -> Any:
+    """A function that finds the published number of a point, from the first table of the recipe that has some."""
+    rows = next(iter(study.published.values()), [])
+    if not rows or asked.get("value") == "drop" or asked.get("group"):
+        return None
+    lines, panels = asked.get("lines"), asked.get("panels")
+    axes = [str(name) for name in (asked.get("x") or "remove", lines, panels, *as_dict(asked.get("where"))) if name]
+    printed = Published(rows, tuple(dict.fromkeys("remove" if name == "amount" else name for name in axes)))
+    if not {"remove"} <= set(printed.axes) and asked.get("x") in ("remove", "amount"):
+        return None
+
+    def of(panel: Any, line: Any, unit: Unit) -> float | None:
+        labels = {**as_dict(asked.get("where")), **({lines: line} if lines else {}), **({panels: panel} if panels else {})}
+        removed = unit.context.get("remove", set())
+        if len(removed) != 1:
+            return None
+        return printed.value({**labels, "remove": next(iter(removed))}, unit.known())
+
+    return of
+
+
+def _in_order(study: Study, axis: Any, labels: list[str]) -> list[str]:
+    """Labels in the order of the recipe."""
+    order = [str(one) for one in study.labels(str(axis))] if axis else []
+    return sorted(dict.fromkeys(labels), key=lambda label: order.index(label) if label in order else len(order))
+
+
+def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
+    """Score against k for each arm; the spread of the unpruned seeds is a band, because among them k means nothing."""
+    value, panels, where = scores_of(asked), str(asked.get("panels") or ""), as_dict(asked.get("where"))
+    units: dict[tuple[Any, Any, Any], Unit] = {}
+    for cell in study.cells:
+        for language in cell.languages:
+            if matches(cell, language, where) and (score := value(cell, language, None, None)) is not None:
+                panel = str(cell.axis(panels, language)) if panels else ""
+                arm = str(cell.axes.get("arm"))
+                repeat = tuple(cell.axis(name, language) for name in as_names(asked.get("mean_over"))) or _search_of(cell)
+                units.setdefault((panel, arm, float(cell.axes.get("k") or 0)), Unit()).add(cell, language, repeat, score)
+    if not units:
+        return None
+    values = list(_search_rows(units))
+    shown = [arm for arm in ("lowest", "random", "highest", "unpruned", "other seeds") if any(row["line"] == arm for row in values)]
+    order = _in_order(study, panels or None, [row["panel"] for row in values])
+    title, y = str(asked.get("title") or "Score by heads removed"), _score_name(study, asked)
+    values.sort(key=lambda row: row["x"])
+    told = {"x": "heads removed (k)", "y": y, "line": "arm", "band": ("worst seed", "best seed")}
+    return curves(values, title, numbers=True, order=(), lines=shown, panels=order, **told)  # type: ignore[arg-type]
+
+
+def _search_of(cell: Cell) -> Any:
+    return frozenset((name, value) for name, value in cell.axes.items() if name not in ("arm", "k", "remove", "strategy", "amount", "draw"))
+
+
+def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
+    seeds: dict[Any, list[float]] = {}
+    most = max((k for _, _, k in units), default=0.0)
+    for (panel, arm, k), unit in units.items():
+        numbers = unit.numbers()
+        if arm in ("seeds", "full"):
+            seeds.setdefault(panel, []).extend(numbers)
+        if arm == "full":
+            others = {name for shown, name, _ in units if shown == panel} - {"seeds", "full"}
+            yield from (
+                {"x": 0.0, "y": round(mean(numbers), 3), "line": name, "panel": panel, "n": len(numbers)} for name in sorted(others)
+            )
+        elif arm != "seeds":
+            yield {"x": k, "y": round(mean(numbers), 3), "line": arm, "panel": panel, "n": len(numbers)}
+    for panel, numbers in seeds.items():
+        if len(numbers) > 1:  # from the worst to the best of the unpruned trials
+            band = {"low": round(min(numbers), 3), "high": round(max(numbers), 3), "line": "other seeds", "panel": panel, "n": len(numbers)}
+            yield from ({"x": at, "y": round(mean(numbers), 3), **band} for at in (0.0, most))
+
+
+def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
+    """Arms of searches against something else, such as the size of the training set: unpruned, and the best of each arm."""
+    x, panels = str(asked.get("x")), str(asked.get("panels") or "")
+    units: dict[tuple[Any, Any, Any], Unit] = {}
+    for pair in pairs(study.home):
+        group = dict(pair.group)
+        at = pair.parts if x in ("parts", "data.parts", "data.target_parts") else group.get(x, getattr(pair, x, None))
+        at = WHOLE if at is None and "parts" in x else at
+        label = group.get(panels, pair.target if panels in LANGUAGE else getattr(pair, panels, "")) if panels else ""
+        arms = {"full": pair.unpruned} | {
+            arm.arm: arm.picks["test"].score for arm in (pair.lowest, *pair.controls.values()) if arm is not None and "test" in arm.picks
+        }
+        for arm, score in arms.items():
+            place_of = (str(label), arm, float(at) if isinstance(at, int | float) else str(at))
+            units.setdefault(place_of, Unit()).values.setdefault(pair.group, {})[arm, pair.target] = score * scale(pair)
+    return drawn(study, {**asked, "lines": None}, units, ARMS) if units else None

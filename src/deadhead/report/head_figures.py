@@ -1,0 +1,142 @@
+"""Figures of heads and languages: layer x head maps, likeness of rankings, sentences as points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import mean
+from typing import Any
+
+from ..layout import Head
+from ..studies.records import Record
+from .cells import Cell, Study, as_dict, matches
+from .charts import Row, Spec, head_maps, scatter, squares
+from .maps import cells_of, measures_of, ranking_name, ranking_of
+
+MOST_PANELS = 12
+MOST_POINTS = 150  # of a language in a scatter
+LEGENDS = {"ranking": "score", "entropy": "entropy, nats", "weights": "mean |change|", "removed": "share of trials"}
+Maps = dict[str, list[Mapping[str, float]]]  # panel -> maps that are averaged
+
+
+def chosen(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Iterator[tuple[Cell, Record]]:
+    """The records a figure is of, each with its cell."""
+    cells, where = cells_of(study), as_dict(asked.get("where"))
+    for trial, record in records.items():
+        cell = cells.get(trial)
+        if cell is not None and record.state == "done" and matches(cell, next(iter(cell.languages), ""), where):
+            yield cell, record
+
+
+def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
+    """Maps of heads: a ranking, an entropy, a change of weights, or how often each was removed."""
+    show = str(asked.get("show") or "ranking")
+    found: Maps = {}
+    for cell, record in chosen(study, records, asked):
+        for panel, one in _maps(study, cell, record, show, asked.get("panels")):
+            found.setdefault(panel, []).append(one)
+    if show == "removed":
+        found = {panel: several for panel, several in found.items() if any(several)}
+    panels = list(found)[:MOST_PANELS]
+    values = [row for panel in panels for row in _squares(panel, found[panel], zero=show == "removed")]
+    blocks = dict.fromkeys(row["block"] for row in values)
+    if len(blocks) > 1:
+        values = [{**row, "panel": f"{row['panel']} {row['block']}".strip()} for row in values]
+        panels = [f"{panel} {block}".strip() for panel in panels for block in blocks]
+    if not values:
+        return None
+    title = str(asked.get("title") or f"Heads: {show}")
+    return head_maps(values, title, panels=panels, legend=LEGENDS[show], scheme="cividis" if show == "weights" else "viridis")
+
+
+def _maps(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Iterator[tuple[str, Mapping[str, float]]]:
+    panel = str(cell.axes.get(axis)) if axis else ""
+    if show == "ranking":
+        if ranking_of(record):
+            yield panel or ranking_name(study, record), ranking_of(record)["scores"]
+    elif show == "removed":
+        yield panel, dict.fromkeys(record.removed, 1.0)
+    else:
+        for stage, measure in measures_of(record):
+            if measure.get(show) and (show == "entropy" or stage == "after"):
+                words = [panel, f"{'after epoch 1' if stage == 'first' else stage + ' training'}" if show == "entropy" else ""]
+                yield ", ".join(filter(None, words)), measure[show]
+
+
+def _squares(panel: str, several: list[Mapping[str, float]], *, zero: bool) -> Iterator[Row]:
+    """Means over the maps of a panel; a head that is not in a map was not there, or, of removals, was kept."""
+    for name in sorted({head for one in several for head in one}, key=lambda text: Head.parse(text)):
+        head = Head.parse(name)
+        values = [one.get(name, 0.0) for one in several] if zero else [one[name] for one in several if one.get(name) is not None]
+        if values:
+            row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name, "value": round(mean(values), 6)}
+            yield {**row, "panel": panel}
+
+
+def similarity_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
+    """Spearman's rho between the rankings of every two languages."""
+    axis = asked.get("panels")
+    found: dict[str, dict[str, Mapping[str, float]]] = {}
+    for cell, record in chosen(study, records, asked):
+        ranking = ranking_of(record)
+        if len(ranking.get("languages") or ()) == 1:
+            panel = str(cell.axes.get(axis)) if axis else ""
+            found.setdefault(panel, {}).setdefault(str(ranking["languages"][0]), ranking["scores"])
+    panels = [panel for panel, several in found.items() if len(several) > 1]
+    values = [
+        {"a": a, "b": b, "value": round(rho, 4), "panel": panel}
+        for panel in panels
+        for a, one in found[panel].items()
+        for b, other in found[panel].items()
+        if (rho := spearman(one, other)) is not None
+    ]
+    if not values:
+        return None
+    order = [one for one in (*study.languages, *(row["a"] for row in values)) if any(row["a"] == one for row in values)]
+    title = str(asked.get("title") or "Likeness of rankings")
+    return squares(values, title, order=list(dict.fromkeys(order)), panels=panels, legend="Spearman's rho")
+
+
+def spearman(one: Mapping[str, float], other: Mapping[str, float]) -> float | None:
+    """Rank correlation over the heads both know; None where one of them has only ties."""
+    import numpy as np
+
+    shared = [head for head in one if head in other]
+    if len(shared) < 3:
+        return None
+    sides = [_ranks([scores[head] for head in shared]) for scores in (one, other)]
+    if any(np.ptp(side) == 0 for side in sides):
+        return None
+    return float(np.corrcoef(*sides)[0, 1])
+
+
+def _ranks(values: list[float]) -> Any:
+    """Ranks from 1, those of equals averaged."""
+    import numpy as np
+
+    _, where, count = np.unique(np.asarray(values, dtype=float), return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[where]
+
+
+def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
+    """Sentences of all languages as points, before and after training."""
+    values: list[Row] = []
+    panels: dict[str, None] = {}
+    for cell, record in chosen(study, records, asked):
+        for stage, measure in measures_of(record):
+            held = as_dict(measure.get("embeddings"))
+            if not isinstance(held.get("points"), dict) or len(panels) >= 6:
+                continue
+            name = "after epoch 1" if stage == "first" else f"{stage} training"
+            label = str(cell.axes.get("remove")) if "remove" in study.axes and stage != "before" else ""
+            silhouette = f"silhouette {held['silhouette']:.2f}" if isinstance(held.get("silhouette"), float) else ""
+            panel = ", ".join(filter(None, [name, label, silhouette]))
+            if panel in panels:
+                continue
+            panels[panel] = None
+            for language, several in held["points"].items():
+                step = max(1, -(-len(several) // MOST_POINTS))
+                values += [{"x": x, "y": y, "group": language, "panel": panel} for x, y in several[::step]]
+    if not values:
+        return None
+    groups = list(dict.fromkeys(row["group"] for row in values))
+    return scatter(values, str(asked.get("title") or "Sentences by language"), groups=groups, panels=list(panels), group="language")
