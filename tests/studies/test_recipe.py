@@ -205,8 +205,10 @@ def test_what_does_not_matter_is_left_out() -> None:
     assert settle(steps, {**base, "remove": {"lowest": 0}}).steps == ("finetune", "evaluate")
     drawn = settle(steps, {**base, "remove": {"random_k": 3}, "draw": 42})
     assert drawn.steps == ("prune", "finetune", "evaluate")
-    assert "source" not in drawn.content
+    assert "train" not in drawn.content  # nothing is ranked, so only what is trained on matters, whichever field named it
     assert settle(steps, {**base, "source": "zh", "remove": {"random_k": 3}, "draw": 42}) == drawn
+    assert settle(steps, {**base, "source": ["en", "de"], "train": None, "remove": {"random_k": 3}, "draw": 42}) == drawn
+    assert settle(steps, {**base, "train": None, "remove": {"random_k": 3}, "draw": 42}) != drawn
     assert settle(["finetune", "rank"], base).steps == ("finetune", "rank")  # a ranking that is asked for itself
 
 
@@ -219,6 +221,9 @@ def test_shared_work_has_one_key() -> None:
     full = settle(steps, {**base, "remove": "none"})
     assert full.keys[0] == one.keys[0]  # the unpruned model is the one that was ranked
     assert settle(steps, {**base, "seed": 1, "remove": {"lowest": 1}}).keys[0] != one.keys[0]
+    some = settle(steps, {**base, "train": ["en", "de"], "data": {"parts": {"de": 3}}, "remove": {"lowest": 1}})
+    assert some.keys == one.keys  # the ranking reads no German
+    assert settle(steps, {**base, "data": {"parts": {"en": 3}}, "remove": {"lowest": 1}}).keys[0] != one.keys[0]
     other = settle(steps, {**base, "rank": {"method": "lrp"}, "remove": {"lowest": 1}})
     assert other.keys[0] == one.keys[0]
     assert other.keys[1] != one.keys[1]

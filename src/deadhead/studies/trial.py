@@ -122,7 +122,9 @@ class Trial:
         return (*(key for trial in self.sources for key in trial.keys.values()), *self.keys.values())
 
     def _key(self, place: int) -> str:
-        used = {name: self.content[name] for name in ALWAYS if name in self.content}
+        used = {name: self.content[name] for name in ALWAYS if name in self.content and name != "data"}
+        if data := self._data(place):
+            used["data"] = data
         parts = []
         for i in range(place + 1):
             fields = {name: self.content[name] for name in USES[self.steps[i]] if name in self.content and name != "source"}
@@ -130,6 +132,15 @@ class Trial:
                 fields["languages"] = self.languages(i)
             parts.append([self.steps[i], fields])
         return digest({"format": FORMAT, **used, "parts": parts})
+
+    def _data(self, place: int) -> dict[str, Any]:
+        """The options of the data up to a step: parts of a language that is not read yet do not matter."""
+        data = dict(self.get("data") or {})
+        if isinstance(data.get("parts"), Mapping):
+            read = {lang for i in range(place + 1) if self.steps[i] in ("finetune", *RANKS) for lang in self.languages(i)}
+            parts = {lang: number for lang, number in data.pop("parts").items() if lang in read}
+            data |= {"parts": parts} if parts else {}
+        return data
 
 
 def digest(content: Any) -> str:
@@ -152,6 +163,8 @@ def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
     elif "draw" not in values:
         values["draw"] = values["seed"]
     _settle_languages(values)
+    if "train" in values and not {*RANKS} & {*steps}:  # without a ranking there is one set of languages, whichever name it had
+        values["source"] = values.pop("train")
     training = values.get("finetune") or {}
     if "first" in training and not any(step == "finetune" and _looked_at(steps, i) for i, step in enumerate(steps)):
         values["finetune"] = {name: value for name, value in training.items() if name != "first"}
