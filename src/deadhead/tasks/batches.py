@@ -58,16 +58,26 @@ class Batches(Sequence["dict[str, torch.Tensor]"]):
 
 
 def batches(
-    encoded: Encoded, *, size: int = 32, tokens: int | None = None, seed: int | str | None = None, sort: bool = True, device: Any = None
+    encoded: Encoded,
+    *,
+    size: int = 32,
+    tokens: int | None = None,
+    seed: int | str | None = None,
+    sort: bool = True,
+    both: bool = False,
+    device: Any = None,
 ) -> Batches:
     """Batches of `size` windows, or of as many as fit into `tokens` positions, padding included.
 
     seed: shuffles; without one the order is that of the file.
     sort: puts windows of like length together (within pools of batches, when shuffled).
+    both: the length of a pair of texts is that of the longer one, not of its source; for training, where both are read.
     """
     if size < 1 or (tokens is not None and tokens < 1):
         raise DataError("a batch holds at least one window.", "raise size or tokens")
     lengths = np.asarray(encoded.arrays["lengths"])
+    if both and KINDS[encoded.data.task.kind].labels == "text":
+        lengths = np.maximum(lengths, np.asarray(encoded.arrays["label_lengths"]))
     order = np.arange(len(encoded)) if seed is None else np.asarray(shuffled(len(encoded), f"batches/{seed}"), np.int64)
     if sort:
         pool = len(order) if seed is None else POOL * (size if tokens is None else max(1, tokens // max(1, int(lengths.mean()))))

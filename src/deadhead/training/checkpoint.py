@@ -2,6 +2,7 @@
 
     FOLDER/history.json               what came of it so far
     FOLDER/{first,best,last}.safetensors
+    FOLDER/after-N.safetensors        weights to be averaged in the end
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
 
 Everything is written beside and renamed, so each file is whole or absent, and nothing is pickled.
@@ -65,8 +66,13 @@ class Folder:
         files = {which: self.path / f"{which}.safetensors" for which in KEPT}
         return {which: file for which, file in files.items() if file.exists()}
 
-    def keep(self, which: str, weights: Mapping[str, Tensor]) -> None:
+    def keep(self, which: str, weights: Mapping[str, Tensor]) -> Path:
         self._write(self.path / f"{which}.safetensors", weights)
+        return self.path / f"{which}.safetensors"
+
+    def after(self) -> dict[int, Path]:
+        """The weights kept for their mean, by epoch."""
+        return {int(f.stem[6:]): f for f in self.path.glob("after-*.safetensors") if f.stem[6:].isdecimal()}
 
     def write(self, history: History) -> None:
         draft = self.path / f".draft-{os.getpid()}.json"
@@ -96,10 +102,12 @@ class Folder:
         return history, read(folder / "weights.safetensors"), read(folder / "moments.safetensors")
 
     def clear(self, but: int | None = None) -> None:
-        """Remove the states of earlier epochs."""
+        """Remove the states of earlier epochs; of all, once it is over."""
         for number in self._epochs():
             if number != but:
                 shutil.rmtree(self.path / f"epoch-{number}", ignore_errors=True)
+        for file in () if but else self.after().values():
+            file.unlink()
 
     def _epochs(self) -> list[int]:
         return [int(f.name[6:]) for f in self.path.glob("epoch-*") if f.name[6:].isdecimal()]

@@ -19,23 +19,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import DataError
 from ..heads import discover, gated
 from ..heads.kernels import for_sentences
 from ..layout import Head
 from ..tasks import batches
 from ..tasks.encode import Encoded
+from ..tasks.table import KINDS
+from .averaging import Recent
 from .check import check
 from .checkpoint import Folder, identity, random_state, set_random_state
 from .feed import Feed, Shape, filled
 from .graphs import Graphs
 from .history import Epoch, History, put, read
+from .pairs import on_pairs
 from .progress import Progress, Tick
 from .settings import Settings
 from .update import Updater, lower
 from .watch import WINDOW, Watch
 
 Score = Callable[[Any], "Mapping[str, float] | float"]
+Scored = Callable[[Any, int], "Mapping[str, float] | float"]
 
 
 class Failed(Exception):
@@ -49,6 +52,8 @@ def finetune(
     *,
     score: Score | None = None,
     dev: Encoded | None = None,
+    tokenizer: Any = None,
+    bleu_every: int | None = None,
     folder: str | Path | None = None,
     keep_first: bool = False,
     masked: Iterable[Head | str] = (),
@@ -57,11 +62,14 @@ def finetune(
     graphs: bool = True,
     name: str = "",
 ) -> History:
-    """Train the model in place. It ends with the weights of the last epoch; `history.restore(model)` puts the best back.
+    """Train the model in place. It ends with the weights of the last epoch, or the mean of the last `average`.
+
+    `history.restore(model)` puts the best back.
 
     Args:
         score: called with the model after every epoch; a number, or numbers by name of which the first decides.
-        dev: without `score`, the metrics of the task on this data.
+        dev: without `score`, the metrics of the task on this data; of translations, how likely they are.
+        tokenizer, bleu_every: of translations, decode the dev data every so many epochs for its BLEU, which takes its time.
         folder: keeps the weights and a state to go on from; a training that was killed goes on when called again.
         keep_first: keep the weights after the first epoch too.
         masked: heads whose gates stay closed while it trains.
@@ -72,8 +80,7 @@ def finetune(
     """
     settings = settings or Settings()
     notes = check(model, train, settings, dev)
-    if score is None and dev is not None:
-        score = _on(dev)
+    scored = _scoring(score, dev, tokenizer, bleu_every)
     closed = discover(model).check(masked) if masked else ()
     place = torch.device(device) if device is not None else next(model.parameters()).device
     if place.type == "cuda" and place.index is None:
@@ -88,17 +95,22 @@ def finetune(
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
         store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes))
     with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), for_sentences():
-        run = _Run(model, train, settings, history, place, score, store, keep_first)
+        run = _Run(model, train, settings, history, place, scored, store, keep_first)
         return run(progress, graphs and place.type == "cuda", name)
 
 
-def _on(dev: Encoded) -> Score:
+def _scoring(score: Score | None, dev: Encoded | None, tokenizer: Any, bleu_every: int | None) -> Scored | None:
+    """What is called with the model and the number of the epoch: the user's function, or the scores of the dev data."""
+    if score is not None:
+        given = score
+        return lambda model, epoch: given(model)
+    if dev is None:
+        return None
     from ..evaluate import evaluate
 
-    if dev.data.task.kind == "translate":
-        mend = "give score=lambda model: evaluate(model, {lang: dev}, tokenizer=tokenizer)[lang]"
-        raise DataError("translations of the dev data need a tokenizer to be scored.", mend)
-    return lambda model: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
+    if KINDS[dev.data.task.kind].labels == "text":
+        return on_pairs(dev, tokenizer, bleu_every)
+    return lambda model, epoch: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
 
 
 @contextmanager
@@ -117,12 +129,13 @@ class _Run:
     """One training under way."""
 
     def __init__(
-        self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Score | None,
+        self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Scored | None,
         folder: Folder | None, keep_first: bool,
     ):  # fmt: skip
         self.model, self.train, self.settings, self.history, self.device = model, train, settings, history, device
         self.score, self.folder, self.keep_first = score, folder, keep_first
         self.parts = settings.accumulate if settings.tokens is not None else min(settings.accumulate, settings.batch)
+        self.recent = Recent(settings.average, folder) if settings.average > 1 else None
         self.feed = Feed(train, device)
         self.classes = len(train.labels) if self.feed.labels != "text" else int(getattr(model.config, "vocab_size", 2))
 
@@ -179,7 +192,7 @@ class _Run:
         s = self.settings
         shuffles = s.sampler == "shuffled"
         seed = f"{s.seed}/{epoch}" if shuffles else None
-        return batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=shuffles and s.by_length).numbers
+        return batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=shuffles and s.by_length, both=True).numbers
 
     def _epoch(self, number: int) -> None:
         """Train one epoch, score it and keep what is to be kept."""
@@ -194,7 +207,7 @@ class _Run:
         record = Epoch(number, sum(losses) / len(losses), len(losses), len(self.train), seconds=round(took, 4))
         if self.score is not None:
             begun = time.perf_counter()
-            record.scores = self._scored()
+            record.scores = self._scored(number)
             record.scoring = round(time.perf_counter() - begun, 4)
         best = self.history.take(record)
         patience = self.settings.patience
@@ -298,10 +311,10 @@ class _Run:
                 f"{reason} at update {done - sum(self.updates[:epoch]) + 1} of epoch {epoch + 1}, rate {self.rates[done]:.3g}; a smaller rate may help"
             )
 
-    def _scored(self) -> dict[str, float]:
+    def _scored(self, epoch: int) -> dict[str, float]:
         before = random_state(self.device)
         self.model.eval()
-        found = self.score(self.model)  # type: ignore[misc]
+        found = self.score(self.model, epoch)  # type: ignore[misc]
         after = random_state(self.device)
         if any(not torch.equal(before[k], after[k]) for k in before):
             set_random_state(before, self.device)  # how it is scored must not change how it is trained
@@ -315,6 +328,8 @@ class _Run:
                 kept[which] = {name: tensor.detach().clone() for name, tensor in weights.items()}
             else:
                 self.folder.keep(which, weights)
+        if self.recent is not None and (self.settings.patience or epoch > self.settings.epochs - self.settings.average):
+            self.recent.add(epoch, weights)
         if self.folder is not None:
             kept.update(self.folder.weights())
             self.folder.save(epoch, self.history, weights, self.updater.moments())
@@ -322,7 +337,9 @@ class _Run:
     def _finish(self) -> None:
         kept = self.history.weights
         if self.history.state == "done":
-            last = dict(self.updater.weights())
+            last = dict(self.updater.weights()) if self.recent is None else self.recent.mean()
+            if self.recent is not None:
+                put(self.model, last)
             if self.folder is not None:
                 self.folder.keep("last", last)
                 kept.update(self.folder.weights())

@@ -18,7 +18,7 @@ from ..tasks.encode import Encoded
 from ..tasks.table import KINDS
 from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
-from .loss import ready
+from .loss import loss_sum, ready
 
 # Positions of a batch, padding included. Beyond these a batch gains nothing: the device is full, or the cache is.
 TOKENS = {"cpu": 4096, "cuda": 65536}
@@ -60,6 +60,12 @@ def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
     labels = batch.pop("labels")
     logits = answer(model, {**ready(model, batch), "labels": labels}).logits
     return logits.argmax(-1).to(torch.int32)
+
+
+def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
+    """The summed log-likelihood of the labels of each batch."""
+    with _evaluating(model):
+        return np.array([float(output) for _, output in _run(model, encoded, tokens, lambda model, batch: -loss_sum(model, batch))])
 
 
 def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | None, beams: int) -> tuple[str, ...]:

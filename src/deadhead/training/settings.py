@@ -30,7 +30,7 @@ class Settings:
     """One training. A batch is what one update of the weights sees, in however many parts it is run."""
 
     batch: int = 32  # windows
-    tokens: int | None = None  # instead: as many windows as fit into so many positions, padding included
+    tokens: int | None = None  # instead: as many windows as fit into so many positions, padding included; of pairs the longer text
     rate: float = 3e-5  # the highest learning rate of the schedule
     epochs: int = 3
     warmup: float = 0.1  # below 1 a share of all updates, else a number of updates
@@ -45,6 +45,7 @@ class Settings:
     by_length: bool = True  # shuffled batches hold windows of like length
     precision: str = "float32"  # bf16: computed in bfloat16, weights and moments kept in float32
     patience: int | None = None  # epochs without a better score before it stops
+    average: int = 1  # epochs at the end whose weights are averaged
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ class Settings:
         for name, known in (("schedule", SCHEDULES), ("sampler", SAMPLERS), ("precision", PRECISIONS)):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        for name, least in (("batch", 1), ("tokens", 1), ("epochs", 1), ("accumulate", 1), ("patience", 1)):
+        for name, least in (("batch", 1), ("tokens", 1), ("epochs", 1), ("accumulate", 1), ("patience", 1), ("average", 1)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < least):
                 mend = "to score a model as it is, use deadhead.evaluate" if name == "epochs" else f"give {name} of at least {least}"
@@ -106,6 +107,7 @@ _NOAM = Settings(
 PRESETS: Mapping[str, Settings] = {
     "weak-link-bert": replace(_BERT, rate=_GLUE["mnli"]),
     **{f"weak-link-bert-{task}": replace(_BERT, rate=rate) for task, rate in _GLUE.items()},
+    "weak-link-transformer": replace(_NOAM, tokens=25_000),
     "weak-link-transformer-en-ru": replace(_NOAM, tokens=32_000),
     "weak-link-transformer-en-de": replace(_NOAM, tokens=25_000),
     # Prunability paper 3: as the weak-link paper; the values chosen from its grid are not published.

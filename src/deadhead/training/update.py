@@ -18,6 +18,7 @@ from .loss import loss_sum
 from .settings import Settings
 
 BARE = ("bias", "norm")  # parameters with these in their names, or of one axis, do not decay
+SINUSOIDS = "embed_positions.weights"  # added to the embeddings: in float32 they would raise all that follows
 
 
 class Updater:
@@ -36,6 +37,7 @@ class Updater:
         self.count = torch.zeros((), dtype=torch.float32, device=feed.device)
         self.gradients = [torch.zeros_like(m) for m in self.masters] if self.low else []
         self.frozen = {n: p.detach().clone() for n, p in model.named_parameters() if self.low and not p.requires_grad}
+        self.sinusoids = {n: b.detach().clone() for n, b in model.named_buffers() if self.low and n.endswith(SINUSOIDS)}
         if self.low:
             lower(model, torch.bfloat16)
 
@@ -119,18 +121,21 @@ class Updater:
         self.forget()
         if self.low:
             lower(self.model, torch.float32)
-            own = dict(self.model.named_parameters())
+            own = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
             with torch.no_grad():
                 torch._foreach_copy_(self.params, self.masters)
-                for name, kept in self.frozen.items():
+                for name, kept in (self.frozen | self.sinusoids).items():
                     own[name].copy_(kept)
 
 
 def lower(model: nn.Module, dtype: torch.dtype) -> None:
-    """Change the type of the weights; buffers keep theirs, as those of a model loaded in that type would."""
+    """Change the type of the weights; buffers keep theirs, as those of a model loaded in that type would, but for sinusoids."""
     for p in model.parameters():
         if p.is_floating_point():
             p.data = p.data.to(dtype)
+    for name, buffer in model.named_buffers():
+        if name.endswith(SINUSOIDS):
+            buffer.data = buffer.data.to(dtype)
 
 
 def stored(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
