@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..studies.scores import Pair, pairs
+from ..studies.scores import Pair, is_target, pairs
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
 from .published import Published, number
 from .summed import Layout, Unit, entry, grid, keys_in_order, whose
@@ -109,7 +109,8 @@ def _best(pair: Pair, arm: str) -> float | None:
     return None if pick is None else pick.score * scale(pair)
 
 
-def _axis(pair: Pair, name: str) -> Any:
+def pair_axis(pair: Pair, name: str) -> Any:
+    """The label of a pair on an axis."""
     if name in LANGUAGE:
         return pair.target
     group = dict(pair.group)
@@ -120,7 +121,7 @@ def _fits(pair: Pair, where: Mapping[str, Any]) -> bool:
     for name, wanted in where.items():
         if name not in PRUNING:
             allowed = {plain_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])}
-            if plain_text(_axis(pair, name)) not in allowed:
+            if plain_text(pair_axis(pair, name)) not in allowed:
                 return False
     return True
 
@@ -130,13 +131,19 @@ def _fill(study: Study, layout: Layout, found: Sequence[Pair], arms: Sequence[st
     where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
     for cell in study.cells:
         if cell.axes.get("arm") in arms:
-            for language in cell.languages:
+            for language in targets(cell):
                 if matches(cell, language, where):
                     _note(unit(tuple(cell.axis(name, language) for name in layout.axes)), cell)
     for pair in found:
         if (value := of(pair)) is not None:
-            held = unit(tuple(_axis(pair, name) for name in layout.axes))
+            held = unit(tuple(pair_axis(pair, name) for name in layout.axes))
             held.values.setdefault(pair.group, {})[str(pair.group), pair.target] = value
+
+
+def targets(cell: Cell) -> Iterator[str]:
+    """The languages a search is for, out of those it is scored in."""
+    source, train = str(cell.axes.get("source", "")), "+".join(cell.learnt)
+    return (language for language in cell.languages if is_target(source, train, language))
 
 
 def _note(unit: Unit, cell: Cell) -> None:
@@ -207,14 +214,14 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
         layout = Layout(layout.rows, (*layout.columns, "arm"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
     for method, pair, value in _methods([pair for pair in pairs(study.home) if _fits(pair, layout.where)], study):
-        key = tuple(method if name == "arm" else _axis(pair, name) for name in layout.axes)
+        key = tuple(method if name == "arm" else pair_axis(pair, name) for name in layout.axes)
         unit = units.setdefault(key, Unit(unpruned=method == "FL"))
         held = unit.values.setdefault((pair.model, pair.task, pair.rank), {})
         at = (method, pair.target)
         held[at] = max(value, held.get(at, value))  # EC keeps the best of all sources
         unit.states |= dict.fromkeys(_trials(pair, method), "done")
     for cell in study.cells:  # what is still to come
-        for language in cell.languages:
+        for language in targets(cell):
             method = "FL" if cell.axes.get("arm") == "full" else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
             key = tuple(method if name == "arm" else cell.axis(name, language) for name in layout.axes)
             if matches(cell, language, {n: w for n, w in layout.where.items() if n not in PRUNING}):

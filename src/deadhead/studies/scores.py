@@ -84,7 +84,8 @@ def pairs(folder: str | Path) -> list[Pair]:
     found: dict[tuple[Any, ...], list[Arm]] = {}
     for arm in arms(home):
         found.setdefault((tuple(arm.labels.items()), arm.language), []).append(arm)
-    return [_pair(study, known, group, language, several) for (group, language), several in found.items()]
+    made = (_pair(study, known, group, language, several) for (group, language), several in found.items())
+    return [pair for pair in made if is_target(pair.source, pair.train, pair.target)]
 
 
 def _pair(study: Mapping[str, Any], known: Mapping[str, Summary], group: Any, target: str, several: list[Arm]) -> Pair:
@@ -152,6 +153,11 @@ def setting(train: str, target: str) -> str:
     if target not in learnt:
         return "cross-lingual"
     return "multi-lingual" if len(learnt) > 1 else "mono-lingual"
+
+
+def is_target(source: str, train: str, target: str) -> bool:
+    """Whether a language is what a search is for. A source that is trained on beside others is scored only for its dev to choose by."""
+    return setting(train, target) != "multi-lingual" or target not in source.split("+")
 
 
 def _joined(languages: Any) -> str:
