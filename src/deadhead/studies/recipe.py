@@ -62,14 +62,16 @@ def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = No
     plain = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
     if not isinstance(plain.data, dict):
         raise RecipeError(f"{plain.name}:1: a recipe is a mapping of fields, such as steps, fixed and axes.")
-    folder, several = File(str(file)).parent, plain.data.get("include") is not None
-    if scale is not None and not (several and "scales" not in plain.data):
+    folder = File(str(file)).parent
+    if scale is not None and not ("include" in plain.data and "scales" not in plain.data):  # then those it includes have it
         _scale(plain, scale)
+    if not plain.data.get("include"):
+        plain.data.pop("include", None)
     for text in overrides:
-        if not several or "steps" in plain.data or _is_told(text):
+        if "include" not in plain.data or "steps" in plain.data or _is_told(text):
             _override(plain, text)
     plain.data.pop("scales", None)
-    if several:
+    if "include" in plain.data:
         passed = [text for text in overrides if not _is_told(text)]
         plain.data["include"] = [_included(one, folder, passed, scale, plain) for one in _names(plain)]
     check(plain, folder)
