@@ -15,7 +15,7 @@ from .expand import CONTROLS, RANGE, values
 from .fields import CHECKS, Problem, among, unknown
 from .plain import Path, Plain, RecipeError
 from .showing import shown
-from .trial import FIELDS, RANKS, SCORED, USES, removal
+from .trial import FIELDS, LOOKS, RANKS, SCORED, TRAINS, USES, removal
 
 TOLD = ("about", "tables", "figures", "claims")  # what a recipe tells of its trials, which changes none of them
 TOP = ("steps", "fixed", "axes", "search", "include", *TOLD)
@@ -61,6 +61,11 @@ def _steps(steps: Any) -> Iterator[Problem]:
             yield ("steps", i), unknown_name("step", step, USES).message
     if "restart" in steps and not {*RANKS} & {*map(str, steps[: steps.index("restart")])}:
         yield ("steps", steps.index("restart")), "a restart forgets all but a ranking, and none is made before it."
+    if "pretrain" in steps[1:] or (steps[0] == "pretrain" and {"restart", "rank_each"} & {*map(str, steps)}):
+        yield (
+            ("steps", steps.index("pretrain")),
+            "pretrain makes the model: it comes first, once, and goes with neither restart nor rank_each.",
+        )
 
 
 def _grid(grid: Any, path: Path) -> Iterator[Problem]:
@@ -141,6 +146,7 @@ def _cells(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield ("search",), "a search sets `remove` itself."
             given |= {"remove"}
         yield from ((path, told) for told in _missing(data["steps"], given))
+        yield from (((*path,), told) for told in _from_scratch(data, grid))
         removals = [*values("remove", (data.get("fixed") or {}).get("remove", "none")), *values("remove", grid.get("remove", "none"))]
         if data.get("search"):
             removals.append({"lowest": 1})
@@ -151,7 +157,7 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
     for name in ("model", "task"):
         if name not in given:
             yield f"no {name} is given; put it under fixed, or make it an axis."
-    if {"finetune", "evaluate", "measure", *RANKS} & set(steps) and not given & {"source", "train"}:
+    if {*TRAINS, *LOOKS, *RANKS} & set(steps) and not given & {"source", "train"}:
         yield "no language is given: name the source."
     if {*RANKS} & set(steps) and "source" not in given:
         yield "heads are ranked on the languages of `source`, which is not given."
@@ -163,6 +169,26 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
         yield "a step measures, but `measure` does not say what, such as [entropy, weights]."
     if "measure" in given and "measure" not in steps:
         yield "`measure` is given, but no step measures; add measure to steps."
+
+
+def _from_scratch(data: Mapping[str, Any], grid: Mapping[str, Any]) -> Iterator[str]:
+    """A size has no weights, so it must be trained; and only such a model can be."""
+    from ..tasks import task_of
+    from ..translation import SIZES
+
+    made = "pretrain" in data["steps"]
+    all_of = {
+        name: [one for place in (data.get("fixed") or {}, grid) if name in place for one in values(name, place[name])]
+        for name in ("model", "task")
+    }
+    for model in all_of["model"]:
+        if made and model not in SIZES:
+            yield f"pretrain trains a model of a size from scratch, and {model!r} is none; known are {', '.join(SIZES)}."
+        if not made and among(model, SIZES):
+            yield f"{model} has no weights; begin steps with pretrain."
+    for task in all_of["task"]:
+        if made and task_of(str(task)).kind != "translate":
+            yield f"pretrain trains a translation model, and {task} is no translation."
 
 
 def _orders(steps: list[str], removals: list[Any]) -> Iterator[str]:

@@ -23,6 +23,7 @@ MOST = 1_000_000  # cells; more is a slip of the pen
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 CONTROLS = ("seeds", "random", "highest")
 APART = ("model", "task", "source", "train", "targets", "splits", "seed")  # fixed in one recipe, and another may have it otherwise
+FROM_SCRATCH = "weak-link-transformer"  # the preset of a pretraining that names none
 DRAW = 42  # the permutation random-k begins with, as in the paper
 
 
@@ -72,6 +73,8 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if nth:
         fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
     fields["finetune"] = _training(fields)
+    if "pretrain" in data["steps"]:
+        fields["pretrain"] = _pretraining(fields)
     if "target_parts" in (fields.get("data") or {}):
         fields["data"] = _parts(fields)
     if str(fields.get("task")).endswith((".yaml", ".yml")):  # what the file says, not its name, makes the number
@@ -82,6 +85,15 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
 def _training(fields: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of training, those of a preset written out: what a preset means today must not change an id tomorrow."""
     return dict(_settings(json.dumps(fields.get("finetune") or {}, sort_keys=True), str(fields.get("task")), str(fields.get("source"))))
+
+
+def _pretraining(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of a training from scratch; without a preset, those of the paper that trains so."""
+    from ..translation import VOCABULARY
+
+    given = {"preset": FROM_SCRATCH, **(fields.get("pretrain") or {})}
+    own = {"seed": given.pop("seed", 0), "vocabulary": given.pop("vocabulary", VOCABULARY)}
+    return {**_training({**fields, "finetune": given}), **own}
 
 
 def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +121,9 @@ def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
 
     given = json.loads(text)
     ours = {"weights": given.pop("weights", "last"), "scored": given.pop("scored", "dev")}
+    if given.get("bleu_every") is not None:
+        ours["bleu_every"] = given["bleu_every"]
+    given.pop("bleu_every", None)
     if given.pop("first", False):  # what is not asked for is not in the id
         ours["first"] = True
     named = given.pop("preset", None)

@@ -137,7 +137,9 @@ def _finetune(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield (), f"this is a mapping; known are preset, {', '.join(known)}."
         return
-    yield from unknown(value, ("preset", "first", *TRAINING, *known), (), "setting of training")
+    yield from unknown(value, ("preset", "first", "bleu_every", *TRAINING, *known), (), "setting of training")
+    if value.get("bleu_every") is not None and not is_whole(value["bleu_every"], 1):
+        yield ("bleu_every",), f"{value['bleu_every']!r} was met; wanted is a number of epochs, after which dev data is translated."
     if not isinstance(value.get("first", False), bool):
         yield ("first",), f"{value['first']!r} was met; wanted is true (score and measure the weights after epoch 1 too) or false."
     if "preset" in value and not among(value["preset"], PRESETS):
@@ -153,6 +155,20 @@ def _finetune(value: Any) -> Iterator[Problem]:
                 yield (name,), problem.message
             except (TypeError, ValueError):
                 yield (name,), f"{value[name]!r} is not a value for this."
+
+
+def _pretrain(value: Any) -> Iterator[Problem]:
+    from ..translation.vocabulary import LEAST
+
+    if isinstance(value, dict):
+        if not is_whole(value.get("vocabulary", LEAST), LEAST):
+            yield ("vocabulary",), f"{value['vocabulary']!r} was met; wanted is a number of sub-words, {LEAST} or more."
+        if not is_whole(value.get("seed", 0)):
+            yield ("seed",), f"{value['seed']!r} is not a whole number from 0."
+        if "first" in value:
+            yield ("first",), "the weights after epoch 1 are kept by finetune alone."
+        value = {name: one for name, one in value.items() if name not in ("vocabulary", "seed", "first")}
+    yield from _finetune(value)
 
 
 def _remove(value: Any) -> Iterator[Problem]:
@@ -207,6 +223,7 @@ CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
     "train": _languages,
     "targets": _languages,
     "splits": _splits,
+    "pretrain": _pretrain,
     "finetune": _finetune,
     "rank": _rank,
     "remove": _remove,

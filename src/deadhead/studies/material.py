@@ -41,10 +41,19 @@ def home(model: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def tokenizer(model: str) -> Any:
+def _tokenizer(folder: str) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(home(model))
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def tokenizer(state: State, trial: Trial) -> Any:
+    """The tokenizer of the trial's model; one that was trained from scratch brings its own."""
+    if "pretrain" not in trial.steps:
+        return _tokenizer(home(trial.get("model")))
+    if state.tokenizer is None:
+        state.tokenizer = _tokenizer(str(state.weights))
+    return state.tokenizer
 
 
 @lru_cache(maxsize=64)
@@ -81,7 +90,7 @@ def encoded(
         data = replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{trial.get('seed', 0)}")[:examples])])
     state.data["+".join(languages) + f"/{split}"] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
-    return encode(data, tokenizer(trial.get("model")), labels=labels, **options)
+    return encode(data, tokenizer(state, trial), labels=labels, **options)
 
 
 def given(state: State, trial: Trial) -> Given:
@@ -92,7 +101,7 @@ def given(state: State, trial: Trial) -> Given:
     return Given(
         batches=lambda split, most: _first_batches(state, trial, split, most),
         texts=lambda split, most: _texts(state, trial, split, most),
-        tokenizer=tokenizer(trial.get("model")),
+        tokenizer=tokenizer(state, trial),
         began=read(began) if isinstance(began, Path) else began,
     )
 
@@ -106,7 +115,7 @@ def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
     labels = labels_of(state.model, trial)
     data = cut[0] if len(cut) == 1 else concatenate(cut)
-    return batches(encode(data, tokenizer(trial.get("model")), labels=labels, **options), device=device())
+    return batches(encode(data, tokenizer(state, trial), labels=labels, **options), device=device())
 
 
 def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[str]]:
@@ -135,10 +144,22 @@ def _noted(state: State, trial: Trial, lang: str, split: str) -> Dataset:
     return data
 
 
+def from_scratch(state: State, trial: Trial, seed: int, vocabulary: int) -> Any:
+    """A new translation model, whose vocabulary is learnt from what it will be trained on."""
+    from .. import translation
+
+    look_ahead(trial)
+    data = dataset(trial, trial.languages(state.at), "train")
+    state.tell("learning a vocabulary")
+    state.tokenizer = translation.vocabulary((text for row in data.rows for text in row.texts), vocabulary)
+    state.details["vocabulary"] = len(state.tokenizer)
+    return _settled(state, translation.build(trial.get("model"), state.tokenizer, seed))
+
+
 def model(state: State, trial: Trial) -> Any:
     """The model as it is now, loaded when a step first asks for it."""
     if state.model is None:
-        _look_ahead(trial)
+        look_ahead(trial)
         from ..heads import load
 
         if state.weights is not None:
@@ -149,13 +170,18 @@ def model(state: State, trial: Trial) -> Any:
             import torch
 
             state.model = load(home(trial.get("model")), dtype=torch.float32)
-        state.model.to(device())
-        state.versions["device"] = _device_name()
-        state.cost.setdefault("parameters", count(state.model))
+        _settled(state, state.model)
     return state.model
 
 
-def _look_ahead(trial: Trial) -> None:
+def _settled(state: State, model: Any) -> Any:
+    state.model = model.to(device())
+    state.versions["device"] = _device_name()
+    state.cost.setdefault("parameters", count(model))
+    return model
+
+
+def look_ahead(trial: Trial) -> None:
     """Read all that will be scored before anything is trained: a language without data costs seconds, not a night."""
     if "evaluate" in trial.steps:
         for split in trial.get("splits"):

@@ -37,8 +37,11 @@ class State:
     at: int = 0  # the place of the step that runs, counted from 0
     model: Any = None  # as it is now; None until a step asks for it
     weights: Path | None = None  # where the model lies when it is not loaded; None means that the trial begins
+    tokenizer: Any = None  # that of a model trained from scratch, which has one of its own
     ranking: Any = None
-    kept: dict[str, Any] = field(default_factory=dict)  # further weights or their files: of heads when it `began`, of all after the `first` epoch
+    kept: dict[str, Any] = field(
+        default_factory=dict
+    )  # further weights or their files: of heads when it `began`, of all after the `first` epoch
     removed: list[str] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, Any]] = field(default_factory=list)
@@ -56,7 +59,7 @@ class State:
         elif self.model is not None:  # after a ranking comes a restart, or the same model that lies there already
             from ..heads import save
 
-            save(self.model, home / "model")
+            save(self.model, home / "model", self.tokenizer)
             for name, weights in self.kept.items():
                 from ..training.history import read, write
 
@@ -91,7 +94,9 @@ def _in_steps(name: str) -> Step:
     return step
 
 
-STEPS: Mapping[str, Step] = {name: _in_steps(name) for name in ("finetune", "rank", "rank_each", "restart", "prune", "evaluate", "measure")}
+STEPS: Mapping[str, Step] = {
+    name: _in_steps(name) for name in ("pretrain", "finetune", "rank", "rank_each", "restart", "prune", "evaluate", "measure")
+}
 
 
 def run_trial(

@@ -19,9 +19,11 @@ READ = (".json", ".safetensors", ".md")
 
 
 def wanted(trials: Iterable[Trial]) -> Mapping[str, int]:
-    """The keys of work that more than one trial has a use for, and how many do."""
-    counted = Counter(key for trial in trials for key in trial.work)
-    return {key: n for key, n in counted.items() if n > 1}
+    """The keys of work that more than one trial has a use for, and how many do; a model trained from scratch is kept for one."""
+    several = list(trials)
+    counted = Counter(key for trial in several for key in trial.work)
+    dear = {key for trial in several for at, key in trial.keys.items() if trial.steps[at] == "pretrain"}
+    return {key: n for key, n in counted.items() if n > 1 or key in dear}
 
 
 def find(folder: Path, key: str) -> Path | None:

@@ -28,24 +28,37 @@ class TrainingFailed(DeadheadError):
     """A training that did not come to its end, such as one whose loss became NaN."""
 
 
+def pretrain(state: State, trial: Trial) -> None:
+    """Train a translation model from scratch, with a vocabulary of its own."""
+    chosen = dict(trial.get("pretrain") or {})
+    model = material.from_scratch(state, trial, chosen["seed"], chosen.pop("vocabulary"))
+    _train(state, trial, model, chosen)
+
+
 def finetune(state: State, trial: Trial) -> None:
     """Train the model on the trial's languages; score it after every epoch on their dev data."""
+    model = material.model(state, trial)
+    chosen = dict(trial.get("finetune") or {})
+    chosen.pop("first", None)
+    _begin(state, trial, model)
+    _train(state, trial, model, {**chosen, "seed": trial.seed_of(state.at)}, trial.keeps_first(state.at))
+
+
+def _train(state: State, trial: Trial, model: Any, chosen: dict[str, Any], first: bool = False) -> None:
+    """One training with these settings, from the first update of their schedule on."""
     from ..finetune import Settings
     from ..finetune import finetune as train
 
-    model = material.model(state, trial)
-    languages = trial.languages(state.at)
-    chosen = dict(trial.get("finetune") or {})
-    weights, scored = chosen.pop("weights", "last"), chosen.pop("scored", "dev")
-    first = trial.keeps_first(state.at)
-    chosen.pop("first", None)
-    _begin(state, trial, model)
-    labels = material.labels_of(model, trial)
+    languages, labels = trial.languages(state.at), material.labels_of(model, trial)
+    weights, scored, bleu_every = chosen.pop("weights", "last"), chosen.pop("scored", "dev"), chosen.pop("bleu_every", None)
     data = material.encoded(state, trial, languages, "train", labels)
     dev = None if scored == "none" else material.encoded(state, trial, languages, scored, labels)
-    settings = Settings.from_dict({**chosen, "seed": trial.seed_of(state.at)})
+    settings = Settings.from_dict(chosen)
     folder = _checkpoint(state, trial, settings.epochs)
-    history = train(model, data, settings, dev=dev, folder=folder, keep_first=first, progress=_now_and_then(state))
+    history = train(
+        model, data, settings, dev=dev, tokenizer=material.tokenizer(state, trial) if bleu_every else None, bleu_every=bleu_every,
+        folder=folder, keep_first=first, progress=_now_and_then(state),
+    )  # fmt: skip
     state.epochs += [{"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs]
     state.cost["examples/s"] = round(history.epochs[-1].speed, 1) if history.epochs else 0.0
     if history.notes:
@@ -134,13 +147,15 @@ def evaluate(state: State, trial: Trial) -> None:
 
     model = material.model(state, trial)
     labels = material.labels_of(model, trial)
+    signatures: set[str] = set()  # of BLEU, one for each way of cutting texts into words
 
     def scored(mark: str) -> None:
         for split in trial.get("splits"):
             state.tell(f"scoring {split}{mark}")
             sets = {lang: material.encoded(state, trial, [lang], split, labels) for lang in trial.get("targets")}
             folder = None if state.folder is None else _predictions(state.folder, trial, f"{split}{mark}")
-            found = score(model, sets, tokenizer=material.tokenizer(trial.get("model")), folder=folder)
+            found = score(model, sets, tokenizer=material.tokenizer(state, trial), folder=folder)
+            signatures.update(metrics.signature for metrics in found.values() if metrics.signature)
             for lang, metrics in found.items():
                 state.metrics.update({f"{lang}/{split}{mark}/{name}": float(value) for name, value in metrics.items()})
 
@@ -148,6 +163,8 @@ def evaluate(state: State, trial: Trial) -> None:
     if "first" in state.kept:
         with _first_epoch(state, model):
             scored(FIRST)
+    if signatures:
+        state.details["signature"] = "; ".join(sorted(signatures))
     state.cost["memory MiB"] = _memory()
 
 
@@ -202,7 +219,10 @@ def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:
     """Where a training of several epochs leaves what it needs to go on after a kill."""
     if state.folder is None or epochs < 2:
         return None
-    folder = state.folder / "training" / f"{trial.id}-{state.at}"
+    own = f"{trial.id}-{state.at}"
+    folder = (
+        state.folder / "training" / (trial.keys[state.at] if trial.steps[state.at] == "pretrain" else own)
+    )  # any trial may go on with it
     plain(folder)
     return folder
 

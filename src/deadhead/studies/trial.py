@@ -19,10 +19,12 @@ DRAWN = ("random", "random_k", "stratified", "per_layer", "per_block")  # strate
 SCORED = ("lowest", "highest")  # strategies that need a ranking
 COUNTED = ("random", "random_k", "lowest", "highest")  # strategies whose amount 0 removes nothing
 RANKS = ("rank", "rank_each")  # steps that make a ranking
+TRAINS = ("pretrain", "finetune")  # steps that train
 LOOKS = ("evaluate", "measure")  # steps that look at a model and leave it as it is
 ALWAYS = ("model", "task", "data")
 # The fields each step uses. A training also uses `source` where it is for a ranking, else `train`: see `Trial.languages`.
 USES: Mapping[str, tuple[str, ...]] = {
+    "pretrain": ("pretrain",),  # its seed is one of its settings: what comes later may be repeated on one trained model
     "finetune": ("finetune", "seed"),
     "rank": ("source", "rank", "seed"),
     "rank_each": ("source", "rank", "finetune", "seed"),  # train and rank on each source language alone, then merge
@@ -33,13 +35,14 @@ USES: Mapping[str, tuple[str, ...]] = {
 }
 DEFAULTS: Mapping[str, Any] = {"seed": 0, "splits": ["test"], "rank": {"method": "gradient", "split": "dev"}}
 FIELDS: Mapping[str, str] = {
-    "model": "the folder or hub name of the model every trial starts from",
+    "model": "the folder or hub name of the model every trial starts from, or a size such as transformer-base for pretrain",
     "task": "what is learnt and scored",
     "data": "how its data is read: the options of load_data and encode",
     "source": "the language(s) heads are ranked on, and trained on unless `train` says otherwise",
     "train": "the language(s) of the training that is scored, where they are not those of `source`",
     "targets": "the languages scored; by default those of `train`",
     "splits": "the splits scored; by default test",
+    "pretrain": "the settings of training a translation model from scratch, with the size of its vocabulary",
     "finetune": "the settings of training",
     "rank": "the ranking method, its options and its data",
     "remove": "which heads go: a strategy and its amount, or none",
@@ -73,7 +76,7 @@ class Trial:
         return isinstance(other, Trial) and self.id == other.id
 
     def languages(self, place: int) -> list[str]:
-        """The languages a finetune or rank step works on, by its place among the steps."""
+        """The languages a step that trains or ranks works on, by its place among the steps."""
         for_ranking = any(step in RANKS for step in self.steps[place:])
         found = self.get("source") if for_ranking else self.get("train", self.get("source"))
         return [found] if isinstance(found, str) else list(found or ())
@@ -103,8 +106,8 @@ class Trial:
 
     @cached_property
     def keys(self) -> dict[int, str]:
-        """The hash of all that shapes the trial up to each finetune or rank step: what others may share."""
-        made = ("finetune", *RANKS)
+        """The hash of all that shapes the trial up to each step that trains or ranks: what others may share."""
+        made = (*TRAINS, *RANKS)
         return {i: self._key(i) for i, step in enumerate(self.steps) if step in made and "prune" not in self.steps[:i]}
 
     @cached_property
@@ -128,7 +131,7 @@ class Trial:
         parts = []
         for i in range(place + 1):
             fields = {name: self.content[name] for name in USES[self.steps[i]] if name in self.content and name != "source"}
-            if self.steps[i] in ("finetune", "measure", *RANKS):
+            if self.steps[i] in (*TRAINS, "measure", *RANKS):
                 fields["languages"] = self.languages(i)
             parts.append([self.steps[i], fields])
         return digest({"format": FORMAT, **used, "parts": parts})
@@ -137,7 +140,7 @@ class Trial:
         """The options of the data up to a step: parts of a language that is not read yet do not matter."""
         data = dict(self.get("data") or {})
         if isinstance(data.get("parts"), Mapping):
-            read = {lang for i in range(place + 1) if self.steps[i] in ("finetune", *RANKS) for lang in self.languages(i)}
+            read = {lang for i in range(place + 1) if self.steps[i] in (*TRAINS, *RANKS) for lang in self.languages(i)}
             parts = {lang: number for lang, number in data.pop("parts").items() if lang in read}
             data |= {"parts": parts} if parts else {}
         return data
@@ -232,7 +235,7 @@ def _used(steps: list[str], values: Mapping[str, Any]) -> Iterator[str]:
     learnt = "train" if "train" in values else "source"
     for i, step in enumerate(steps):
         yield from USES[step]
-        if step in ("finetune", "measure"):
+        if step in (*TRAINS, "measure"):
             yield "source" if {*RANKS} & {*steps[i + 1 :]} else learnt
 
 
