@@ -16,7 +16,7 @@ setup: .venv/ready
 	touch $@
 
 demo: setup
-	$(BIN)/python examples/demo.py
+	$(BIN)/deadhead demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2

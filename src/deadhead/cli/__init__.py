@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import data, export, models, rank, studies
+from . import data, demo, export, models, rank, serve, studies
 
 app = typer.Typer(
     name="deadhead",
@@ -24,7 +24,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 ON_MODELS: tuple[Callable[..., None], ...] = (models.heads, rank.rank, rank.compare, models.prune, models.bench, export.export)
-ON_STUDIES: tuple[Callable[..., None], ...] = (studies.run, studies.plan, studies.recipes, studies.status, studies.stop)
+ON_STUDIES: tuple[Callable[..., None], ...] = (
+    demo.demo,
+    studies.run,
+    studies.plan,
+    studies.recipes,
+    studies.status,
+    studies.stop,
+    serve.serve,
+)
 for command in ON_MODELS:
     app.command()(command)
 for command in ON_STUDIES:

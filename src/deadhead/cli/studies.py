@@ -21,6 +21,9 @@ RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A built-in re
 Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again.")]
 Scale = Annotated[str | None, typer.Option(help="A scale the recipe offers, such as mini.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Trials at a time.", show_default="one on each GPU, else as many as cores and memory hold")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
 
 
@@ -29,9 +32,7 @@ def run(
     out: Annotated[
         Path, typer.Option("--out", metavar="STUDY", help="The folder of the study; the same again to go on.", show_default=False)
     ],
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Trials at a time.", show_default="one on each GPU, else as many as cores and memory hold")
-    ] = None,
+    workers: Workers = None,
     executor: Annotated[str, typer.Option(help="local, serial or ray.")] = "local",
     scale: Scale = None,
     overrides: Set = None,
@@ -60,17 +61,17 @@ def run(
             os.environ[name] = str(value)  # workers inherit it
     workers = workers or usual_workers(chosen)
     options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
-    with _watched(chosen, quiet=as_json) as watch:
+    with watched(chosen, quiet=as_json) as watch:
         result = run_study(chosen, out, workers=workers, executor=executor, retry_failed=retry_failed, watch=watch, options=options)
     if as_json:
         typer.echo(json.dumps(vars(result)))
     else:
-        _tell(result, out)
+        tell(result, out)
     if result.failed or result.left:
         raise typer.Exit(1)
 
 
-def _tell(result: Result, out: Path) -> None:
+def tell(result: Result, out: Path) -> None:
     typer.echo(
         f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; {result.ran} run in {_clock(result.seconds)}."
     )
@@ -81,7 +82,7 @@ def _tell(result: Result, out: Path) -> None:
 
 
 @contextmanager
-def _watched(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None] | None]:
+def watched(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None] | None]:
     """A bar where somebody sits before it, a line now and then in a log."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -119,7 +120,7 @@ def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
 def plan(
     recipe: RecipeName,
     out: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="Count what this folder already holds.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Trials at a time.", show_default="as in run")] = None,
+    workers: Workers = None,
     scale: Scale = None,
     overrides: Set = None,
     trials: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
