@@ -1,0 +1,71 @@
+"""Do the papers' claims hold? Every checkable statement of the three papers, judged on any study.
+
+    check("my-study")     verdicts on the records of a study (or of several, pooled)
+    published()           verdicts on the papers' own tables
+
+A claim (`verdict.py`) is a statement with a pure function from evidence (`evidence.py`) to a finding, and
+evidence has one shape wherever it comes from: `from_study.py` reads records, `from_papers.py` the numbers
+the papers print. The claims lie by paper: `weak_link*.py`, `mbert*.py`, `contributions*.py`; `luck.py` has
+those that no paper makes. Loads no torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import unknown_name
+from . import contributions, luck, mbert, weak_link
+from .evidence import Evidence
+from .from_papers import PAPERS, printed
+from .from_study import measured
+from .verdict import FAILS, HOLDS, OPEN, Claim, Verdict
+
+CLAIMS: dict[str, Claim] = {c.id: c for c in (*weak_link.CLAIMS, *mbert.CLAIMS, *contributions.CLAIMS, *luck.CLAIMS)}
+SOURCES = (*PAPERS, luck.PAPER)
+
+__all__ = ["CLAIMS", "FAILS", "HOLDS", "OPEN", "SOURCES", "Claim", "Evidence", "Verdict", "check", "judge", "named", "published"]
+
+
+def check(*folders: str | Path, paper: str | None = None) -> list[Verdict]:
+    """Verdicts on one study, or on several whose records are pooled, since a paper's claims rest on several tables.
+
+    Those of a built-in recipe of a paper are judged by the claims of that paper and by those on luck, any other by all.
+    """
+    return judge(measured(folders), _wanted(folders, paper))
+
+
+def published(paper: str | None = None) -> list[Verdict]:
+    """Verdicts on the papers' own tables."""
+    return judge(printed(), _of(paper))
+
+
+def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Verdict]:
+    """Verdicts on any evidence."""
+    return [claim.on(evidence) for claim in (CLAIMS.values() if claims is None else claims)]
+
+
+def named(name: str) -> list[Claim]:
+    """The claims a recipe means by a name: `W3` is W3, W3a and W3b, `C-mean` all that begin with it."""
+    found = [claim for claim in CLAIMS.values() if re.fullmatch(rf"{re.escape(name)}([a-z]|-.*)?", claim.id)]
+    if not found:
+        raise unknown_name("claim", name, CLAIMS)
+    return found
+
+
+def _of(paper: str | None) -> list[Claim]:
+    if paper is not None and paper not in SOURCES:
+        raise unknown_name("paper", paper, SOURCES)
+    return [claim for claim in CLAIMS.values() if paper in (None, claim.paper)]
+
+
+def _wanted(folders: Iterable[str | Path], paper: str | None) -> list[Claim]:
+    from ..studies.study import described
+
+    if paper is not None:
+        return _of(paper)
+    papers = {str(described(folder)["name"]).partition("/")[0] for folder in folders}
+    if papers <= set(PAPERS):
+        return [claim for claim in CLAIMS.values() if claim.paper in (*papers, luck.PAPER)]
+    return list(CLAIMS.values())

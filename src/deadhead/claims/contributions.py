@@ -1,0 +1,208 @@
+"""Claims of Ma et al. 2021 (contributions) on what single searches gain, and their controls.
+
+Those on several sources are in `contributions_sources.py`, those on rankings, correlations and little data
+in `contributions_heads.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from statistics import fmean
+
+from ..analyses import sign_test
+from ..errors import DeadheadError
+from ..tasks.languages import language
+from .contributions_heads import CLAIMS as ON_HEADS
+from .contributions_sources import CLAIMS as ON_SOURCES
+from .evidence import Evidence, Search
+from .from_papers import stated
+from .searches import CROSS, MODELS, MULTI, TASKS, gain, of_model, paired, single
+from .strength import FEWEST, as_stated, count_as_stated, needed, signs
+from .verdict import Claim, Finding, judged, missing
+
+PAPER = "contributions"
+FAR_EAST = {"zh", "ja"}
+
+
+def count(evidence: Evidence, name: str, wanted: int, of: int) -> Finding:
+    found = paired(evidence, TASKS[name])
+    if len(found) < 6:
+        return missing(f"lowest-k searches of six pairs on {TASKS[name]}")
+    better = sum(gain(s) > 0 for s in found)
+    holds, margin, sure = count_as_stated(better, len(found), wanted, of, evidence.printed)
+    numbers = f"{better} of {len(found)} pairs gain (stated: {wanted} of {of})"
+    return judged(holds, margin, numbers, f"{sure}; {signs(map(gain, found))}", found)
+
+
+def mean(evidence: Evidence, name: str, model: str, setting: str) -> Finding:
+    found = [s for s in single(evidence, TASKS[name]) if s.setting == setting and of_model(model)(s)]
+    wanted = stated(PAPER, "mean_F1_improvement", task=TASKS[name], model=MODELS[model], setting=setting)
+    return _mean_of(evidence, found, wanted, f"{setting} searches of {model} on {TASKS[name]}, of three pairs")
+
+
+def _mean_of(evidence: Evidence, found: Sequence[Search], wanted: float, what: str, fewest: int = FEWEST) -> Finding:
+    if len(found) < (fewest if evidence.printed else FEWEST):
+        return missing(what)
+    values = [gain(s) for s in found]
+    holds, margin, sure = as_stated(values, wanted, evidence.printed)
+    numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (stated: {wanted:g})"
+    return judged(holds, margin, numbers, f"{sure}; {signs(values)}", found)
+
+
+def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
+    found = [s for s in single(evidence, "slots") if s.setting == setting and of_model(model)(s)]
+    if len(found) < FEWEST:
+        return missing(f"{setting} searches of {model} on slots, of three pairs")
+    value = fmean(map(gain, found))
+    return judged(value > 0, value, f"mean gain {value:.3f} over {len(found)} pairs (no number stated)", signs(map(gain, found)), found)
+
+
+def overall(evidence: Evidence, model: str) -> Finding:
+    found = [s for s in paired(evidence, "pos") if of_model(model)(s)]
+    wanted = stated(PAPER, "mean_F1_improvement_overall", model=MODELS[model])
+    if {s.setting for s in found} != {CROSS, MULTI}:
+        return missing(f"cross- and multi-lingual searches of {model} on pos")
+    return _mean_of(evidence, found, wanted, f"searches of {model} on pos, of three pairs")
+
+
+def family(code: str) -> set[str]:
+    """The family of a language and the branch in it: IE and Germanic."""
+    try:
+        return {part.strip() for part in language(code).family.split(",")} - {""}
+    except DeadheadError:
+        return set()
+
+
+def same_family(evidence: Evidence, name: str, model: str) -> Finding:
+    found = [s for s in paired(evidence, "pos") if of_model(model)(s) and name in family(s.source) & family(s.target)]
+    wanted = stated(PAPER, "mean_F1_improvement_same_family", model=MODELS[model], of=name)
+    return _mean_of(evidence, found, wanted, f"searches of {model} on pos between three pairs of {name} languages", fewest=2)
+
+
+def ranker(evidence: Evidence, setting: str) -> Finding:
+    fits = of_model("mbert")
+    found = [s for s in single(evidence, "ner") if s.setting == setting and fits(s)]
+    wanted = stated(PAPER, "mean_F1_improvement_by_ranker", setting=setting, of="gradient")
+    finding = _mean_of(evidence, found, wanted, f"{setting} searches of mBERT on ner by gradient, of three pairs")
+    lrp = [s for s in evidence.pairs if s.task == "ner" and s.setting == setting and s.rank == "lrp" and fits(s) and "lowest" in s.arms]
+    if not lrp or finding.margin is None:
+        return finding
+    ahead = fmean(map(gain, found)) - fmean(map(gain, lrp))
+    numbers = f"{finding.numbers}; by LRP {fmean(map(gain, lrp)):.3f}"
+    return judged(finding.margin >= 0 and ahead > 0, min(finding.margin, ahead), numbers, finding.strength, [*found, *lrp])
+
+
+def with_arms(evidence: Evidence, task: str, *arms: str) -> list[Search]:
+    """Searches of the controls' table: one source, the named arms."""
+    return [s for s in single(evidence, task) if s.setting != "mono-lingual" and set(arms) <= set(s.arms)]
+
+
+def lowers(evidence: Evidence, name: str, arm: str, least: float) -> Finding:
+    """Whether a control arm lowers the score in a share of the cases."""
+    found = with_arms(evidence, TASKS[name], arm)
+    if len(found) < 4:
+        return missing(f"the {arm} arm of four searches on {TASKS[name]}")
+    lower = sum(gain(s, arm) < 0 for s in found)
+    border = least * len(found)
+    numbers = f"lower in {lower} of {len(found)} cases, {fmean(gain(s, arm) for s in found):+.2f} points on average"
+    holds = lower > border if least == 0.5 else lower >= border
+    return judged(holds, lower - border, numbers, signs(gain(s, arm) for s in found), found)
+
+
+def max_vs_low(evidence: Evidence) -> Finding:
+    every = with_arms(evidence, "", "highest", "lowest")
+    found = [s for s in every if gain(s, "highest") > 0]
+    if len(every) < 4 or not found:
+        return missing("four searches with the highest arm, which gains in one of them")
+    leads = [gain(s) - gain(s, "highest") for s in found]
+    told = ", ".join(f"{s.task} {s.source}-{s.target} {gain(s):.2f} against {gain(s, 'highest'):.2f}" for s in found[:6])
+    return judged(min(leads) > 0, min(leads), f"{sum(v > 0 for v in leads)} of {len(leads)}: {told}", signs(leads), found)
+
+
+def max_vs_rand(evidence: Evidence) -> Finding:
+    found = with_arms(evidence, "", "highest", "random")
+    border = needed(len(found))
+    if border > len(found):
+        return missing("six searches with the highest and the random arm")
+    leads = [gain(s, "random") - gain(s, "highest") for s in found]
+    more = sum(v > 0 for v in leads)
+    numbers = f"the highest-ranked hurt more in {more} of {len(found)} cases, less in {sum(v < 0 for v in leads)} ({border} would show it)"
+    return judged(more >= border, more - border, numbers, signs(leads), found)
+
+
+def rand_vs_low(evidence: Evidence) -> Finding:
+    found = with_arms(evidence, "", "random", "lowest")
+    if len(found) < 4:
+        return missing("four searches with the random arm")
+    leads = {f"{s.task} {s.setting} {s.source}-{s.target}": gain(s) - gain(s, "random") for s in found}
+    ahead = sum(v > 0 for v in leads.values())
+    lost = [f"{name} {v:+.2f}" for name, v in leads.items() if v <= 0]
+    numbers = f"the lowest are ahead in {ahead} of {len(found)}" + (f"; not: {', '.join(lost[:6])}" if lost else "")
+    return judged(not lost, ahead - len(found), numbers, signs(leads.values()), found)
+
+
+def xlmr(evidence: Evidence, name: str, setting: str) -> Finding:
+    found = [s for s in single(evidence, TASKS[name]) if s.setting == setting]
+    theirs = {(s.source, s.target): s for s in found if of_model("xlm-r")(s)}
+    leads = {
+        (s.source, s.target): theirs[s.source, s.target].full - s.full
+        for s in found
+        if of_model("mbert")(s) and (s.source, s.target) in theirs
+    }
+    plain = [lead for pair, lead in leads.items() if not FAR_EAST & set(pair)]
+    other = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
+    if len(plain) < 4:
+        return missing(f"{setting} scores of unpruned mBERT and XLM-R on {TASKS[name]}, of four pairs without zh and ja")
+    ahead, beside = sum(v > 0 for v in plain), sum(v > 0 for v in other)
+    numbers = f"XLM-R ahead in {ahead} of {len(plain)} pairs without zh and ja, in {beside} of {len(other)} with"
+    strength = f"sign test p = {sign_test(ahead, sum(v < 0 for v in plain)):.2g}"
+    return judged(2 * ahead > len(plain), ahead - len(plain) / 2, numbers, strength, found)
+
+
+def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
+    both = "(cross- and multi-lingual)"
+    yield (
+        "C-count-POS",
+        f"Cutting the lowest-ranked heads helps 88 of 96 pairs on POS {both}.",
+        partial(count, name="POS", wanted=88, of=96),
+    )
+    yield "C-count-NER", f"It helps 77 of 96 pairs on NER {both}.", partial(count, name="NER", wanted=77, of=96)
+    yield "C-count-SF", "It helps 31 of 34 pairs on slots, the source alone included.", partial(count, name="SF", wanted=31, of=34)
+    for name in ("POS", "NER"):
+        for model, setting in ((m, s) for m in MODELS for s in (CROSS, MULTI)):
+            number = stated(PAPER, "mean_F1_improvement", task=TASKS[name], model=MODELS[model], setting=setting)
+            text = f"The mean {setting} gain of {model} on {name} is {number:.2f} points."
+            yield f"C-mean-{name}-{model}-{setting}", text, partial(mean, name=name, model=model, setting=setting)
+    for model, setting in ((m, s) for m in MODELS for s in (CROSS, MULTI)):
+        text = f"The mean {setting} gain of {model} on slots is above zero (the paper gives no number)."
+        yield f"C-mean-SF-{model}-{setting}", text, partial(mean_unstated, model=model, setting=setting)
+    for model in MODELS:
+        number = stated(PAPER, "mean_F1_improvement_overall", model=MODELS[model])
+        yield (
+            f"C-overall-{model}",
+            f"Over both settings the mean gain of {model} on POS is {number:.2f} points.",
+            partial(overall, model=model),
+        )
+    for name, model in ((f, m) for f in ("IE", "Germanic", "Semitic") for m in MODELS):
+        number = stated(PAPER, "mean_F1_improvement_same_family", model=MODELS[model], of=name)
+        text = f"Between two {name} languages the mean gain of {model} on POS is {number:.2f} points."
+        yield f"C-fam-{name}-{model}", text, partial(same_family, name=name, model=model)
+    for setting in (CROSS, MULTI):
+        number, lrp = (stated(PAPER, "mean_F1_improvement_by_ranker", setting=setting, of=by) for by in ("gradient", "lrp"))
+        text = f"On NER the mean {setting} gain of mBERT is {number:.2f} points by gradient, and less by LRP ({lrp:.2f})."
+        yield f"C-ranker-{setting}", text, partial(ranker, setting=setting)
+    for name in ("NER", "POS"):
+        cases = int(stated(PAPER, "cases_max_pruning_drops", task=TASKS[name]))
+        text = f"Cutting the highest-ranked heads lowers {name} in at least {cases} of 16 cases."
+        yield f"C-max-{name}", text, partial(lowers, name=name, arm="highest", least=cases / 16)
+        yield f"C-rand-{name}", f"Cutting random heads lowers {name} in most cases.", partial(lowers, name=name, arm="random", least=0.5)
+    yield "C-max-vs-low", "Where cutting the highest-ranked heads helps, cutting the lowest-ranked helps more.", max_vs_low
+    yield "C-max-vs-rand", "Cutting the highest-ranked heads hurts more than cutting random ones (implied).", max_vs_rand
+    yield "C-rand-vs-low", "Cutting random heads never does as well as cutting the lowest-ranked (implied).", rand_vs_low
+    for name, setting in ((n, s) for n in ("POS", "NER") for s in (CROSS, MULTI)):
+        text = f"Unpruned XLM-R is mostly ahead of mBERT on {setting} {name}, pairs with zh or ja aside."
+        yield f"C-xlmr-{name}-{setting}", text, partial(xlmr, name=name, setting=setting)
+
+
+CLAIMS = tuple(Claim(name, PAPER, statement, judge) for name, statement, judge in _claims()) + ON_SOURCES + ON_HEADS

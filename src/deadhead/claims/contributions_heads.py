@@ -1,0 +1,170 @@
+"""Claims of Ma et al. 2021 on heads and languages: how many go (C-heads), what gains go with (C-rho, C-p), how alike
+rankings are (C-rank), and how it goes with little data (C-low)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import combinations
+from statistics import fmean
+
+from ..analyses import overlap
+from .evidence import Evidence, Ranked, Rho, Search, is_xlmr, multilingual
+from .from_papers import stated
+from .relations import rhos
+from .searches import TASKS
+from .strength import FEWEST, as_stated, signs
+from .verdict import Claim, Finding, judged, missing
+
+PAPER = "contributions"
+BUDGET = 12  # the most heads the paper's search removes
+SIXTH = 24 / 144  # the share of heads called highest or lowest
+
+
+def heads(evidence: Evidence, name: str) -> Finding:
+    found = [
+        s for s in evidence.pairs if s.task == TASKS[name] and "lowest" in s.arms and s.arms["lowest"].k is not None and s.parts is None
+    ]
+    margins, told, used = [], [], []
+    for model in dict.fromkeys(s.model for s in found if multilingual(s.model)):
+        mine = [s for s in found if s.model == model]
+        if len(mine) < FEWEST:
+            continue
+        hub = "xlm-roberta-base" if is_xlmr(model) else "bert-base-multilingual-cased"
+        wanted = stated(PAPER, "mean_heads_pruned", task=TASKS[name], model=hub)
+        shares = [BUDGET * (s.arms["lowest"].k or 0) / s.arms["lowest"].budget for s in mine]
+        _, margin, sure = as_stated(shares, wanted, evidence.printed)
+        margins.append(margin)
+        told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}; {sure})")
+        used += mine
+    if not margins:
+        return missing(f"the number of heads gone at the best score, of three searches on {TASKS[name]}")
+    return judged(min(margins) >= 0, min(margins), "; ".join(told), f"{len(used)} searches", used)
+
+
+def _known(evidence: Evidence, task: str = "") -> list[Rho]:
+    return [r for r in rhos(evidence) if task in ("", r.task)]
+
+
+def as_stated_rhos(evidence: Evidence) -> Finding:
+    from math import atanh, tanh
+
+    found = [] if evidence.printed else _known(evidence)  # a printed rho is the statement, not evidence for it
+    outside, told = [], []
+    for r in found:
+        hub = "xlm-roberta-base" if is_xlmr(r.model) else "bert-base-multilingual-cased"
+        wanted = stated(PAPER, "spearman_of_gain", of=r.against, task=r.task, setting=r.setting, model=hub)
+        centre, width = atanh(max(min(r.rho, 0.999), -0.999)), 1.96 / (r.pairs - 3) ** 0.5
+        low, high = tanh(centre - width), tanh(centre + width)
+        outside.append(min(wanted - low, high - wanted))
+        told.append(f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} (stated {wanted:+.2f}, n = {r.pairs}, p = {r.p:.2g})")
+    if not found:
+        return missing("searches of five pairs in one setting, with rankings of their languages, or deadhead[lang] for distances")
+    within = sum(margin >= 0 for margin in outside)
+    strength = f"stated value within the 95 % interval in {within} of {len(found)}"
+    return judged(min(outside) >= 0, min(outside), "; ".join(told[:8]), strength, _searched(evidence))
+
+
+def _searched(evidence: Evidence) -> list[Search]:
+    return [s for s in evidence.pairs if "lowest" in s.arms]
+
+
+def p_values(evidence: Evidence, name: str, low: float, high: float) -> Finding:
+    """Whether every rho of a task has a p-value within a range."""
+    found = _known(evidence, TASKS[name])
+    if not found:
+        return missing(f"searches on {TASKS[name]} of five pairs in one setting, with rankings of their languages, or deadhead[lang]")
+    inside = [r for r in found if low <= r.p <= high]
+    margin = min(min(r.p - low, high - r.p) for r in found)
+    numbers = f"{len(inside)} of {len(found)}: " + ", ".join(f"rho {r.rho:+.2f} p {r.p:.2g}" for r in found[:8])
+    sizes = sorted({r.pairs for r in found})
+    return judged(len(inside) == len(found), margin, numbers, f"n = {', '.join(map(str, sizes))} pairs", _searched(evidence))
+
+
+def shared_heads(rankings: Iterable[Ranked]) -> tuple[float, float, float]:
+    """Over all pairs of languages: the mean share of the highest and of the lowest sixth of heads in common, and chance."""
+    tops, bottoms, chances = [], [], []
+    for one, other in combinations(rankings, 2):
+        m = max(1, round(SIXTH * len(one.scores)))
+        found = overlap(one.scores, other.scores, m)
+        tops.append(found.highest / m)
+        bottoms.append(found.lowest / m)
+        chances.append(found.by_chance / m)
+    return fmean(tops), fmean(bottoms), fmean(chances)
+
+
+def rank(evidence: Evidence) -> Finding:
+    groups: dict[tuple[str, str], dict[str, Ranked]] = {}
+    for one in evidence.rankings:
+        if "+" not in one.language and one.method == "gradient" and multilingual(one.model):
+            groups.setdefault((one.model, one.task), {}).setdefault(one.language, one)
+    found = {key: shared_heads(by.values()) for key, by in groups.items() if len(by) > 1 and _same_heads(by.values())}
+    if not found:
+        return missing("gradient rankings of two languages on one task")
+    margins = [top - 2 * chance for top, _, chance in found.values()]
+    low = {kind: [1 - bottom for (model, _), (_, bottom, _) in found.items() if is_xlmr(model) == kind] for kind in (False, True)}
+    if low[False] and low[True]:
+        margins.append(fmean(low[False]) - fmean(low[True]))
+    told = ", ".join(
+        f"{task} {model}: {100 * top:.0f} % of the highest, {100 * bottom:.0f} % of the lowest"
+        for (model, task), (top, bottom, _) in found.items()
+    )
+    chance = fmean(c for *_, c in found.values())
+    strength = f"chance gives {100 * chance:.0f} %; twice that is called strong" + (
+        "" if all(low.values()) else "; one model only, so not compared"
+    )
+    used = [r.trial for key in found for r in groups[key].values()]
+    return judged(min(margins) > 0, min(margins), f"shared by two languages: {told}", strength, used)
+
+
+def _same_heads(rankings: Iterable[Ranked]) -> bool:
+    return len({frozenset(r.scores) for r in rankings}) == 1
+
+
+def low(evidence: Evidence) -> Finding:
+    found = [
+        s
+        for s in evidence.pairs
+        if s.parts is not None and s.parts < 10 and "lowest" in s.arms and s.setting == "multi-lingual" and s.source != s.target
+    ]
+    if len(found) < 4:
+        return missing("multi-lingual searches with one to nine tenths of the target's training set, in four cases")
+    gains = [s.arms["lowest"].gain for s in found]
+    better = sum(value > 0 for value in gains)
+    numbers = f"better in {better} of {len(gains)} cases, by {fmean(gains):+.2f} points on average"
+    return judged(2 * better > len(gains), better - len(gains) / 2, numbers, signs(gains), found)
+
+
+def low_ja(evidence: Evidence) -> Finding:
+    mine = [
+        s for s in evidence.pairs if (s.task, s.source, s.target, s.setting) == ("ner", "en", "ja", "multi-lingual") and "lowest" in s.arms
+    ]
+    most = [s for s in mine if s.parts == 8]
+    whole = [s for s in mine if s.parts in (None, 10)]
+    if not most or not whole:
+        return missing("en to ja on ner, multi-lingual: searches with eight tenths of the Japanese training set, and with all of it")
+    pruned, full = most[0].full + most[0].arms["lowest"].gain, whole[0].full
+    numbers = f"pruned with eight tenths {pruned:.2f}, unpruned with all {full:.2f}"
+    return judged(pruned >= full, pruned - full, numbers, "one pair", [most[0], whole[0]])
+
+
+def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
+    for name, task in TASKS.items():
+        mbert, xlmr = (stated(PAPER, "mean_heads_pruned", task=task, model=m) for m in ("bert-base-multilingual-cased", "xlm-roberta-base"))
+        text = f"On {name} the best score has on average {mbert:g} (mBERT) and {xlmr:g} (XLM-R) of up to 12 heads gone."
+        yield f"C-heads-{name}", text, partial(heads, name=name)
+    text = "Spearman's rho of gains with language distance and with likeness of rankings is as the paper states (24 values)."
+    yield "C-rho", text, as_stated_rhos
+    border = stated(PAPER, "spearman_p_value_upper_bound")
+    for name in ("POS", "NER"):
+        yield f"C-p-{name}", f"Every one of these rhos on {name} has p < {border:g}.", partial(p_values, name=name, low=0.0, high=border)
+    low_p, high_p = (stated(PAPER, f"spearman_p_value_{end}") for end in ("low", "high"))
+    text = f"Those on slots have p from {low_p:g} to {high_p:g}."
+    yield "C-p-SF", text, partial(p_values, name="SF", low=low_p - 0.005, high=high_p + 0.005)
+    text = "The highest-ranked heads are much the same in all languages; the lowest vary, in mBERT more than in XLM-R."
+    yield "C-rank", text, rank
+    yield "C-low", "With a part of the target's training set the pruned model is mostly the better one.", low
+    yield "C-low-ja", "From en to ja on NER the pruned model needs a fifth less Japanese data for the score of all of it.", low_ja
+
+
+CLAIMS = tuple(Claim(name, PAPER, statement, judge) for name, statement, judge in _claims())

@@ -1,0 +1,91 @@
+"""Claims of Ma et al. 2021 on several source languages: ways to join their rankings, and whether several beat one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from .evidence import Evidence, Merged, Search
+from .from_papers import stated
+from .searches import CROSS, TASKS, gain, of_model, single
+from .strength import count_as_stated, signs
+from .verdict import Claim, Finding, judged, missing
+
+PAPER = "contributions"
+MUCH = 2.0  # points: "much higher" is more than this
+
+
+def merged(evidence: Evidence, task: str = "") -> list[Merged]:
+    return [m for m in evidence.merged if task in ("", m.task) and {"MD", "SD", "EC"} <= set(m.scores) and of_model("mbert")(m)]
+
+
+def _behind(found: Iterable[Merged]) -> list[str]:
+    return [trial for m in found for trial in m.trials]
+
+
+def ec(evidence: Evidence, name: str) -> Finding:
+    found = merged(evidence, TASKS[name])
+    if len(found) < 3:
+        return missing(f"multi-source searches on {TASKS[name]} by MD, SD and EC, into three targets")
+    best = {m.target: max(("MD", "SD", "EC"), key=lambda way, m=m: m.scores[way]) for m in found}  # type: ignore[misc]
+    won = sum(way == "EC" for way in best.values())
+    holds, margin, sure = count_as_stated(won, len(best), int(stated(PAPER, "cases_EC_best")), 5, evidence.printed)
+    numbers = f"EC is best in {won} of {len(best)} (stated: 3 of 5): " + ", ".join(f"{t} {way}" for t, way in best.items())
+    return judged(holds, margin, numbers, sure, _behind(found))
+
+
+def multi_all(evidence: Evidence) -> Finding:
+    found = merged(evidence)
+    gains = {f"{m.task} {m.target} {way}": m.scores[way] - m.full for m in found for way in ("MD", "SD", "EC")}
+    if len(gains) < 6:
+        return missing("multi-source searches by MD, SD and EC, in two cases")
+    lost = [f"{name} {value:+.2f}" for name, value in gains.items() if value <= 0]
+    numbers = f"{len(gains) - len(lost)} of {len(gains)} gain" + (f"; not: {', '.join(lost[:6])}" if lost else "")
+    return judged(not lost, min(gains.values()), numbers, signs(gains.values()), _behind(found))
+
+
+def against_single(evidence: Evidence, task: str) -> tuple[dict[str, float], dict[str, float], list[Search], list[Merged]]:
+    """By target: how far several sources are ahead of the best single one, unpruned and pruned."""
+    fits = of_model("mbert")
+    alone = [s for s in single(evidence, task) if s.setting == CROSS and fits(s)]
+    whole, pruned, used = {}, {}, []
+    for m in merged(evidence, task):
+        mine = [s for s in alone if s.target == m.target and s.model == m.model]
+        if mine:
+            whole[m.target] = m.full - max(s.full for s in mine)
+            pruned[m.target] = max(m.scores.values()) - max(s.full + gain(s) for s in mine)
+            used.append(m)
+    return whole, pruned, [s for s in alone if s.target in whole], used
+
+
+def _signed(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:+.2f}" for name, value in values.items())
+
+
+def single_ner(evidence: Evidence) -> Finding:
+    whole, pruned, alone, used = against_single(evidence, "ner")
+    leads = [values[target] for values in (whole, pruned) for target in values if target != "zh"]
+    if len(leads) < 4:
+        return missing("multi-source and single-source searches on ner into two targets besides zh")
+    numbers = f"several sources minus the best one: unpruned {_signed(whole)}; pruned {_signed(pruned)}"
+    return judged(min(leads) > 0, min(leads), numbers, signs(leads), [*alone, *_behind(used)])
+
+
+def single_pos(evidence: Evidence) -> Finding:
+    whole, pruned, alone, used = against_single(evidence, "pos")
+    leads = [*whole.values(), *pruned.values()]
+    if len(leads) < 4:
+        return missing("multi-source and single-source searches on pos into two targets")
+    numbers = f"several sources minus the best one: unpruned {_signed(whole)}; pruned {_signed(pruned)}"
+    return judged(max(leads) <= MUCH, MUCH - max(leads), numbers, signs(leads), [*alone, *_behind(used)])
+
+
+def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
+    for name in ("NER", "POS"):
+        yield f"C-EC-{name}", f"Of three ways to join rankings, EC is best in 3 of 5 targets on {name}.", partial(ec, name=name)
+    yield "C-multi-all", "With several sources pruning helps every time, by whichever way rankings are joined.", multi_all
+    yield "C-single-NER", "On NER several sources beat the best single one into every target but zh.", single_ner
+    yield "C-single-POS", "On POS several sources are not much better than the best single one (2 points at most).", single_pos
+
+
+CLAIMS = tuple(Claim(name, PAPER, statement, judge) for name, statement, judge in _claims())

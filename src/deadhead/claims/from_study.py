@@ -1,0 +1,192 @@
+"""Evidence out of study folders: their scores, searches, rankings and measures.
+
+Most comes from the index of the records. Records are opened one by one only for what the index does not
+keep: the share of heads a removal takes (one record for each), measures, and one ranking for each language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeadheadError
+from ..studies import folder as place
+from ..studies.records import Record, Summary, read, summaries
+from ..studies.scores import Pair, Score, pairs, scores
+from ..studies.search import Arm
+from ..tasks import task_of
+from .evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Search
+
+FIRST = "@1"  # behind a split: the weights after the first epoch
+WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}
+
+
+def measured(folders: Iterable[str | Path]) -> Evidence:
+    """All that some studies found, pooled; a trial that several of them ran counts once."""
+    whole = sum((_one(Path(folder)) for folder in folders), Evidence())
+    searches = {(s.pair, s.trials[:1]): s for s in whole.searches}
+    return Evidence(
+        tuple(dict.fromkeys(whole.facts)),
+        tuple(searches.values()),
+        tuple({(m.model, m.task, m.train, m.target): m for m in whole.merged}.values()),
+        tuple({(m.trial, m.name, m.stage): m for m in whole.measured}.values()),
+        tuple({(r.model, r.task, r.language, r.method): r for r in whole.rankings}.values()),
+    )
+
+
+def _one(folder: Path) -> Evidence:
+    home = place.inside(folder)
+    known = {name: one for name, one in summaries(home).items() if one.state == "done"}
+    record = cache(lambda trial: read(home, trial))
+    found = [pair for pair in pairs(home) if isfinite(pair.unpruned)]
+    return Evidence(
+        tuple(_facts(scores(home), known, record)),
+        tuple(_searches(found)),
+        tuple(_merged(found)),
+        tuple(_measures(known, record)),
+        tuple(_rankings(known, record)),
+    )
+
+
+def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Fact]:
+    tested = {row.trial for row in rows if row.split == "test"}  # what was scored on test is not judged by dev
+    shares: dict[tuple[str, str], float | None] = {}
+    for row in rows:
+        split, _, epoch = row.split.partition("@")
+        if row.metric != _metric(row.task) or split != ("test" if row.trial in tested else "dev") or row.arm not in ("", "full"):
+            continue
+        if (row.model, row.remove) not in shares:
+            shares[row.model, row.remove] = _share(row, known[row.trial], record)
+        yield Fact(
+            row.model,
+            _base(row.task),
+            row.source,
+            row.target,
+            row.remove,
+            shares[row.model, row.remove],
+            _points(row.metric, row.value),
+            row.setting,
+            1 if epoch == "1" else None,
+            row.trial,
+        )
+
+
+def _share(row: Score, summary: Summary, record: Callable[[str], Record]) -> float | None:
+    """The percentage of heads that are gone: as asked, or counted in the record."""
+    if row.remove == "none":
+        return 0.0
+    if row.strategy == "random":
+        return float(row.amount)
+    whole = summary.cost.get("heads before")
+    return 100 * len(record(row.trial).removed) / whole if whole else None
+
+
+@cache
+def _metric(task: str) -> str:
+    """The metric a task is told by; none where its task file is not here."""
+    try:
+        return task_of(task).metric
+    except DeadheadError:
+        return ""
+
+
+@cache
+def _base(task: str) -> str:
+    """The task without the corpus: `slots-atis` is `slots`."""
+    try:
+        return task_of(task).name
+    except DeadheadError:
+        return task
+
+
+def _points(metric: str, value: float) -> float:
+    return value if metric.startswith("bleu") else 100 * value
+
+
+def _searches(found: Iterable[Pair]) -> Iterator[Search]:
+    for pair in found:
+        learnt = pair.train.split("+")
+        if pair.lowest is None or (len(learnt) > 1 and pair.target in pair.source.split("+")):
+            continue  # of a training on two languages, the target's score is what counts
+        several = {"lowest": pair.lowest, **pair.controls}
+        arms = {name: _best(arm) for name, arm in several.items() if "test" in arm.picks}
+        if "lowest" in arms:
+            trials = [arm.trials[k] for arm in several.values() for k in sorted(arm.trials)]
+            yield Search(
+                pair.model,
+                _base(pair.task),
+                pair.source,
+                pair.target,
+                pair.setting,
+                _points(pair.lowest.metric, pair.unpruned),
+                arms,
+                pair.rank,
+                pair.parts,
+                pair.train,
+                tuple(dict.fromkeys(trials)),
+            )
+
+
+def _best(arm: Arm) -> Best:
+    """The paper's choice: the best trial by the score on test."""
+    pick = arm.picks["test"]
+    values = tuple(_points(arm.metric, score) for score in arm.scores.values())
+    return Best(_points(arm.metric, pick.gain), pick.k, values, len(arm.scores))
+
+
+def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
+    """Trainings on several languages scored in another: MD, SD, and EC, the best over rankings of one of them each."""
+    groups: dict[tuple[str, str, frozenset[str], str], list[Pair]] = {}
+    for pair in found:
+        learnt = frozenset(pair.train.split("+"))
+        if len(learnt) > 1 and pair.target not in learnt and pair.lowest is not None and "test" in pair.lowest.picks:
+            groups.setdefault((pair.model, _base(pair.task), learnt, pair.target), []).append(pair)
+    for (model, task, learnt, target), group in groups.items():
+        best: dict[str, float] = {}
+        for pair in group:
+            way = WAYS.get(pair.rank, "EC" if pair.source in learnt else "")
+            if way and pair.lowest is not None:
+                score = _points(pair.lowest.metric, pair.lowest.picks["test"].score)
+                best[way] = max(best.get(way, score), score)
+        if {pair.source for pair in group if pair.rank == "gradient"} != learnt:
+            best.pop("EC", None)  # not every language's ranking was tried
+        metric = group[0].lowest.metric if group[0].lowest else ""
+        trials = tuple(dict.fromkeys(trial for pair in group if pair.lowest for trial in pair.lowest.trials.values()))
+        yield Merged(model, task, group[0].train, target, _points(metric, group[0].unpruned), best, trials)
+
+
+def _measures(known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Measured]:
+    from ..studies.expand import label
+
+    for trial, summary in known.items():
+        if summary.trial.get("measure"):
+            one = record(trial)
+            remove = str(label(summary.trial.get("remove", "none")))
+            for stage, by_name in _dict(one.details.get("measures")).items():
+                for name, values in _dict(by_name).items():
+                    if isinstance(values, dict):
+                        fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task")))
+                        yield Measured(trial, *fields, remove, name, stage, values, one.removed)
+
+
+def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Ranked]:
+    seen: set[tuple[str, ...]] = set()
+    for trial, summary in known.items():
+        told, source = summary.trial.get("rank"), summary.trial.get("source")
+        if not told or not source:
+            continue
+        fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task")))
+        key = (*fields, str(source), str(sorted(told.items())))
+        if key in seen:
+            continue  # the same ranking, shared by other trials
+        ranking = _dict(record(trial).details.get("ranking"))
+        if ranking.get("scores"):
+            seen.add(key)
+            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), ranking["scores"])
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

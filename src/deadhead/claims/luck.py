@@ -1,0 +1,61 @@
+"""Claims no paper makes: was it pruning, or the best of many tries?
+
+The best of twelve trials beats one trial even where pruning does nothing. So the best of the lowest-k
+search is held against the best of as many trials that differ from it in one thing: unpruned models with
+other seeds, random heads, the highest-ranked heads. Pairs scored by the same trained models are one
+experiment, not several, and are counted as one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import partial
+
+from ..analyses import beyond_luck, luck
+from .evidence import Evidence, Search
+from .strength import LEVEL, signs
+from .verdict import Claim, Finding, judged, missing
+
+PAPER = "luck"
+ARMS = {"seeds": "unpruned models with other seeds", "random": "random heads", "highest": "the highest-ranked heads"}
+FEWEST = 6  # groups; with fewer no order of signs is rarer than 5 in 100
+
+
+def beats(evidence: Evidence, arm: str) -> Finding:
+    """Whether the lowest-k search beats a control with as many trials, by more than chance would give."""
+    found = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.arms["lowest"].budget == s.arms[arm].budget]
+    groups = [_group(s) for s in found]
+    leads = [s.arms["lowest"].gain - s.arms[arm].gain for s in found]
+    ahead = sum(lead > 0 for lead in leads)
+    if len(set(groups)) < FEWEST:
+        so_far = f" (so far ahead in {ahead} of {len(found)} pairs)" if found else ""
+        what = f"lowest-k searches with the control `{arm}` of {FEWEST} trainings or more; there are {len(set(groups))}{so_far}"
+        return missing(what)
+    excess = beyond_luck(leads, groups)
+    numbers = f"ahead of {ARMS[arm]} in {ahead} of {len(found)} pairs, by {excess.mean:+.2f} points (95 %: {excess.low:+.2f} to {excess.high:+.2f})"
+    strength = (
+        f"permutation p = {excess.p:.2g} over {excess.groups} groups of pairs that share trainings; {signs(leads)}{_alone(found, arm)}"
+    )
+    return judged(excess.low > 0 and excess.p < LEVEL, excess.low, numbers, strength, found)
+
+
+def _group(search: Search) -> Hashable:
+    """What tells the trainings behind a pair: the trial of the unpruned model, or for printed numbers what would share one."""
+    if search.trials:
+        return search.trials[0]
+    return search.model, search.task, search.source, "" if search.setting == "cross-lingual" else search.target
+
+
+def _alone(found: Sequence[Search], arm: str) -> str:
+    """What each pair says by itself, where all its trials are known."""
+    whole = [s for s in found if 0 < len(s.arms["lowest"].scores) == len(s.arms[arm].scores)]
+    if not whole:
+        return ""
+    clear = sum(luck(s.full, s.arms["lowest"].scores, s.arms[arm].scores).p < LEVEL for s in whole)
+    return f"; {clear} of {len(whole)} pairs clear by themselves (exact p < {LEVEL})"
+
+
+CLAIMS = tuple(
+    Claim(f"L-{arm}", PAPER, f"The best of the lowest-k search beats the best of as many trials with {what}.", partial(beats, arm=arm))
+    for arm, what in ARMS.items()
+)

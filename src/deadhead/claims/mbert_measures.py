@@ -1,0 +1,105 @@
+"""Claims of Budhraja et al. 2021 on what one epoch does: to scores (M16), to entropy (M17), to embeddings (M18)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+from ..analyses import entropy_change, recovery
+from ..layout import Head
+from .evidence import Evidence, Measured, multilingual
+from .from_papers import stated
+from .strength import interval
+from .verdict import Claim, Finding, judged, missing
+
+PAPER = "mbert-prunability"
+CLOSE = ("en", "es", "de", "vi")  # languages said to overlap after one epoch
+APART = ("sw", "tr", "ar")
+TOGETHER = ("hi", "ur")
+EARLY = ("first", "after")  # the stage after one epoch, or where it was not kept, the last
+
+
+def m16(evidence: Evidence) -> Finding:
+    facts = [f for f in evidence.facts if f.task == "xnli" and multilingual(f.model) and f.remove != "none" and f.trial]
+    last = {(f.trial, f.target): f for f in facts if f.epoch is None}
+    early = [f for f in facts if f.epoch == 1 and (f.trial, f.target) in last and last[f.trial, f.target].value]
+    if len(early) < 2:
+        return missing("XNLI scores after the first epoch (finetune: {first: true}) and after the last, of pruned models")
+    shares = [100 * f.value / last[f.trial, f.target].value for f in early]
+    border, mean = (
+        stated(PAPER, "share_of_final_accuracy_after_1_epoch_percent") - 0.5,
+        100 * recovery([f.value for f in early], [last[f.trial, f.target].value for f in early]),
+    )
+    numbers = f"one epoch gives {mean:.1f} % of the last epoch's score ({min(shares):.1f} to {max(shares):.1f} %)"
+    trials = len({f.trial for f in early})
+    return judged(mean >= border, mean - border, numbers, f"95 % interval +-{interval(shares):.1f}; {trials} trials x languages", early)
+
+
+def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:
+    """What was measured before training and after one epoch, of pruned multilingual models."""
+    found: dict[str, dict[str, Measured]] = {}
+    for one in evidence.measured:
+        if one.name == name and one.remove != "none" and multilingual(one.model):
+            found.setdefault(one.trial, {})[one.stage] = one
+    pairs = [(by["before"], next((by[stage] for stage in EARLY if stage in by), None)) for by in found.values() if "before" in by]
+    return [(before, after) for before, after in pairs if after is not None]
+
+
+def m17(evidence: Evidence) -> Finding:
+    runs = stages(evidence, "entropy")
+    moved = [entropy_change(before.values, after.values, layers=_layers(before)) for before, after in runs]
+    whole = [one for one in moved if set(one) == {"bottom", "middle", "top"}]
+    if not whole:
+        return missing("entropy of the heads left in every third of the layers, before training and after one epoch (measure: entropy)")
+    mean = {name: fmean(one[name] for one in whole) for name in ("bottom", "middle", "top")}
+    leads = [one["top"] - max(one["middle"], one["bottom"]) for one in whole]
+    margin = mean["top"] - max(mean["middle"], mean["bottom"])
+    wanted = ", ".join(f"{name} {stated(PAPER, 'entropy_change_alive_heads', of=name):.3f}" for name in mean)
+    numbers = "mean change in nats: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()) + f" (stated: {wanted})"
+    strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} draws"
+    return judged(margin > 0, margin, numbers, strength, [before.trial for before, _ in runs])
+
+
+def _layers(run: Measured) -> int:
+    """The layers of the model: every head is either left or removed."""
+    return 1 + max(Head.parse(head).layer for head in (*run.values, *run.removed))
+
+
+def distance(centroids: dict[str, Any]) -> dict[frozenset[str], float]:
+    names, rows = centroids["languages"], centroids["distances"]
+    return {frozenset((a, b)): rows[i][j] for (i, a), (j, b) in combinations(enumerate(names), 2)}
+
+
+def m18(evidence: Evidence) -> Finding:
+    runs = stages(evidence, "embeddings")
+    if not runs:
+        return missing("embeddings of sentences before training and after one epoch (measure: embeddings)")
+    margins, told = [], []
+    for before, after in runs:
+        apart = distance(after.values["centroids"])
+        groups = {
+            "close": [d for pair, d in apart.items() if pair <= set(CLOSE)],
+            "together": [d for pair, d in apart.items() if pair == set(TOGETHER)],
+            "apart": [d for pair, d in apart.items() if pair & set(APART)],
+        }
+        if not all(groups.values()):
+            return missing("embeddings of two of en, es, de, vi; of hi and ur; and of one of sw, tr, ar")
+        middle, mean = fmean(apart.values()), {name: fmean(values) for name, values in groups.items()}
+        fall = before.values["silhouette"] - after.values["silhouette"]
+        margins.append(min(fall, 1 - mean["close"] / middle, 1 - mean["together"] / middle, mean["apart"] / middle - 1))
+        told.append(
+            f"silhouette {before.values['silhouette']:.2f} to {after.values['silhouette']:.2f}; distances over their mean: "
+            + ", ".join(f"{name} {value / middle:.2f}" for name, value in mean.items())
+        )
+    return judged(min(margins) > 0, min(margins), " | ".join(told), f"{len(runs)} trials", [before.trial for before, _ in runs])
+
+
+CLAIMS = tuple(
+    Claim(name, PAPER, statement, judge)
+    for name, statement, judge in (
+        ("M16", "One epoch gives 93 % of the final XNLI score, over all pruned models and languages.", m16),
+        ("M17", "In one epoch the entropy of the heads left moves most in the top third of the layers.", m17),
+        ("M18", "Before training languages lie apart; after it en, es, de, vi come together, hi and ur are close, sw, tr, ar stay apart.", m18),
+    )
+)  # fmt: skip

@@ -1,0 +1,39 @@
+"""Which searches a claim speaks of: by task, model and setting, from one source language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .evidence import Evidence, Merged, Search, is_xlmr, multilingual
+
+TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
+MODELS = {"mbert": "bert-base-multilingual-cased", "xlm-r": "xlm-roberta-base"}
+CROSS, MULTI = "cross-lingual", "multi-lingual"
+
+
+def of_model(name: str) -> Callable[[Search | Merged], bool]:
+    """Whether a search is of mBERT (or the encoder of the small world) or of XLM-R."""
+    return lambda one: multilingual(one.model) and is_xlmr(one.model) == (name == "xlm-r")
+
+
+def single(evidence: Evidence, task: str = "") -> list[Search]:
+    """Searches from one source language with all of the target's data: by gradient, or as printed."""
+    return [
+        s
+        for s in evidence.pairs
+        if "lowest" in s.arms
+        and s.parts is None
+        and s.rank in ("", "gradient")
+        and task in ("", s.task)
+        and set(s.train.split("+")) - {""} <= {s.source, s.target}
+        and (s.source != s.target or s.setting == "mono-lingual")
+    ]
+
+
+def paired(evidence: Evidence, task: str) -> list[Search]:
+    """Those from one language to another; for slots the paper counts the source alone as well."""
+    return [s for s in single(evidence, task) if s.setting != "mono-lingual" or task == "slots"]
+
+
+def gain(search: Search, arm: str = "lowest") -> float:
+    return search.arms[arm].gain

@@ -1,0 +1,74 @@
+"""What a claim is, and what is said of it.
+
+A claim is a statement and a pure function from evidence to a finding. A finding is made by one of two
+words: `judged` (it holds or it does not, by so much) or `missing` (what is not there to judge it by).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .evidence import Evidence, Fact, Search
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough data"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what the evidence says of it."""
+
+    id: str
+    paper: str
+    statement: str
+    verdict: str  # of HOLDS, FAILS, OPEN
+    margin: float | None  # how far within the border (below 0: beyond it), in the units of the claim
+    numbers: str  # what it rests on; for OPEN, what is missing
+    strength: str  # how much chance there is in it
+    trials: tuple[str, ...] = ()  # ids of the records behind it
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "trials": list(self.trials)}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the function of a claim found."""
+
+    verdict: str
+    margin: float | None
+    numbers: str
+    strength: str
+    trials: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One checkable statement of a paper, in our words."""
+
+    id: str
+    paper: str  # the folder of its recipes; "luck" for those no paper makes
+    statement: str
+    judge: Callable[[Evidence], Finding]
+
+    def on(self, evidence: Evidence) -> Verdict:
+        found = self.judge(evidence)
+        return Verdict(self.id, self.paper, self.statement, found.verdict, found.margin, found.numbers, found.strength, found.trials)
+
+
+def judged(holds: bool, margin: float, numbers: str, strength: str, rests_on: Iterable[Any] = ()) -> Finding:
+    """It holds, or it does not. `rests_on`: the facts, searches or trial ids that were looked at."""
+    trials: dict[str, None] = {}
+    for one in rests_on:
+        if isinstance(one, Fact):
+            trials[one.trial] = None
+        else:
+            trials |= dict.fromkeys(one.trials if isinstance(one, Search) else [str(one)])
+    trials.pop("", None)
+    return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials))
+
+
+def missing(what: str) -> Finding:
+    """There is not enough to judge by."""
+    return Finding(OPEN, None, f"missing: {what}", "")

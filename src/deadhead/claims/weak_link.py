@@ -1,0 +1,129 @@
+"""Claims of Budhraja et al. 2020 (weak-link) on a translation model: W1 to W5. Those on BERT are in `weak_link_bert.py`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from .evidence import TRANSLATE, Evidence, Mean, means
+from .from_papers import stated
+from .losses import NEAR, SLACK, drawn, final, lost, near, rest, sharper, told
+from .strength import as_stated, signs, spread
+from .verdict import Claim, Finding, judged, missing
+from .weak_link_bert import CLAIMS as ON_BERT
+
+PAPER = "weak-link"
+
+
+def w1(evidence: Evidence) -> Finding:
+    facts = final(evidence, TRANSLATE)
+    found = lost(facts, [f for f in drawn(facts) if (f.share or 0) <= 60 + NEAR])
+    if max((share for _, _, share in found), default=0.0) < 50:
+        return missing("BLEU of an unpruned translation model and with 50 to 60 % of its heads drawn out")
+    border = stated(PAPER, "max_bleu_drop_up_to_percent")
+    worst = max(points for points, _ in found.values())
+    cells = [cell for _, cell in found.values()]
+    numbers = f"largest loss up to 60 %: {worst:.2f} BLEU"
+    return judged(worst <= border + SLACK, border - worst, numbers, spread(cells, evidence.printed), rest(found))
+
+
+def w2(evidence: Evidence) -> Finding:
+    facts = final(evidence, TRANSLATE)
+    found = lost(facts, near(facts, 75))
+    if not found:
+        return missing("BLEU of an unpruned translation model and with 75 % of its heads drawn out")
+    border, worst = stated(PAPER, "bleu_drop_upper_bound"), max(points for points, _ in found.values())
+    cells = [cell for _, cell in found.values()]
+    return judged(worst < border, border - worst, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
+
+
+def w3(evidence: Evidence) -> Finding:
+    facts = final(evidence, TRANSLATE)
+    found = {key: value for key, value in lost(facts, near(facts, 87)).items() if key[1] in ("en-ru", "en-de")}
+    enough = evidence.printed or all(len(cell.facts) >= 3 for _, cell in found.values())
+    if not found or not enough:
+        return missing("BLEU on en-ru or en-de, unpruned and for three draws of one head kept in every layer")
+    margins = []
+    for (_, target, _), (points, cell) in found.items():
+        full = points + cell.value
+        wanted = stated(PAPER, "bleu_drop_at_percent", target=target)
+        margins.append(as_stated([full - f.value for f in cell.facts], wanted, evidence.printed)[1])
+    cells = [cell for _, cell in found.values()]
+    return judged(min(margins) >= 0, min(margins), f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
+
+
+def w3b(evidence: Evidence) -> Finding:
+    facts = final(evidence, TRANSLATE)
+    found = lost(facts, [f for f in drawn(facts) if (f.share or 0) >= 60 - NEAR])
+    steps, back = [], []
+    for pair in dict.fromkeys(key[:2] for key in found):
+        curve = sorted((share, points) for (*at, share), (points, _) in found.items() if tuple(at) == pair)
+        for (low, first), (high, second) in itertools.pairwise(curve):
+            steps.append(second - first)
+            if second < first:
+                back.append(f"{pair[1]}: {first:.2f} lost at {low:g} %, {second:.2f} at {high:g} %")
+    if len(steps) < 2:
+        return missing("BLEU at three shares of heads drawn from 60 % on")
+    numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
+    cells = [cell for _, cell in found.values()]
+    return judged(min(steps) >= 0, min(steps), numbers, f"{signs(steps)}; {spread(cells, evidence.printed)}", rest(found))
+
+
+def kept(remove: str) -> tuple[tuple[int, ...], ...]:
+    """The numbers of heads kept in `per_layer 888444/444888/888444` or `per_block 14/31/30`, a tuple for each block."""
+    blocks = re.split(r"[/;]", remove.split(" ", 1)[1])
+    texts = [block.split("=")[-1].strip() for block in blocks]
+    if remove.startswith("per_block"):
+        return tuple((int(text),) for text in texts)
+    return tuple(tuple(map(int, text.split(",") if "," in text else text)) for text in texts)
+
+
+def w4(evidence: Evidence) -> Finding:
+    cells = means([f for f in final(evidence, TRANSLATE) if re.fullmatch(r"per_layer [\d,/;=A-Za-z]+", f.remove)], "target", "remove")
+    by_kept = {(target, kept(remove)): cell for (target, remove), cell in cells.items()}
+    differences, used = {}, []
+    for (target, blocks), cell in by_kept.items():
+        low, high = blocks[0][: len(blocks[0]) // 2], blocks[0][-(len(blocks[0]) // 2) :]
+        other = by_kept.get((target, tuple(block[::-1] for block in blocks)))
+        if other is not None and sum(low) > sum(high):  # the low layers of the encoder are important, and keep more
+            share = cell.facts[0].share
+            differences["?" if share is None else f"{share:g}"] = cell.value - other.value
+            used += [cell, other]
+    if len(differences) < 2:
+        return missing("BLEU at two percentages, with the important layers keeping more heads and keeping fewer")
+    values = list(differences.values())
+    margin = min(max(values), -min(values))
+    numbers = "kept minus pruned: " + ", ".join(f"{share} %: {value:+.2f}" for share, value in differences.items())
+    return judged(margin > 0, margin, numbers, f"{signs(values)}; {spread(used, evidence.printed)}", [f for c in used for f in c.facts])
+
+
+def w5(evidence: Evidence) -> Finding:
+    cells = means([f for f in final(evidence, TRANSLATE) if re.fullmatch(r"per_block [\d/;=A-Za-z]+", f.remove)], "target", "remove")
+    groups: dict[tuple[str, tuple[int, ...]], dict[str, Mean]] = {}
+    for (target, remove), cell in cells.items():
+        counts = [block[0] for block in kept(remove)]
+        if len(counts) == 3:
+            least = ("encoder", "cross", "decoder")[counts.index(min(counts))]
+            groups.setdefault((target, tuple(sorted(counts))), {})[least] = cell
+    whole = [group for group in groups.values() if len(group) == 3]
+    if len(whole) < 3:
+        return missing("BLEU at three percentages, each with the encoder, the cross and the decoder block keeping fewest")
+    best = [max(group, key=lambda name: group[name].value) for group in whole]
+    at = ", ".join(f"{group[name].facts[0].share or 0:g} %: {name} fewest" for group, name in zip(whole, best, strict=True))
+    used = [cell for group in whole for cell in group.values()]
+    won = len(set(best))
+    return judged(won == 3, won - 3, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts])
+
+
+CLAIMS = tuple(
+    Claim(name, PAPER, statement, judge)
+    for name, statement, judge in (
+        ("W1", "Drawing out up to 60 % of a translation model's heads costs at most 0.15 BLEU, whatever the language pair.", w1),
+        ("W2", "Drawing out 75 % of them costs less than 1 BLEU.", w2),
+        ("W3", "Keeping one head in every layer (87 % gone) costs 1.62 BLEU on en-ru and 1.03 on en-de.", w3),
+        ("W3a", "BLEU falls faster beyond 60 % than up to there.", lambda e: sharper(e, TRANSLATE, 60)),
+        ("W3b", "From 60 % on, every further cut costs more BLEU.", w3b),
+        ("W4", "It makes no consistent difference whether the layers called important keep more heads or fewer.", w4),
+        ("W5", "Each of the three blocks is, at some percentage, the best one to take most heads from.", w5),
+    )
+) + ON_BERT  # fmt: skip

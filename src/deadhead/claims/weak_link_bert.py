@@ -1,0 +1,163 @@
+"""Claims of Budhraja et al. 2020 on BERT: W6 to W16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from math import isnan
+from statistics import fmean
+
+from ..analyses import by_distance, by_layer, even, holm
+from ..errors import DataError
+from .evidence import GLUE, Evidence, Fact, Mean, Measured, monolingual
+from .from_papers import stated
+from .layer_sets import halves, sets_of_layers
+from .losses import final, lost, near, rest, sharper, told
+from .strength import LEVEL, signs, spread
+from .verdict import Claim, Finding, judged, missing
+
+PAPER = "weak-link"
+
+
+def w6(evidence: Evidence) -> Finding:
+    facts = final(evidence, GLUE)
+    found = lost(facts, near(facts, 50))
+    if len(found) < 2:
+        return missing("accuracy on two tasks of GLUE, unpruned and with half of the heads drawn out")
+    border, mean = stated(PAPER, "mean_accuracy_drop_upper_bound"), fmean(points for points, _ in found.values())
+    numbers = f"mean loss {mean:.2f} points ({told(found)})"
+    cells = [cell for _, cell in found.values()]
+    return judged(mean < border, border - mean, numbers, spread(cells, evidence.printed), rest(found))
+
+
+def w8(evidence: Evidence) -> Finding:
+    sets = sets_of_layers(final(evidence, GLUE))
+    depths = sorted({n for word, n in sets if word == "top" and ("bottom", n) in sets})
+    differences = {}
+    for n in depths:
+        top, bottom = sets["top", n], sets["bottom", n]
+        both = [place for place in top if place in bottom]
+        if both:
+            differences[n] = fmean(top[place].value - bottom[place].value for place in both)
+    if len(differences) < 2:
+        return missing("accuracy with the top and with the bottom layers gone, at two depths")
+    for_top, for_bottom = sum(v > 0 for v in differences.values()), sum(v < 0 for v in differences.values())
+    margin = len(differences) % 2 - abs(for_top - for_bottom)
+    numbers = "top gone minus bottom gone: " + ", ".join(f"{n} layers: {value:+.2f}" for n, value in differences.items())
+    used = [cell for word in ("top", "bottom") for n in differences for cell in sets[word, n].values()]
+    strength = f"{signs(differences.values())}; {spread(used, evidence.printed)}"
+    return judged(margin >= 0, margin, numbers, strength, [f for c in used for f in c.facts])
+
+
+def ends_and_middle(facts: Iterable[Fact]) -> dict[tuple[str, str, int], tuple[Mean, Mean]]:
+    """By (task, target, layers): what is left with both ends gone, and with as many layers of the middle gone."""
+    sets = sets_of_layers(facts)
+    return {
+        (*place, n): (cell, sets["middle", n][place])
+        for (word, n), cells in sets.items()
+        if word == "ends"
+        for place, cell in cells.items()
+        if place in sets.get(("middle", n), {})
+    }
+
+
+def w9(evidence: Evidence) -> Finding:
+    found = ends_and_middle(final(evidence, GLUE))
+    if len(found) < 2:
+        return missing("accuracy with k layers of both ends and with 2k of the middle gone, in two cases")
+    differences = [ends.value - middle.value for ends, middle in found.values()]
+    worse, share = sum(value > 0 for value in differences), stated(PAPER, "cases_middle_worse") / 16
+    used = [cell for pair in found.values() for cell in pair]
+    numbers = f"the middle is worse in {worse} of {len(differences)} cases, by {fmean(differences):.2f} points on average"
+    strength = f"{signs(differences)}; {spread(used, evidence.printed)}"
+    border = share * len(differences)
+    return judged(worse >= border, worse - border, numbers, strength, [f for c in used for f in c.facts])
+
+
+def w10(evidence: Evidence) -> Finding:
+    found = {key: pair for key, pair in ends_and_middle(final(evidence, GLUE)).items() if key[0] in ("qnli", "sst2")}
+    extra = {
+        task: fmean(ends.value - middle.value for (name, *_), (ends, middle) in found.items() if name == task)
+        for task in dict.fromkeys(key[0] for key in found)
+    }
+    if len(extra) < 2:
+        return missing("accuracy on qnli and sst2 with k layers of both ends and with 2k of the middle gone")
+    border, least = stated(PAPER, "extra_mean_drop_middle_lower_bound"), min(extra.values())
+    each = ", ".join(f"{task} {value:.2f}" for task, value in extra.items())
+    used = [cell for pair in found.values() for cell in pair]
+    numbers = f"extra loss of the middle: {each}; both together {fmean(extra.values()):.2f}"
+    return judged(least > border, least - border, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
+
+
+def better_than_blocks(evidence: Evidence, word: str) -> Finding:
+    """Whether every second layer gone leaves more than as many top or bottom layers gone, on every task."""
+    found = [group for group in halves(final(evidence, GLUE)).values() if {word, "top", "bottom"} <= set(group)]
+    if len(found) < 2:
+        return missing(f"accuracy on two tasks with the {word}, the top and the bottom layers gone, as many of each")
+    leads = [group[word].value - max(group["top"].value, group["bottom"].value) for group in found]
+    used = [group[name] for group in found for name in (word, "top", "bottom")]
+    numbers = f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, the smallest lead {min(leads):+.2f} points"
+    strength = f"{signs(leads)}; {spread(used, evidence.printed)}"
+    return judged(min(leads) > 0, min(leads), numbers, strength, [f for c in used for f in c.facts])
+
+
+def w12(evidence: Evidence) -> Finding:
+    found = {place: group for place, group in halves(final(evidence, GLUE)).items() if {"odd", "even", "top", "bottom"} <= set(group)}
+    if len(found) < 2:
+        return missing("accuracy on two tasks with the odd, even, top and bottom layers gone, as many of each")
+    best = {place[0]: max(group, key=lambda name: group[name].value) for place, group in found.items()}
+    won = sum(name == "odd" for name in best.values())
+    used = [cell for group in found.values() for cell in group.values()]
+    numbers = f"odd is best on {won} of {len(best)}: " + ", ".join(f"{task} {name}" for task, name in best.items())
+    return judged(2 * won > len(best), won - len(best) / 2, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
+
+
+def weight_runs(evidence: Evidence) -> list[Measured]:
+    """The trials in which the change of weights was measured after training."""
+    return [m for m in evidence.measured if m.name == "weights" and m.stage == "after" and monolingual(m.model)]
+
+
+def w15(evidence: Evidence) -> Finding:
+    gaps, used = [], []
+    for run in weight_runs(evidence):
+        with suppress(DataError):  # fewer than two layers left
+            gaps += [100 * even(run.values).gap] if run.remove.startswith("layers") else []
+            used.append(run.trial)
+    if not gaps:
+        return missing("how far weights moved (measure: weights) in trials that remove whole layers")
+    border = stated(PAPER, "max_layer_difference_of_weight_change_percent")
+    within, worst = sum(gap < border for gap in gaps), max(gaps)
+    numbers = f"largest difference between two layers {worst:.1f} %; below {border:g} % in {within} of {len(gaps)} runs"
+    return judged(worst < border, border - worst, numbers, f"{len(gaps)} runs", used)
+
+
+def w16(evidence: Evidence) -> Finding:
+    runs = weight_runs(evidence)
+    tests = [("the layer's height", by_layer(run.values)) for run in runs]
+    tests += [("the distance from a cut layer", by_distance(run.values, run.removed)) for run in runs]
+    tests = [(name, test) for name, test in tests if not isnan(test.p)]
+    if not tests:
+        return missing("how far weights moved (measure: weights) in a model of which three layers are left")
+    adjusted = holm([test.p for _, test in tests])
+    at = min(range(len(tests)), key=lambda i: (adjusted[i], tests[i][1].p))
+    name, test = tests[at]
+    numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
+    strength = f"p = {test.p:.2g}, {adjusted[at]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
+    return judged(adjusted[at] >= LEVEL, adjusted[at] - LEVEL, numbers, strength, [run.trial for run in runs])
+
+
+CLAIMS = tuple(
+    Claim(name, PAPER, statement, judge)
+    for name, statement, judge in (
+        ("W6", "Drawing out half of BERT's heads costs less than 1 point of mean accuracy.", w6),
+        ("W7", "BERT's accuracy falls faster beyond 50 % than up to there.", lambda e: sharper(e, GLUE, 50)),
+        ("W8", "Neither end of BERT is the better one to cut: as many depths speak for the top as for the bottom.", w8),
+        ("W9", "Cutting the middle 2k layers is worse than cutting k at both ends in 14 of 16 cases (7 of 8).", w9),
+        ("W10", "On qnli and on sst2 cutting the middle costs over 2 points more on average.", w10),
+        ("W11", "Cutting the odd layers beats cutting as many at the top or at the bottom, on every task.", lambda e: better_than_blocks(e, "odd")),
+        ("W12", "Of all ways to cut half of the layers, the odd ones are best on most tasks.", w12),
+        ("W13", "The even layers too beat both the top and the bottom, on every task (implied).", lambda e: better_than_blocks(e, "even")),
+        ("W15", "How far attention weights move in fine-tuning differs by less than 10 % between any two layers.", w15),
+        ("W16", "How far they move follows neither the layer's height nor its distance from a cut layer.", w16),
+    )
+)  # fmt: skip
