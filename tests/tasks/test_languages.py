@@ -60,6 +60,8 @@ def test_distances() -> None:
     assert near["genetic"] < far["genetic"]
     assert near["syntactic"] < far["syntactic"]
     assert distances("de", "en") == near
+    unknown = {name for name, value in distances("en", "nl").items() if value != value}
+    assert unknown == {"phonological"}  # of which URIEL has nothing for both; the other five are there
     assert set(distances("en", "en").values()) == {0.0}
 
 
@@ -67,6 +69,7 @@ def test_without_urielplus_the_install_line_is_told(monkeypatch: pytest.MonkeyPa
     from deadhead.tasks import languages as module
 
     module._uriel.cache_clear()
+    module._distance.cache_clear()
     monkeypatch.setitem(sys.modules, "urielplus", None)
     with pytest.raises(MissingExtra, match=r'pip install "deadhead\[lang\]"'):
         distances("en", "de")

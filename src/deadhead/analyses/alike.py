@@ -63,17 +63,21 @@ def _first(scores: Scores, heads: Sequence[str], m: int, sign: int) -> list[str]
 
 
 def with_distance(gains: Sequence[Gain], distances: Distances | None = None) -> dict[str, Correlation]:
-    """Spearman's rho between what pruning gains and how far source and target are apart, by each distance and by their mean.
+    """Spearman's rho between what pruning gains and how far source and target are apart, by each distance.
+
+    A pair whose distance is not known (nan) is left out of that distance's rho, which says of how many it is. `mean`
+    is by the mean of those distances that are known for every pair.
 
     distances: gives the distances of two languages by name; URIEL's six if left out.
     """
     between = distances or uriel
     apart = [between(source, target) for source, target, _ in gains]
-    values = [value for _, _, value in gains]
-    names = list(apart[0]) if apart else []
-    found = {name: spearman([one[name] for one in apart], values) for name in names}
-    if len(names) > 1:
-        found["mean"] = spearman([float(np.mean([one[name] for name in names])) for one in apart], values)
+    values = np.array([value for _, _, value in gains], float)
+    columns = {name: np.array([one[name] for one in apart], float) for name in (apart[0] if apart else ())}
+    found = {name: spearman(column[~np.isnan(column)], values[~np.isnan(column)]) for name, column in columns.items()}
+    whole = [column for column in columns.values() if not np.isnan(column).any()]
+    if len(whole) > 1:
+        found["mean"] = spearman(np.mean(whole, axis=0), values)
     return found
 
 

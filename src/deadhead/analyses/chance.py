@@ -31,7 +31,7 @@ class Correlation(NamedTuple):
     how: str  # exact, draws or t
 
 
-def spearman(one: Sequence[float], other: Sequence[float], *, seed: int = 0) -> Correlation:
+def spearman(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray, *, seed: int = 0) -> Correlation:
     """How alike two lists are ordered: 1 the same, -1 reversed. Equal numbers share the mean of their ranks.
 
     >>> spearman([1, 2, 3, 4], [1, 2, 4, 3])

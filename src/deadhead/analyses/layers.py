@@ -30,7 +30,8 @@ def layer_means(values: Mapping[str, float]) -> dict[Layer, float]:
     for name, value in values.items():
         head = Head.parse(name)
         found.setdefault((head.block, head.layer), []).append(value)
-    return {layer: float(np.mean(several)) for layer, several in sorted(found.items())}
+    blocks = list(dict.fromkeys(block for block, _ in found))
+    return {layer: float(np.mean(found[layer])) for layer in sorted(found, key=lambda one: (blocks.index(one[0]), one[1]))}
 
 
 class Even(NamedTuple):

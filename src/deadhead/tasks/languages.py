@@ -93,16 +93,23 @@ def paper_languages(paper: str, dataset: str = "") -> tuple[str, ...]:
 
 
 def distances(source: str, target: str) -> dict[str, float]:
-    """The six URIEL distances between two languages (0: alike, 1: far apart)."""
-    pair = [language(source).iso639_3, language(target).iso639_3]
+    """The six URIEL distances between two languages (0: alike, 1: far apart); nan where it knows nothing they have in common."""
+    pair = sorted([language(source).iso639_3, language(target).iso639_3])
     if pair[0] == pair[1]:
         return dict.fromkeys(DISTANCES, 0.0)
+    found = {name: _distance(name, *pair) for name in DISTANCES}
+    if all(value != value for value in found.values()):
+        raise DataError(f"URIEL has no distance between {source} and {target}.", "compare other languages")
+    return found
+
+
+@cache
+def _distance(name: str, one: str, other: str) -> float:
     with _quiet():
-        uriel = _uriel()
         try:
-            return {name: float(uriel.new_distance(name, pair)) for name in DISTANCES}
-        except (ValueError, IndexError, SystemExit) as error:
-            raise DataError(f"URIEL has no distance between {source} and {target} ({error}).") from error
+            return float(_uriel().new_distance(name, [one, other]))
+        except (ValueError, IndexError, SystemExit):
+            return float("nan")
 
 
 @cache
