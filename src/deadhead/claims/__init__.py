@@ -31,9 +31,14 @@ __all__ = ["CLAIMS", "FAILS", "HOLDS", "OPEN", "SOURCES", "Claim", "Evidence", "
 def check(*folders: str | Path, paper: str | None = None) -> list[Verdict]:
     """Verdicts on one study, or on several whose records are pooled, since a paper's claims rest on several tables.
 
-    Those of a built-in recipe of a paper are judged by the claims of that paper and by those on luck, any other by all.
+    The claims a recipe names are always among them, and of the others of its paper, and of those on luck, all that can
+    be judged. A recipe that names none and is of no paper is judged by all claims. `paper` asks for those of one paper.
     """
-    return judge(measured(folders), _wanted(folders, paper))
+    if paper is not None:
+        return judge(measured(folders), _of(paper))
+    asked, papers = _asked(folders)
+    found = judge(measured(folders), [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
+    return [verdict for verdict in found if not asked or verdict.id in asked or verdict.verdict != OPEN]
 
 
 def published(paper: str | None = None) -> list[Verdict]:
@@ -60,12 +65,11 @@ def _of(paper: str | None) -> list[Claim]:
     return [claim for claim in CLAIMS.values() if paper in (None, claim.paper)]
 
 
-def _wanted(folders: Iterable[str | Path], paper: str | None) -> list[Claim]:
+def _asked(folders: Iterable[str | Path]) -> tuple[set[str], set[str]]:
+    """The claims that the recipes of some studies name, and the papers they are of; no papers where one is of none."""
     from ..studies.study import described
 
-    if paper is not None:
-        return _of(paper)
-    papers = {str(described(folder)["name"]).partition("/")[0] for folder in folders}
-    if papers <= set(PAPERS):
-        return [claim for claim in CLAIMS.values() if claim.paper in (*papers, luck.PAPER)]
-    return list(CLAIMS.values())
+    stored = [described(folder) for folder in folders]
+    papers = {str(study["name"]).partition("/")[0] for study in stored}
+    names = [name for study in stored for name in study["recipe"].get("claims") or ()]
+    return {claim.id for name in names for claim in named(name)}, papers if papers <= set(PAPERS) else set()

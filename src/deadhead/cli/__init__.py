@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import data, demo, export, models, rank, serve, studies
+from . import claims, data, demo, export, models, rank, serve, studies
 
 app = typer.Typer(
     name="deadhead",
@@ -31,6 +31,7 @@ ON_STUDIES: tuple[Callable[..., None], ...] = (
     studies.recipes,
     studies.status,
     studies.stop,
+    claims.claims,
     serve.serve,
 )
 for command in ON_MODELS:

@@ -1,0 +1,62 @@
+"""`deadhead claims`: what the papers say, held against a study or against their own tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import DeadheadError
+
+if TYPE_CHECKING:
+    from ..claims import Verdict
+
+COLOURS = {"holds": "green", "does not hold": "red", "not enough data": "bright_black"}
+
+
+def claims(
+    studies: Annotated[
+        list[Path] | None, typer.Argument(metavar="[STUDY]...", help="Folders of studies; their records are pooled.", show_default=False)
+    ] = None,
+    published: Annotated[bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")] = False,
+    paper: Annotated[str | None, typer.Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also list, one by one, the claims there is not enough data for.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")] = False,
+) -> None:
+    """Check every claim of the papers: holds, does not hold, or not enough data; by how much, and how sure that is.
+
+    Examples:
+
+        deadhead claims table4 table5 table6
+
+        deadhead claims --published --paper contributions
+    """
+    from ..claims import check
+    from ..claims import published as of_papers
+
+    if bool(studies) == published:
+        raise DeadheadError("name the folder of a study, or give --published; one of the two.", "deadhead claims STUDY")
+    found = of_papers(paper) if published else check(*(studies or ()), paper=paper)
+    if as_json:
+        typer.echo(json.dumps([verdict.to_dict() for verdict in found], indent=1, ensure_ascii=False))
+        return
+    _show(found, every)
+
+
+def _show(found: list[Verdict], every: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("claim", "statement", "verdict", "margin", "numbers", "how sure", show_lines=True)
+    shown = [one for one in found if every or one.margin is not None]
+    for one in shown:
+        margin = "" if one.margin is None else f"{one.margin:+.4g}"
+        cells = [Text(text) for text in (one.id, one.statement)]
+        table.add_row(*cells, Text(one.verdict, style=COLOURS[one.verdict]), margin, Text(one.numbers), Text(one.strength))
+    if shown:
+        Console().print(table)
+    counts = [f"{sum(one.verdict == name for one in found)} {name}" for name in COLOURS]
+    typer.echo(f"{len(found)} claims: {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all tells what is missing."))
