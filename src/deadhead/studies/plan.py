@@ -19,13 +19,14 @@ from .records import Summary, summaries
 from .shared import wanted
 from .status import seconds
 from .threads import threads
-from .trial import Trial
+from .trial import TRAINS, Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
 # Training rows of the papers' corpora, and weights of their models, for a rough guess before anything is downloaded.
 ROWS = {"mnli": 392_702, "xnli": 392_702, "qqp": 363_846, "qnli": 104_743, "sst2": 67_349, "rte": 2_490, "pos": 12_543, "ner": 14_987,
         "slots": 4_488, "wmt14": 2_500_000, "parallel": 30_000}  # fmt: skip
-WEIGHTS = {"bert-base-uncased": 110e6, "bert-base-cased": 108e6, "bert-base-multilingual-cased": 178e6, "xlm-roberta-base": 278e6}
+WEIGHTS = {"bert-base-uncased": 110e6, "bert-base-cased": 108e6, "bert-base-multilingual-cased": 178e6, "xlm-roberta-base": 278e6,
+           "transformer-base": 61e6, "transformer-small": 8e6, "transformer-mini": 6e5}  # fmt: skip
 USUAL = 110e6  # weights of a model nothing is known of
 WORLD = (1e6, 2_000)  # weights and training rows of the small world
 WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words
@@ -63,17 +64,19 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     for trial in left:
         for one in (*trial.sources, trial):
             for at, step in enumerate(one.steps):
-                if step in ("finetune", "rank"):
+                if step in (*TRAINS, "rank"):
                     works.setdefault(one.keys.get(at, f"{one.id}/{at}"), (step, one))
     for key in [key for key in works if out is not None and (Path(out) / "shared" / key).is_dir()]:
         del works[key]
     for step, _ in works.values():
         steps[step] += 1
-    shared = [trial for key, (step, trial) in works.items() if key in counted and step == "finetune"]
+    shared = [trial for key, (step, trial) in works.items() if key in counted and step in TRAINS]
     time, basis = _time(left, works, known, workers)
     disk = RECORD * len(left) + sum(int(4 * _weights(trial)) for trial in shared)
     cells, trials = len(recipe.cells), len(recipe.trials)
-    return Plan(recipe.name, cells, trials, trials - len(left), steps["finetune"], steps["rank"], len(shared), time, disk, basis)
+    return Plan(
+        recipe.name, cells, trials, trials - len(left), steps["finetune"] + steps["pretrain"], steps["rank"], len(shared), time, disk, basis
+    )
 
 
 def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapping[str, Summary], workers: int) -> tuple[float, str]:
@@ -82,7 +85,7 @@ def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapp
         return len(left) * sum(costs) / len(costs) / workers, f"the mean of {len(costs)} records, {workers} at a time"
     device = "gpu" if gpus(os.environ) else "core"
     speed = SPEED[device] * (len(gpus(os.environ)) if device == "gpu" else min(cores(), 8))
-    total = sum(_training(trial) / speed for step, trial in works.values() if step == "finetune")
+    total = sum(_training(trial, step) / speed for step, trial in works.values() if step in TRAINS)
     return total, f"a rough guess from the sizes of model and data, on {len(gpus(os.environ)) or cores()} {device}s"
 
 
@@ -105,12 +108,12 @@ def _memory() -> float | None:
         return None
 
 
-def _training(trial: Trial) -> float:
+def _training(trial: Trial, step: str) -> float:
     """Operations of one training."""
     data = trial.get("data") or {}
     rows = WORLD[1] if data.get("root") == "world" else ROWS.get(str(trial.get("task")).partition("-")[0], 10_000)
     rows = min(rows, data.get("examples") or rows)
-    return float(WORK * _weights(trial) * rows * (trial.get("finetune") or {}).get("epochs", 1))
+    return float(WORK * _weights(trial) * rows * (trial.get(step) or {}).get("epochs", 1))
 
 
 def _weights(trial: Trial) -> float:
