@@ -14,7 +14,7 @@ from .check import check
 from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, first_parts
 from .encode import Encoded, encode
 from .languages import distances, group, language, paper_languages
-from .load import load_data
+from .load import find_data, load_data
 from .metrics import METRICS, Measured, bleu_signature, score
 from .records import Row
 from .table import KINDS, TASKS, Task, task_of
@@ -40,6 +40,7 @@ __all__ = [
     "distances",
     "distinct",
     "encode",
+    "find_data",
     "first_parts",
     "group",
     "language",

@@ -17,13 +17,9 @@ LOCAL = "put the files in a folder and name it with --data DIR or DEADHEAD_DATA"
 
 def read_hub(task: Task, lang: str, split: str, root: Path | None = None) -> Dataset:
     """The rows of a split as the hub has it."""
-    if not any(place in task.hub for place in ("{lang}", "{pair}")) and lang not in task.languages:
-        raise DataError(f"the hub has {task.name} in {', '.join(task.languages)} only; met {lang!r}.", LOCAL)
-    try:
-        import datasets
-    except ImportError as error:
-        tried = f" (nothing of it is in {root})" if root else ""
-        raise MissingExtra("datasets", "hub", f"{task.name} in {lang} from the hub{tried}") from error
+    on_hub(task, lang, split, root)
+    import datasets
+
     repository, config = _name(task, lang)
     try:
         table = datasets.load_dataset(repository, config, split=task.hub_dev if split == "dev" else split)
@@ -33,6 +29,18 @@ def read_hub(task: Task, lang: str, split: str, root: Path | None = None) -> Dat
     notes: Counter[str] = Counter()
     rows = list(_rows(table, task, lang, f"{repository} ({config}, {split})", notes))
     return dataset(task, lang, split, rows, notes, (f"hub:{repository}:{config}:{split}",))
+
+
+def on_hub(task: Task, lang: str, split: str, root: Path | None = None) -> str:
+    """Where on the hub a split would be, as far as one can tell without asking it."""
+    if not any(place in task.hub for place in ("{lang}", "{pair}")) and lang not in task.languages:
+        raise DataError(f"the hub has {task.name} in {', '.join(task.languages)} only; met {lang!r}.", LOCAL)
+    try:
+        import datasets  # noqa: F401
+    except ImportError as error:
+        tried = f" (nothing of it is in {root})" if root else ""
+        raise MissingExtra("datasets", "hub", f"{task.name} in {lang} from the hub{tried}") from error
+    return ":".join(("hub", *_name(task, lang), split))
 
 
 def _name(task: Task, lang: str) -> tuple[str, str]:

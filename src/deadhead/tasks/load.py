@@ -15,12 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, unknown_name
+from ..errors import DataError, DeadheadError, unknown_name
 from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
 from .entry import Entry
 from .names import guess
 from .readers import reader_of
-from .small_world import is_world, read_world
+from .small_world import in_world, is_world, read_world
 from .sources import choose, index
 from .table import TASKS, Task, task_of
 
@@ -74,6 +74,27 @@ def load_data(
     return data if parts is None else first_parts(data, parts, seed=seed)
 
 
+def find_data(
+    task: str | Task,
+    lang: str,
+    splits: Sequence[str],
+    *,
+    root: str | Path | None = None,
+    source: str | None = None,
+    cut: str = "auto",
+) -> dict[str, DataError | str]:
+    """Where `load_data` would take each split from, found without reading a row; an error for what is nowhere."""
+    name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
+    read = _Splits(task_of(task), name, lang, _folder(root), source, cut, {})
+    found: dict[str, DataError | str] = {}
+    for split in splits:
+        try:
+            found[split] = read.place(split)
+        except DeadheadError as problem:
+            found[split] = DataError(problem.message, problem.mend)
+    return found
+
+
 def _check(value: str, known: Sequence[str], kind: str) -> None:
     if value not in known:
         raise unknown_name(kind, value, known)
@@ -122,6 +143,24 @@ class _Splits:
             return self._cut(split)
         return read_entry(self.task, self.entries[split], self.options) if split in self.entries else self._elsewhere(split)
 
+    def place(self, split: str) -> str:
+        """Where the split would come from: the way of `__call__`, less the reading."""
+        if is_world(self.root):
+            return in_world(self.task, self.lang)
+        if self.cut == "pooled" and self.entries:
+            return _files(*self.entries.values())
+        if self.cuts and not (split == "test" and "test" in self.entries):
+            return _files(self.entries["train"])
+        if split in self.entries:
+            return _files(self.entries[split])
+        borrowed = self._borrowed(split)
+        if borrowed is not None:
+            return borrowed.place(split)
+        self._refuse(split)
+        from .hub import on_hub
+
+        return on_hub(self.task, self.lang, split, self.root)
+
     def _cut(self, split: str) -> Dataset:
         """A split cut out of the training file: dev is its last tenth, or without a test set 80/10/10."""
         whole = read_entry(self.task, self.entries["train"], self.options)
@@ -139,18 +178,38 @@ class _Splits:
         return share(pool, split, (0.8, 0.9, 1.0))
 
     def _elsewhere(self, split: str) -> Dataset:
-        borrowed = TASKS.get(self.task.train_on)
-        if split == "train" and borrowed and self.lang in borrowed.languages:
-            return _Splits(borrowed, borrowed.name, self.lang, self.root, None, self.cut, self.options)(split)
+        borrowed = self._borrowed(split)
+        if borrowed is not None:
+            return borrowed(split)
+        self._refuse(split)
+        from .hub import read_hub
+
+        return read_hub(self.task, self.lang, split, self.root)
+
+    def _borrowed(self, split: str) -> _Splits | None:
+        """The data of the task whose training set this one uses."""
+        lender = TASKS.get(self.task.train_on)
+        if split != "train" or lender is None or self.lang not in lender.languages:
+            return None
+        return _Splits(lender, lender.name, self.lang, self.root, None, self.cut, self.options)
+
+    def _refuse(self, split: str) -> None:
+        """No file has the split: say so, unless the hub can be asked."""
         if self.entries or self.task.files or not self.task.hub:
             there = f" There is: {', '.join(self.splits)}." if self.entries else ""
             where = f"in {self.root}" if self.root else "without a folder of data"
             raise DataError(
                 f"no {split} data of {self.name} in {self.lang} {where}.{there}", "deadhead data check DIR lists what a folder holds"
             )
-        from .hub import read_hub
 
-        return read_hub(self.task, self.lang, split, self.root)
+
+def _files(*entries: Entry) -> str:
+    """The files of entries, all of which must be there."""
+    files = [path for entry in entries for path in entry.files.values()]
+    gone = next((path for path in files if not path.is_file()), None)
+    if gone is not None:
+        raise DataError(f"{gone}: there is no such file.", "fetch it, or mend the list that names it")
+    return str(files[0])
 
 
 def read_entry(task: Task, entry: Entry, options: Mapping[str, Any] | None = None) -> Dataset:

@@ -35,6 +35,21 @@ def read_world(task: Task, lang: str, split: str) -> Dataset:
     return dataset(task, lang, split, map(made, found), files=(WORLD,))
 
 
+def in_world(task: Task, lang: str) -> str:
+    """The small world's name, if it has the task in this language; it has all splits."""
+    from ..world import LANGUAGES
+
+    if task.name not in WORLD_TASKS:
+        raise unknown_name("task of the small world", task.name, WORLD_TASKS)
+    pair = lang.partition("-")
+    known = pair[0] != pair[2] and {pair[0], pair[2]} <= {*LANGUAGES} if task.kind == "translate" else lang in LANGUAGES
+    if not known:
+        raise unknown_name(
+            "language pair of the small world" if task.kind == "translate" else "language of the small world", lang, LANGUAGES
+        )
+    return WORLD
+
+
 def all_of_world() -> Iterator[Dataset]:
     """Everything in the small world; translations only out of English."""
     from ..world import LANGUAGES

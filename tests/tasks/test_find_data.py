@@ -1,0 +1,80 @@
+"""Data is found without reading it: wherever load_data finds rows find_data names a place, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deadhead.errors import DataError, DeadheadError
+from deadhead.tasks import find_data, load_data
+from deadhead.tasks.dataset import SPLITS
+from deadhead.tasks.small_world import WORLD_TASKS
+from deadhead.world import LANGUAGES
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    files = {
+        "pos/en/train.conllu": "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n" * 20,
+        "pos/en/test.conllu": "1\tb\tb\tNOUN\t_\t_\t0\troot\t_\t_\n\n",
+        "pos/de/test.conllu": "1\tc\tc\tNOUN\t_\t_\t0\troot\t_\t_\n\n",
+        "ner/ja.txt": "a\tB-PER\n\n" * 20,
+        "mnli/train.tsv": "premise\thypothesis\tlabel\na\tb\tneutral\n",
+        "xnli/en/test.tsv": "premise\thypothesis\tlabel\na\tb\tneutral\n",
+        "parallel/test.en": "a\n",
+        "parallel/test.de": "x\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def is_there(task: str, lang: str, split: str, root: Path, cut: str) -> bool:
+    try:
+        load_data(task, lang, split, root=root, cut=cut)
+    except DeadheadError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("cut", ["auto", "given", "pooled"])
+def test_found_is_what_can_be_loaded(root: Path, cut: str) -> None:
+    asked = {"pos": ("en", "de", "zh"), "ner": ("ja", "de"), "mnli": ("en",), "xnli": ("en", "de"), "parallel": ("en-de", "en-ru")}
+    seen = set()
+    for task, langs in asked.items():
+        for lang in langs:
+            for split, found in find_data(task, lang, SPLITS, root=root, cut=cut).items():
+                there = is_there(task, lang, split, root, cut)
+                seen.add(there)
+                assert isinstance(found, str) == there, (task, lang, split, found)
+                assert not there or Path(str(found)).is_file()
+    assert seen == {True, False}
+
+
+def test_the_same_errors_are_told(root: Path) -> None:
+    with pytest.raises(DataError) as told:
+        load_data("pos", "de", "train", root=root)
+    found = find_data("pos", "de", ["train"], root=root)["train"]
+    assert str(found) == str(told.value)
+    assert "no train data of pos in de" in str(found)
+
+
+def test_a_listed_file_that_is_gone(root: Path) -> None:
+    (root / "manifest.json").write_text(
+        '{"tasks": {"pos": {"en": {"test": "pos/en/gone.conllu"}}}, "files": {"pos/en/gone.conllu": {"format": "conllu"}}}'
+    )
+    found = find_data("pos", "en", ["test"], root=root)["test"]
+    assert isinstance(found, DataError)
+    assert "gone.conllu: there is no such file" in str(found)
+
+
+def test_the_small_world() -> None:
+    for task in WORLD_TASKS:
+        pairs = ["en-de", "de-en", "en-en", "en-xx", "en"] if task == "parallel" else [*LANGUAGES, "fr"]
+        for lang in pairs:
+            found = find_data(task, lang, ["train"], root="world")["train"]
+            good = lang in ("en-de", "de-en") if task == "parallel" else lang != "fr"
+            assert (found == "world") == good
+    assert isinstance(find_data("qqp", "en", ["train"], root="world")["train"], DataError)
