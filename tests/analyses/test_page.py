@@ -1,0 +1,25 @@
+"""Every example of the page on analyses prints what the page says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "analyses.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+
+
+@pytest.mark.parametrize("code", BLOCKS, ids=lambda code: re.findall(r"import (\w+)", code)[-1])
+def test_examples_print_what_they_say(code: str) -> None:
+    if "world" in code:
+        pytest.importorskip("sklearn")
+    said = [line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
+    assert said
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, str(PAGE), "exec"), {})
+    assert out.getvalue().splitlines() == said
