@@ -16,7 +16,7 @@ from ..errors import DeadheadError
 from ..studies import folder as place
 from ..studies.expand import label, strategy_of
 from ..studies.records import Summary, summaries
-from ..studies.scores import setting
+from ..studies.scores import Pair, pairs, setting
 from ..studies.study import described
 from ..studies.trial import removal
 from ..tasks import task_of
@@ -104,6 +104,11 @@ class Study:
     @cached_property
     def languages(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(language for cell in self.cells for language in cell.languages))
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """The searches of the study, one for each language they are scored in."""
+        return pairs(self.home)
 
     @cached_property
     def axes(self) -> tuple[str, ...]:

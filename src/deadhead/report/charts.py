@@ -28,9 +28,9 @@ def tip(name: str, kind: str, title: str, form: str | None = None) -> Spec:
     return field(name, kind, title, **({"format": form} if form else {}))
 
 
-def categories(labels: Sequence[Any]) -> Spec:
-    """A scale of colours in the order of the labels."""
-    return {"domain": list(labels), "range": [OKABE_ITO[i % len(OKABE_ITO)] for i in range(len(labels))]}
+def categories(labels: Sequence[Any], grey: Sequence[Any] = ()) -> Spec:
+    """A scale of colours in the order of the labels; those to compare with are grey."""
+    return {"domain": list(labels), "range": [MIDDLE if label in grey else OKABE_ITO[i % len(OKABE_ITO)] for i, label in enumerate(labels)]}
 
 
 def whole(spec: Spec, values: Sequence[Row], title: str) -> Spec:
@@ -62,6 +62,7 @@ def curves(
     panels: Sequence[Any],
     line: str = "",
     band: tuple[str, str] = ("mean - sd", "mean + sd"),
+    grey: Sequence[Any] = (),
 ) -> Spec:
     """Lines with points, a band where there is a spread, hollow points for published numbers.
 
@@ -72,7 +73,8 @@ def curves(
     )
     if numbers:
         across |= {"scale": {"nice": False, "zero": False}}
-    colour = field("line", "N", line or None, scale=categories(lines), legend=None if len(lines) < 2 else {"title": line or None})
+    legend = None if len(lines) < 2 else {"title": line or None, "symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
+    colour = field("line", "N", line or None, scale=categories(lines, grey), legend=legend)
     form = ".1f"
     tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x), tip("y", "Q", y, form), tip("n", "Q", "repetitions")]
     if any(row.get("low") is not None for row in values):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from statistics import mean
+from statistics import fmean
 from typing import Any
 
 from ..studies import status
@@ -28,7 +28,7 @@ def content(folder: str | Path) -> dict[str, Any]:
     study = read_study(folder)
     records = opened(study)
     made = study_tables(study)
-    drawn = maps(study, records)
+    shape = layout(records)
     return {
         "format": FORMAT,
         "name": study.name,
@@ -38,15 +38,15 @@ def content(folder: str | Path) -> dict[str, Any]:
         "versions": _versions(records),
         "data": {name: value for record in records.values() for name, value in record.data.items()},
         "progress": progress(study),
-        "findings": findings(study),
+        "findings": findings(study, records, made),
         "tables": made,
         "figures": study_figures(study, records),
         "claims": claims(study),
-        "layout": layout(records),
-        "maps": drawn,
+        "layout": shape,
+        "maps": maps(study, records),
         "trials": trials(study),
         "records": shown(study, records),
-        "heads": heads(study, records),
+        "heads": heads(study, records, shape),
     }
 
 
@@ -89,7 +89,7 @@ def _row(cell: Cell, axes: list[str], languages: tuple[str, ...], kept: int) -> 
         cell.trial,
         cell.state,
         *(cell.axes.get(name) for name in axes),
-        round(mean(scores.values()), 2) if scores else None,
+        round(fmean(scores.values()), 2) if scores else None,
         *(round(scores[language], 2) if language in scores else None for language in languages[:kept]),
         round(seconds(cell.summary), 1) if cell.summary else None,
         cost.get("parameters after", cost.get("parameters")),

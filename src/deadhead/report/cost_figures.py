@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import mean
+from statistics import fmean
 from typing import Any
 
 from ..studies.status import seconds
@@ -27,7 +27,7 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
             panel = " ".join(str(cell.axes.get(name)) for name in ("task", "model") if name in study.axes)
             group = "nothing" if cell.unpruned else str(cell.axes.get("strategy"))
             costs = _costs(cell.summary.cost, seconds(cell.summary))
-            found.setdefault((panel, group, str(cell.axes.get("remove", "none"))), {})[cell.trial] = (mean(scores), *costs)
+            found.setdefault((panel, group, str(cell.axes.get("remove", "none"))), {})[cell.trial] = (fmean(scores), *costs)
     rows = [_row(key, list(trials.values())) for key, trials in found.items()]
     kept = [i for i in range(len(COSTS)) if len({row.get(f"cost{i}") for row in rows} - {None}) > 1]
     if not kept or len(rows) < 2:
@@ -48,10 +48,10 @@ def _costs(cost: Mapping[str, Any], took: float) -> tuple[float | None, float | 
 
 
 def _row(key: tuple[str, str, str], trials: Sequence[tuple[float, float | None, float | None]]) -> Row:
-    row: Row = {"panel": key[0], "group": key[1], "label": key[2], "n": len(trials), "y": round(mean(one[0] for one in trials), 3)}
+    row: Row = {"panel": key[0], "group": key[1], "label": key[2], "n": len(trials), "y": round(fmean(one[0] for one in trials), 3)}
     for i in range(len(COSTS)):
         values = [value for one in trials if (value := one[1 + i]) is not None]
-        row[f"cost{i}"] = round(mean(values), 4) if values else None
+        row[f"cost{i}"] = round(fmean(values), 4) if values else None
     return row
 
 

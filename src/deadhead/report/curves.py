@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from statistics import mean, stdev
+from statistics import fmean, stdev
 from typing import Any
 
-from ..studies.scores import pairs
 from ..tasks.languages import code_of, languages
-from .cells import LANGUAGE, Cell, Study, as_dict, as_names, matches
+from .cells import Cell, Study, as_dict, as_names, matches
 from .charts import Row, Spec, curves
 from .published import Published
-from .search_tables import scale
+from .search_tables import pair_axis, scale, searches, targets
 from .summed import Unit
 from .values import drops_of, scores_of
 
@@ -59,7 +58,7 @@ def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
 def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, Any], Unit]:
     """Values by panel, line and x; the unpruned model stands at 0 of every line."""
     value = drops_of(study, asked) if asked.get("value") == "drop" else scores_of(asked)
-    x, lines, panels, over = str(asked.get("x") or "remove"), asked.get("lines"), asked.get("panels"), as_names(asked.get("mean_over"))
+    x, lines, over = str(asked.get("x") or "remove"), asked.get("lines"), as_names(asked.get("mean_over"))
     where, group = as_dict(asked.get("where")), asked.get("group")
     by_removal = x in ("remove", "amount")
     found: dict[tuple[Any, Any, Any], Unit] = {}
@@ -71,18 +70,27 @@ def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, An
             ):
                 continue
             strategy, at = place(cell) if by_removal else ("", _x(cell, x, language))
-            panel = "" if not panels else str(cell.axis(panels, language))
-            line = class_of(language, str(group)) if group else cell.axis(str(lines), language) if lines and lines != "remove" else strategy
+            panel = panel_of(cell, language, asked)
+            kind = class_of(language, str(group)) if group else ""
+            if kind and lines == "remove":  # classes side by side, in each a line for every way to remove
+                panel, line = kind, strategy
+            else:
+                line = kind if group else cell.axis(str(lines), language) if lines and lines != "remove" else strategy
             repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
             score = value(cell, language, None, None)
-            if group and not line:
+            if group and not kind:
                 continue
-            if by_removal and cell.unpruned and not group and (not lines or lines in ("remove", "strategy")):
+            if by_removal and cell.unpruned and (lines == "remove" or (not group and lines in (None, "", "strategy"))):
                 starts.append((panel, at, cell, language, repeat, score))
             else:
                 found.setdefault((panel, str(line), at), Unit()).add(cell, language, repeat, score)
     _begin(found, starts)
     return found
+
+
+def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
+    """The panel of a figure that a score belongs to."""
+    return ", ".join(str(cell.axis(name, language)) for name in as_names(asked.get("panels")))
 
 
 def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: list[tuple[Any, Any, Cell, str, Any, float | None]]) -> None:
@@ -115,6 +123,12 @@ def drawn(
     numbers = all(isinstance(at, float) for _, _, at in units)
     values = sorted(_rows(study, asked, units, names or {}), key=lambda row: row["x"] if numbers else 0)
     lines = _in_order(study, asked.get("lines"), [row["line"] for row in values])
+    if asked.get("group") and not asked.get("lines"):
+        lines = list(
+            dict.fromkeys(
+                class_of(language, str(asked["group"])) for language in study.languages if class_of(language, str(asked["group"]))
+            )
+        )
     panels = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
     x = str(asked.get("x") or "remove")
     strategies = {str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned}
@@ -147,10 +161,10 @@ def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any,
         if not numbers and theirs is None:
             continue
         row: Row = {"x": at, "line": names.get(str(line), str(line)), "panel": str(panel), "n": len(numbers)}
-        row["y"] = round(mean(numbers), 3) if numbers else None
+        row["y"] = round(fmean(numbers), 3) if numbers else None
         if len(numbers) > 1:
             spread = stdev(numbers)
-            row |= {"low": round(mean(numbers) - spread, 3), "high": round(mean(numbers) + spread, 3)}
+            row |= {"low": round(fmean(numbers) - spread, 3), "high": round(fmean(numbers) + spread, 3)}
         if theirs is not None:
             row["published"] = round(theirs, 3)
         yield row
@@ -161,14 +175,18 @@ def _published(study: Study, asked: Mapping[str, Any]) -> Any:
     rows = next(iter(study.published.values()), [])
     if not rows or asked.get("value") == "drop" or asked.get("group"):
         return None
-    lines, panels = asked.get("lines"), asked.get("panels")
-    axes = [str(name) for name in (asked.get("x") or "remove", lines, panels, *as_dict(asked.get("where"))) if name]
+    lines, panels = asked.get("lines"), as_names(asked.get("panels"))
+    axes = [str(name) for name in (asked.get("x") or "remove", lines, *panels, *as_dict(asked.get("where"))) if name]
     printed = Published(rows, tuple(dict.fromkeys("remove" if name == "amount" else name for name in axes)))
     if not {"remove"} <= set(printed.axes) and asked.get("x") in ("remove", "amount"):
         return None
 
     def of(panel: Any, line: Any, unit: Unit) -> float | None:
-        labels = {**as_dict(asked.get("where")), **({lines: line} if lines else {}), **({panels: panel} if panels else {})}
+        labels = {
+            **as_dict(asked.get("where")),
+            **({lines: line} if lines else {}),
+            **dict(zip(panels, str(panel).split(", "), strict=False)),
+        }
         removed = unit.context.get("remove", set())
         if len(removed) != 1:
             return None
@@ -179,18 +197,18 @@ def _published(study: Study, asked: Mapping[str, Any]) -> Any:
 
 def _in_order(study: Study, axis: Any, labels: list[str]) -> list[str]:
     """Labels in the order of the recipe."""
-    order = [str(one) for one in study.labels(str(axis))] if axis else []
+    order = [str(one) for one in study.labels(axis)] if isinstance(axis, str) else []
     return sorted(dict.fromkeys(labels), key=lambda label: order.index(label) if label in order else len(order))
 
 
 def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """Score against k for each arm; the spread of the unpruned seeds is a band, because among them k means nothing."""
-    value, panels, where = scores_of(asked), str(asked.get("panels") or ""), as_dict(asked.get("where"))
+    value, where = scores_of(asked), as_dict(asked.get("where"))
     units: dict[tuple[Any, Any, Any], Unit] = {}
     for cell in study.cells:
-        for language in cell.languages:
+        for language in targets(cell):
             if matches(cell, language, where) and (score := value(cell, language, None, None)) is not None:
-                panel = str(cell.axis(panels, language)) if panels else ""
+                panel = panel_of(cell, language, asked)
                 arm = str(cell.axes.get("arm"))
                 repeat = tuple(cell.axis(name, language) for name in as_names(asked.get("mean_over"))) or _search_of(cell)
                 units.setdefault((panel, arm, float(cell.axes.get("k") or 0)), Unit()).add(cell, language, repeat, score)
@@ -198,11 +216,11 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
         return None
     values = list(_search_rows(units))
     shown = [arm for arm in ("lowest", "random", "highest", "unpruned", "other seeds") if any(row["line"] == arm for row in values)]
-    order = _in_order(study, panels or None, [row["panel"] for row in values])
+    order = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
     title, y = str(asked.get("title") or "Score by heads removed"), _score_name(study, asked)
     values.sort(key=lambda row: row["x"])
     told = {"x": "heads removed (k)", "y": y, "line": "arm", "band": ("worst seed", "best seed")}
-    return curves(values, title, numbers=True, order=(), lines=shown, panels=order, **told)  # type: ignore[arg-type]
+    return curves(values, title, numbers=True, order=(), lines=shown, panels=order, grey=("other seeds",), **told)  # type: ignore[arg-type]
 
 
 def _search_of(cell: Cell) -> Any:
@@ -219,29 +237,29 @@ def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
         if arm == "full":
             others = {name for shown, name, _ in units if shown == panel} - {"seeds", "full"}
             yield from (
-                {"x": 0.0, "y": round(mean(numbers), 3), "line": name, "panel": panel, "n": len(numbers)} for name in sorted(others)
+                {"x": 0.0, "y": round(fmean(numbers), 3), "line": name, "panel": panel, "n": len(numbers)} for name in sorted(others)
             )
         elif arm != "seeds":
-            yield {"x": k, "y": round(mean(numbers), 3), "line": arm, "panel": panel, "n": len(numbers)}
+            yield {"x": k, "y": round(fmean(numbers), 3), "line": arm, "panel": panel, "n": len(numbers)}
     for panel, numbers in seeds.items():
         if len(numbers) > 1:  # from the worst to the best of the unpruned trials
             band = {"low": round(min(numbers), 3), "high": round(max(numbers), 3), "line": "other seeds", "panel": panel, "n": len(numbers)}
-            yield from ({"x": at, "y": round(mean(numbers), 3), **band} for at in (0.0, most))
+            yield from ({"x": at, "y": round(fmean(numbers), 3), **band} for at in (0.0, most))
 
 
 def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """Arms of searches against something else, such as the size of the training set: unpruned, and the best of each arm."""
-    x, panels = str(asked.get("x")), str(asked.get("panels") or "")
+    x = str(asked.get("x"))
     units: dict[tuple[Any, Any, Any], Unit] = {}
-    for pair in pairs(study.home):
+    for pair in searches(study, as_dict(asked.get("where"))):
         group = dict(pair.group)
         at = pair.parts if x in ("parts", "data.parts", "data.target_parts") else group.get(x, getattr(pair, x, None))
         at = WHOLE if at is None and "parts" in x else at
-        label = group.get(panels, pair.target if panels in LANGUAGE else getattr(pair, panels, "")) if panels else ""
+        label = ", ".join(str(pair_axis(pair, name)) for name in as_names(asked.get("panels")))
         arms = {"full": pair.unpruned} | {
             arm.arm: arm.picks["test"].score for arm in (pair.lowest, *pair.controls.values()) if arm is not None and "test" in arm.picks
         }
         for arm, score in arms.items():
-            place_of = (str(label), arm, float(at) if isinstance(at, int | float) else str(at))
+            place_of = (label, arm, float(at) if isinstance(at, int | float) else str(at))
             units.setdefault(place_of, Unit()).values.setdefault(pair.group, {})[arm, pair.target] = score * scale(pair)
     return drawn(study, {**asked, "lines": None}, units, ARMS) if units else None

@@ -82,8 +82,10 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
 
 def _curves(study: Study) -> Iterator[dict[str, Any]]:
     if any("arm" in cell.axes for cell in study.cells):
-        panels = "language" if 1 < len(study.languages) <= 12 else _either(study, "source", "task", "model")
-        yield {"kind": "curve", "title": "Score by heads removed, for each arm", "x": "k", "panels": panels}
+        apart = [name for name in ("model", "task", "source", "train") if name in study.axes]
+        pairs = {tuple(cell.axes.get(name) for name in apart) for cell in study.cells}
+        names = [*apart, "language"] if len(pairs) * len(study.languages) <= 12 else apart
+        yield {"kind": "curve", "title": "Score by heads removed, for each arm", "x": "k", "panels": names}
         return
     spots = {place(cell) for cell in study.cells}
     lines, panels = _lines_and_panels(study)

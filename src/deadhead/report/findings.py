@@ -1,9 +1,256 @@
-"""What a study found, in up to three plain sentences with their numbers."""
+"""What a study found, in up to three plain sentences with their numbers: the first that it has something to say to.
+
+They are honest about how much stands behind them: repetitions, the spread, the control for luck.
+"""
 
 from __future__ import annotations
 
-from .cells import Study
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean, stdev
+from typing import Any
+
+from ..analyses import sign_test
+from ..studies.records import Record
+from ..studies.scores import Pair
+from .cells import PRUNING, Cell, Study
+from .curves import place
+from .head_figures import spearman
+from .maps import ranking_of
+from .search_tables import scale, searches
+
+MOST = 3
+SMALL = 1.0  # points that are called little
 
 
-def findings(study: Study) -> list[str]:
+@dataclass(frozen=True)
+class Removal:
+    """One removal over all it was tried on, beside the unpruned model on the same."""
+
+    cell: Cell  # one of its cells
+    full: float
+    scores: tuple[float, ...]  # one for each repetition: the mean over languages and tasks
+    by_language: Mapping[str, float]  # gain over the unpruned model
+    tasks: int
+
+    @property
+    def score(self) -> float:
+        return fmean(self.scores)
+
+    @property
+    def loss(self) -> float:
+        return self.full - self.score
+
+
+def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+    """Up to three sentences; none where nothing is done."""
+    if any("arm" in cell.axes for cell in study.cells):
+        found = searches(study, {})
+        made = [*_searched(found), *_chosen(found), *_extremes(_by_target(found), "the best of k prunings")]
+    else:
+        tried = removals(study)
+        made = [*_can_go(study, tried), *_choice_matters(tried), *_hardest(tried)]
+    made += [*_published(tables), *_alike(records)]
+    trials = {cell.trial: cell.state for cell in study.cells}
+    done = sum(state == "done" for state in trials.values())
+    if made and done < len(trials):
+        made[0] = (
+            f"So far, with {done} of {len(trials)} trials done: {made[0][0].lower() if made[0][1:2].islower() else made[0][0]}{made[0][1:]}"
+        )
+    return made[:MOST]
+
+
+def removals(study: Study) -> list[Removal]:
+    """Every removal of the recipe that has an unpruned model beside it, in the recipe's order."""
+    full: dict[Any, float] = {}
+    held: dict[str, dict[Any, dict[Any, float]]] = {}
+    first: dict[str, Cell] = {}
+    for cell in study.cells:
+        for language in cell.languages:
+            score = cell.score(language)
+            if score is None:
+                continue
+            if cell.unpruned:
+                full[_key(cell, language)] = score
+            else:
+                label = str(cell.axes.get("remove"))
+                first.setdefault(label, cell)
+                held.setdefault(label, {}).setdefault(_repetition(cell), {})[_key(cell, language)] = score
+    return [one for label, several in held.items() if (one := _removal(first[label], several, full)) is not None]
+
+
+def _key(cell: Cell, language: str) -> Any:
+    return language, frozenset((name, value) for name, value in cell.axes.items() if name not in (*PRUNING, "seed"))
+
+
+def _repetition(cell: Cell) -> Any:
+    return cell.axes.get("seed"), cell.axes.get("draw")
+
+
+def _removal(cell: Cell, several: Mapping[Any, Mapping[Any, float]], full: Mapping[Any, float]) -> Removal | None:
+    """Over what every repetition and the unpruned model were scored on, so that means are of the same."""
+    shared = set(full).intersection(*several.values())
+    if not shared:
+        return None
+    scores = [fmean(values[key] for key in shared) for values in several.values()]
+    gains: dict[str, list[float]] = {}
+    for key in shared:
+        gains.setdefault(key[0], []).append(fmean(values[key] for values in several.values()) - full[key])
+    tasks = len({dict(labels).get("task") for _, labels in shared})
+    return Removal(cell, fmean(full[key] for key in shared), tuple(scores), {name: fmean(values) for name, values in gains.items()}, tasks)
+
+
+def words(cell: Cell) -> str:
+    """A removal in words."""
+    strategy, amount = cell.axes.get("strategy"), cell.axes.get("amount")
+    return {
+        "random": f"{amount} % of the heads at random",
+        "random_k": f"{amount} heads at random",
+        "lowest": "the lowest-ranked head" if amount == 1 else f"the {amount} lowest-ranked heads",
+        "highest": "the highest-ranked head" if amount == 1 else f"the {amount} highest-ranked heads",
+        "layers": f"all heads of the layers {amount}",
+    }.get(str(strategy), f"the heads of {cell.axes.get('remove')}")
+
+
+def _can_go(study: Study, found: Sequence[Removal]) -> list[str]:
+    """The largest removal that costs little, or the one that costs least; and the one that costs most."""
+    if not found:
+        return []
+    little = [one for one in found if one.loss <= SMALL]
+    one = max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
+    metric = one.cell.metric or "score"
+    first = f"{words(one.cell)} can go: " if little else f"No removal comes without a cost; {words(one.cell)} costs least: "
+    moved = "stays at" if abs(one.loss) < 0.05 else "falls" if one.loss > 0 else "rises"
+    change = f"stays at {one.score:.1f}" if moved == "stays at" else f"{moved} from {one.full:.1f} to {one.score:.1f}"
+    text = f"{first[0].upper()}{first[1:]}mean {metric} {change} {_behind(study, one)}."
+    worst = max(found, key=lambda other: other.loss)
+    if worst is not one and worst.loss > max(SMALL, one.loss):
+        text += f" Without {words(worst.cell)} it is {worst.score:.1f}."
+    return [text]
+
+
+def _size(cell: Cell) -> float:
+    at = place(cell)[1]
+    return at if isinstance(at, float) else 0.0
+
+
+def _behind(study: Study, one: Removal) -> str:
+    """How much stands behind a number."""
+    over = f" over {len(one.by_language)} languages" if len(one.by_language) > 1 else ""
+    over += f"{' and' if over else ' over'} {one.tasks} tasks" if one.tasks > 1 else ""
+    if len(one.scores) == 1:
+        return f"(one trial{over})"
+    repeated = "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
+    return f"({len(one.scores)} {repeated}{over}, sd {stdev(one.scores):.1f})"
+
+
+def _choice_matters(found: Sequence[Removal]) -> list[str]:
+    """Ranked against random heads, as many of them."""
+    by = {(one.cell.axes.get("strategy"), one.cell.axes.get("amount")): one for one in found}
+    for amount in sorted((a for s, a in by if s == "lowest" and isinstance(a, int | float)), reverse=True):
+        other = by.get(("random_k", amount)) or by.get(("highest", amount))
+        if other is not None:
+            lowest = by["lowest", amount]
+            difference, spread = lowest.score - other.score, [stdev(s.scores) for s in (lowest, other) if len(s.scores) > 1]
+            told = "above" if difference >= 0 else "below"
+            known = f"sd {max(spread):.1f}" if spread else "one trial each, so this may be luck"
+            return [
+                f"Which heads go {'matters little' if spread and abs(difference) <= max(spread) else 'makes a difference'}: without "
+                f"{words(lowest.cell)} the mean is {abs(difference):.1f} points {told} that without {words(other.cell)} ({known})."
+            ]
     return []
+
+
+def _hardest(found: Sequence[Removal]) -> list[str]:
+    several = [one for one in found if len(one.by_language) > 1]
+    if not several:
+        return []
+    one = max(several, key=lambda one: one.loss)
+    return _extremes(one.by_language, words(one.cell), "without ")
+
+
+def _extremes(gains: Mapping[str, float | None], what: str, lead: str = "with ") -> list[str]:
+    known = {name: gain for name, gain in gains.items() if gain is not None}
+    if len(known) < 2:
+        return []
+    low, high = min(known, key=lambda name: known[name]), max(known, key=lambda name: known[name])
+    return [f"Languages differ: {lead}{what}, {low} changes by {known[low]:+.1f} points and {high} by {known[high]:+.1f}."]
+
+
+def _gain(pair: Pair) -> float | None:
+    pick = pair.lowest.picks.get("test") if pair.lowest else None
+    return None if pick is None else pick.gain * scale(pair)
+
+
+def _by_target(found: Sequence[Pair]) -> dict[str, float | None]:
+    """The mean gain of each target language."""
+    gains: dict[str, list[float]] = {}
+    for pair in found:
+        if (gain := _gain(pair)) is not None:
+            gains.setdefault(pair.target, []).append(gain)
+    return {target: fmean(several) for target, several in gains.items()}
+
+
+def _searched(found: Sequence[Pair]) -> list[str]:
+    """Pruning against as many unpruned seeds, or, without that control, against the one unpruned model."""
+    held = [(pair, _gain(pair), pair.controls["seeds"].picks.get("test")) for pair in found if "seeds" in pair.controls]
+    both = [(gain, pick.gain * scale(pair), pair) for pair, gain, pick in held if gain is not None and pick is not None]
+    if both:
+        wins, losses = sum(a > b for a, b, _ in both), sum(a < b for a, b, _ in both)
+        p = sign_test(wins, losses)
+        k = max((len(pair.lowest.scores) for _, _, pair in both if pair.lowest), default=0)
+        verdict = "no more than luck" if p >= 0.05 else "more than luck" if wins > losses else "worse than luck"
+        return [
+            f"The best of {k} lowest-k prunings beats the best of {k} unpruned seeds in {wins} of {len(both)} pairs of languages "
+            f"(sign test p = {p:.2g}): {verdict}."
+        ]
+    gains = [gain for pair in found if (gain := _gain(pair)) is not None]
+    if not gains:
+        return []
+    better = sum(gain > 0 for gain in gains)
+    return [
+        f"The best of the lowest-k prunings beats the unpruned model in {better} of {len(gains)} pairs, by {fmean(gains):+.2f} points in the mean; "
+        "without a control of as many unpruned seeds this cannot be told from luck."
+    ]
+
+
+def _chosen(found: Sequence[Pair]) -> list[str]:
+    """What is left of the gain when the test set does not choose k."""
+    rows = [(pair.lowest.picks, scale(pair)) for pair in found if pair.lowest and {"test", "dev"} <= pair.lowest.picks.keys()]
+    if not rows:
+        return []
+    on: Callable[[str], float] = lambda rule: fmean(picks[rule].gain * points for picks, points in rows)  # noqa: E731
+    return [
+        f"Chosen on the test set, pruning gains {on('test'):+.2f} points in the mean of {len(rows)} pairs; chosen on dev, {on('dev'):+.2f}."
+    ]
+
+
+def _published(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells = [
+        cell for table in tables for row in table["cells"] for cell in row if cell["ours"] is not None and cell["published"] is not None
+    ]
+    if not cells:
+        return []
+    apart = [cell["ours"] - cell["published"] for cell in cells]
+    near = sum(abs(one) <= SMALL for one in apart)
+    return [
+        f"{near} of {len(cells)} numbers are within one point of the published ones; the mean difference is {fmean(apart):+.1f} points."
+    ]
+
+
+def _alike(records: Mapping[str, Record]) -> list[str]:
+    """How alike the rankings of languages are."""
+    found: dict[str, Mapping[str, float]] = {}
+    for record in records.values():
+        ranking = ranking_of(record)
+        if len(ranking.get("languages") or ()) == 1:
+            found.setdefault(str(ranking["languages"][0]), ranking["scores"])
+    rhos = {(a, b): rho for a, b in combinations(found, 2) if (rho := spearman(found[a], found[b])) is not None}
+    if not rhos:
+        return []
+    low = min(rhos, key=lambda pair: rhos[pair])
+    return [
+        f"Rankings of {len(found)} languages agree with Spearman's rho {fmean(rhos.values()):.2f} in the mean, least for "
+        f"{low[0]} and {low[1]} ({rhos[low]:.2f})."
+    ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import mean
+from statistics import fmean
 from typing import Any
 
 from ..layout import Head
+from ..ranking.scores import ranks
 from ..studies.records import Record
 from .cells import Cell, Study, as_dict, matches
 from .charts import Row, Spec, head_maps, scatter, squares
@@ -49,7 +50,7 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
 
 
 def _maps(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Iterator[tuple[str, Mapping[str, float]]]:
-    panel = str(cell.axes.get(axis)) if axis else ""
+    panel = _panel(cell, axis)
     if show == "ranking":
         if ranking_of(record):
             yield panel or ranking_name(study, record), ranking_of(record)["scores"]
@@ -62,13 +63,21 @@ def _maps(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Ite
                 yield ", ".join(filter(None, words)), measure[show]
 
 
+def _panel(cell: Cell, axis: Any) -> str:
+    """The label of an axis, with the name of the axis where the label is a bare number."""
+    if not axis:
+        return ""
+    label = cell.axes.get(axis)
+    return f"{axis} {label}" if isinstance(label, int | float) else str(label)
+
+
 def _squares(panel: str, several: list[Mapping[str, float]], *, zero: bool) -> Iterator[Row]:
     """Means over the maps of a panel; a head that is not in a map was not there, or, of removals, was kept."""
     for name in sorted({head for one in several for head in one}, key=lambda text: Head.parse(text)):
         head = Head.parse(name)
         values = [one.get(name, 0.0) for one in several] if zero else [one[name] for one in several if one.get(name) is not None]
         if values:
-            row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name, "value": round(mean(values), 6)}
+            row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name, "value": round(fmean(values), 6)}
             yield {**row, "panel": panel}
 
 
@@ -79,7 +88,7 @@ def similarity_figure(study: Study, records: Mapping[str, Record], asked: Mappin
     for cell, record in chosen(study, records, asked):
         ranking = ranking_of(record)
         if len(ranking.get("languages") or ()) == 1:
-            panel = str(cell.axes.get(axis)) if axis else ""
+            panel = _panel(cell, axis)
             found.setdefault(panel, {}).setdefault(str(ranking["languages"][0]), ranking["scores"])
     panels = [panel for panel, several in found.items() if len(several) > 1]
     values = [
@@ -101,20 +110,10 @@ def spearman(one: Mapping[str, float], other: Mapping[str, float]) -> float | No
     import numpy as np
 
     shared = [head for head in one if head in other]
-    if len(shared) < 3:
+    sides = [list(ranks({Head.parse(head): scores[head] for head in shared}).values()) for scores in (one, other)]
+    if len(shared) < 3 or any(len(set(side)) == 1 for side in sides):
         return None
-    sides = [_ranks([scores[head] for head in shared]) for scores in (one, other)]
-    if any(np.ptp(side) == 0 for side in sides):
-        return None
-    return float(np.corrcoef(*sides)[0, 1])
-
-
-def _ranks(values: list[float]) -> Any:
-    """Ranks from 1, those of equals averaged."""
-    import numpy as np
-
-    _, where, count = np.unique(np.asarray(values, dtype=float), return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[where]
+    return float(np.asarray(np.corrcoef(sides))[0, 1])
 
 
 def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:

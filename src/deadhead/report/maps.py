@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from statistics import mean
+from statistics import fmean
 from typing import Any
 
 from ..errors import DeadheadError
@@ -149,10 +149,9 @@ def rounded(scores: Mapping[str, Any]) -> dict[str, Any]:
     return {head: round(value, DIGITS) if isinstance(value, float) else value for head, value in scores.items()}
 
 
-def heads(study: Study, records: Mapping[str, Record]) -> dict[str, dict[str, Any]]:
+def heads(study: Study, records: Mapping[str, Record], shape: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
     """For every head: its scores in each ranking, its entropy, its change of weights, and what its removal did."""
     found: dict[str, dict[str, Any]] = {}
-    shape = layout(records)
     for block, sizes in shape.items():
         for layer, size in enumerate(sizes):
             for index in range(size):
@@ -181,8 +180,8 @@ def _add_measures(found: dict[str, dict[str, Any]], records: Mapping[str, Record
                 for head, value in (measure.get("weights") or {}).items():
                     weights.setdefault(head, []).append(value)
     for head, facts in found.items():
-        facts["entropy"] = {stage: round(mean(values), DIGITS) for stage, values in entropy.get(head, {}).items()}
-        facts["weights"] = round(mean(weights[head]), 8) if weights.get(head) else None
+        facts["entropy"] = {stage: round(fmean(values), DIGITS) for stage, values in entropy.get(head, {}).items()}
+        facts["weights"] = round(fmean(weights[head]), 8) if weights.get(head) else None
 
 
 def _add_effects(found: dict[str, dict[str, Any]], study: Study, records: Mapping[str, Record]) -> None:

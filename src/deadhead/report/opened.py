@@ -14,7 +14,7 @@ from ..errors import DeadheadError
 from ..studies.records import Record, Summary, read
 from .cells import Cell, Study
 
-MOST = 1500  # records that are opened
+MOST = 800  # records that are opened
 FAILED = 60  # failed trials among them
 
 

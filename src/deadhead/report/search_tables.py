@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..studies.scores import Pair, is_target, pairs
+from ..studies.scores import Pair, is_target
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
 from .published import Published, number
 from .summed import Layout, Unit, entry, grid, keys_in_order, whose
 
 Statistic = Callable[[Pair], float | None]
 METHODS = ("FL", "MD", "SD", "EC")
+OF_SOURCES = ("source", "train", "rank.merge", "targets")  # labels in which the methods differ
 NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits")
 
 
@@ -60,7 +61,7 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     varied = [name for name in study.axes if name not in NOT_ROWS]
     rows = [*varied, *(["setting"] if len(study.labels("setting")) > 1 else []), "language"]
     layout = Layout.of(study, asked, rows, ())
-    found = [pair for pair in pairs(study.home) if _fits(pair, layout.where)]
+    found = searches(study, layout.where)
     if "arm" in layout.axes:
         return _by_arm(study, asked, layout, found)
     shown = [name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)] or [
@@ -70,9 +71,14 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     ]
     wide = Layout(layout.rows, (*layout.columns, "statistic"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
+    expected = _expected(study, layout)
     for name in shown:
+
+        def unit(key: tuple[Any, ...], name: str = name) -> Unit:
+            return units.setdefault((*key, name), Unit(unpruned=name == "unpruned"))
+
         of, arms = STATISTICS[name]
-        _fill(study, layout, found, arms, of, lambda key, name=name: units.setdefault((*key, name), Unit(unpruned=name == "unpruned")))
+        _fill(expected, layout.axes, found, arms, of, unit)
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, (*layout.axes, "arm"))
     theirs = lambda labels, unit: _published(printed, labels, unit)  # noqa: E731
@@ -84,12 +90,13 @@ def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Seque
     units: dict[tuple[Any, ...], Unit] = {}
     at = layout.axes.index("arm")
     bare = Layout(tuple(name for name in layout.axes if name != "arm"), (), layout.where, layout.mean_over)
+    expected = _expected(study, bare)
     for arm in [name for name in ("full", "lowest", "seeds", "random", "highest") if any(c.axes.get("arm") == name for c in study.cells)]:
 
         def unit(key: tuple[Any, ...], arm: str = arm) -> Unit:
             return units.setdefault((*key[:at], arm, *key[at:]), Unit(unpruned=arm == "full"))
 
-        _fill(study, bare, found, ("full", arm), lambda pair, arm=arm: _best(pair, arm), unit)  # type: ignore[misc]
+        _fill(expected, bare.axes, found, ("full", arm), lambda pair, arm=arm: _best(pair, arm), unit)  # type: ignore[misc]
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, layout.axes)
 
@@ -109,6 +116,17 @@ def _best(pair: Pair, arm: str) -> float | None:
     return None if pick is None else pick.score * scale(pair)
 
 
+def searches(study: Study, where: Mapping[str, Any]) -> list[Pair]:
+    """The pairs of a study that are asked for."""
+    return [pair for pair in study.pairs if _fits(pair, where)]
+
+
+def targets(cell: Cell) -> Iterator[str]:
+    """The languages a search is for, out of those it is scored in."""
+    source, train = str(cell.axes.get("source", "")), "+".join(cell.learnt)
+    return (language for language in cell.languages if is_target(source, train, language))
+
+
 def pair_axis(pair: Pair, name: str) -> Any:
     """The label of a pair on an axis."""
     if name in LANGUAGE:
@@ -126,24 +144,30 @@ def _fits(pair: Pair, where: Mapping[str, Any]) -> bool:
     return True
 
 
-def _fill(study: Study, layout: Layout, found: Sequence[Pair], arms: Sequence[str], of: Statistic, unit: Callable[..., Unit]) -> None:
-    """Put the pairs' numbers, and the states of all trials they need, into the units of a table."""
+def _expected(study: Study, layout: Layout) -> list[tuple[str, tuple[Any, ...], Cell]]:
+    """Every trial of a search under the labels of the table it belongs to, with its arm."""
     where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
-    for cell in study.cells:
-        if cell.axes.get("arm") in arms:
-            for language in targets(cell):
-                if matches(cell, language, where):
-                    _note(unit(tuple(cell.axis(name, language) for name in layout.axes)), cell)
+    return [
+        (str(cell.axes["arm"]), tuple(cell.axis(name, language) for name in layout.axes), cell)
+        for cell in study.cells
+        if "arm" in cell.axes
+        for language in targets(cell)
+        if matches(cell, language, where)
+    ]
+
+
+def _fill(
+    expected: Sequence[tuple[str, tuple[Any, ...], Cell]], axes: Sequence[str], found: Sequence[Pair], arms: Sequence[str], of: Statistic,
+    unit: Callable[[tuple[Any, ...]], Unit],
+) -> None:  # fmt: skip
+    """Put the pairs' numbers, and the states of all trials they need, into the units of a table."""
+    for arm, key, cell in expected:
+        if arm in arms:
+            _note(unit(key), cell)
     for pair in found:
         if (value := of(pair)) is not None:
-            held = unit(tuple(pair_axis(pair, name) for name in layout.axes))
+            held = unit(tuple(pair_axis(pair, name) for name in axes))
             held.values.setdefault(pair.group, {})[str(pair.group), pair.target] = value
-
-
-def targets(cell: Cell) -> Iterator[str]:
-    """The languages a search is for, out of those it is scored in."""
-    source, train = str(cell.axes.get("source", "")), "+".join(cell.learnt)
-    return (language for language in cell.languages if is_target(source, train, language))
 
 
 def _note(unit: Unit, cell: Cell) -> None:
@@ -213,10 +237,10 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
     if "arm" not in layout.axes:
         layout = Layout(layout.rows, (*layout.columns, "arm"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
-    for method, pair, value in _methods([pair for pair in pairs(study.home) if _fits(pair, layout.where)], study):
+    for method, pair, value in _methods([pair for pair in searches(study, layout.where) if pair.setting == "cross-lingual"]):
         key = tuple(method if name == "arm" else pair_axis(pair, name) for name in layout.axes)
         unit = units.setdefault(key, Unit(unpruned=method == "FL"))
-        held = unit.values.setdefault((pair.model, pair.task, pair.rank), {})
+        held = unit.values.setdefault(frozenset((name, label) for name, label in pair.group if name not in OF_SOURCES), {})
         at = (method, pair.target)
         held[at] = max(value, held.get(at, value))  # EC keeps the best of all sources
         unit.states |= dict.fromkeys(_trials(pair, method), "done")
@@ -224,7 +248,8 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
         for language in targets(cell):
             method = "FL" if cell.axes.get("arm") == "full" else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
             key = tuple(method if name == "arm" else cell.axis(name, language) for name in layout.axes)
-            if matches(cell, language, {n: w for n, w in layout.where.items() if n not in PRUNING}):
+            where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
+            if cell.setting(language) == "cross-lingual" and matches(cell, language, where):
                 unit = units.setdefault(key, Unit(unpruned=method == "FL"))
                 unit.states[cell.trial] = cell.state
     file = study.published.get(str(asked.get("published")), [])
@@ -241,7 +266,7 @@ def _method(source: str, merge: str) -> str:
     return "EC" if "+" not in source else merge.upper() if merge in ("md", "sd") else "MD"
 
 
-def _methods(found: Sequence[Pair], study: Study) -> Iterator[tuple[str, Pair, float]]:
+def _methods(found: Sequence[Pair]) -> Iterator[tuple[str, Pair, float]]:
     for pair in found:
         if (full := _best(pair, "full")) is not None:
             yield "FL", pair, full

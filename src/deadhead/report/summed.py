@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import mean, stdev
+from statistics import fmean, stdev
 from typing import Any
 
 from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
@@ -68,7 +68,7 @@ class Unit:
     def numbers(self) -> list[float]:
         """One number for each repetition; trials that several repetitions share count once."""
         distinct = {frozenset(values): values for values in self.values.values()}
-        return [mean(values.values()) for values in distinct.values()]
+        return [fmean(values.values()) for values in distinct.values()]
 
     def state(self) -> str:
         """Of done, partial, failed, missing, none."""
@@ -148,7 +148,7 @@ def entry(unit: Unit | None, published: float | None, base: list[float] | None =
     numbers = unit.numbers() if unit else []
     marked = mark(numbers, base or [], lower_is_better) if unit and not unit.unpruned else None
     return {
-        "ours": round(mean(numbers), ROUND) if numbers else None,
+        "ours": round(fmean(numbers), ROUND) if numbers else None,
         "spread": round(stdev(numbers), ROUND) if len(numbers) > 1 else None,
         "n": len(numbers),
         "published": None if published is None else round(published, ROUND),
@@ -162,7 +162,7 @@ def mark(numbers: Sequence[float], base: Sequence[float], lower_is_better: bool 
     """Better or worse than the unpruned numbers: by more than the larger of the two spreads, where one is known."""
     if not numbers or not base:
         return None
-    difference = mean(numbers) - mean(base)
+    difference = fmean(numbers) - fmean(base)
     noise = max(stdev(side) if len(side) > 1 else 0.0 for side in (numbers, base))
     if abs(difference) <= max(noise, 10**-ROUND):
         return None

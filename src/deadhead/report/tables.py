@@ -40,6 +40,8 @@ def id_of(kind: str, place: int, title: str) -> str:
 
 def default_tables(study: Study) -> Iterator[dict[str, Any]]:
     """For a recipe that names no tables: what was varied down the side, languages across."""
+    if not any("evaluate" in (part.get("steps") or ()) for part in (study.recipe, *(study.recipe.get("include") or ()))):
+        return
     if study.recipe.get("search"):
         yield {"title": "Best of k", "kind": "search"}
         return
