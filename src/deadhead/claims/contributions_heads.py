@@ -13,7 +13,7 @@ from .evidence import Evidence, Ranked, Rho, Search, is_xlmr, multilingual
 from .from_papers import stated
 from .relations import rhos
 from .searches import TASKS
-from .strength import FEWEST, as_stated, signs
+from .strength import FEWEST, as_stated, majority, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
@@ -132,7 +132,7 @@ def low(evidence: Evidence) -> Finding:
     gains = [s.arms["lowest"].gain for s in found]
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {len(gains)} cases, by {fmean(gains):+.2f} points on average"
-    return judged(2 * better > len(gains), better - len(gains) / 2, numbers, signs(gains), found)
+    return judged(better >= majority(len(gains)), better - majority(len(gains)), numbers, signs(gains), found)
 
 
 def low_ja(evidence: Evidence) -> Finding:
@@ -167,4 +167,7 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
     yield "C-low-ja", "From en to ja on NER the pruned model needs a fifth less Japanese data for the score of all of it.", low_ja
 
 
-CLAIMS = tuple(Claim(name, PAPER, statement, judge) for name, statement, judge in _claims())
+UNITS = {"C-heads": "heads", "C-rho": "rho", "C-p": "p", "C-rank": "share", "C-low": "cases", "C-low-ja": "points"}
+CLAIMS = tuple(
+    Claim(name, PAPER, statement, judge, UNITS.get(name) or UNITS[name.rpartition("-")[0]]) for name, statement, judge in _claims()
+)

@@ -88,4 +88,6 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
     yield "C-single-POS", "On POS several sources are not much better than the best single one (2 points at most).", single_pos
 
 
-CLAIMS = tuple(Claim(name, PAPER, statement, judge) for name, statement, judge in _claims())
+CLAIMS = tuple(
+    Claim(name, PAPER, statement, judge, "cases" if name.startswith("C-EC") else "points") for name, statement, judge in _claims()
+)

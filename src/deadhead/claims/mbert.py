@@ -142,15 +142,15 @@ def m8(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge)
-    for name, statement, judge in (
-        ("M1", "The middle is the worst half of mBERT's layers to cut, on average over tasks.", m1),
-        ("M2", "Cutting layers in a row always costs more than cutting every second one.", m2),
-        ("M3", "Cutting the even layers is better than cutting the odd ones on average: keeping the first layer helps.", m3),
-        ("M4", "Drawing out half of the heads costs mBERT, and BERT alike, about 2 % of mean GLUE accuracy.", lambda e: about_as_stated(e, 50)),
-        ("M5", "Drawing out 90 % costs both about 7.5 %.", lambda e: about_as_stated(e, 90)),
-        ("M6", "mBERT stays behind BERT by the same gap at every share of heads drawn out (within 1 point).", m6),
-        ("M7", "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on mnli and sst2.", m7),
-        ("M8", "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a third of the layers.", m8),
+    Claim(name, PAPER, statement, judge, unit)
+    for name, unit, statement, judge in (
+        ("M1", "points", "The middle is the worst half of mBERT's layers to cut, on average over tasks.", m1),
+        ("M2", "points", "Cutting layers in a row always costs more than cutting every second one.", m2),
+        ("M3", "points", "Cutting the even layers is better than cutting the odd ones on average: keeping the first layer helps.", m3),
+        ("M4", "of the number", "Drawing out half of the heads costs mBERT, and BERT alike, about 2 % of mean GLUE accuracy.", lambda e: about_as_stated(e, 50)),
+        ("M5", "of the number", "Drawing out 90 % costs both about 7.5 %.", lambda e: about_as_stated(e, 90)),
+        ("M6", "points", "The gap of mBERT behind BERT is the same at every share of heads drawn out (within 1 point).", m6),
+        ("M7", "points", "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on mnli and sst2.", m7),
+        ("M8", "points", "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a third of the layers.", m8),
     )
 ) + ON_XNLI + ON_MEASURES  # fmt: skip

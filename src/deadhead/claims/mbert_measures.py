@@ -96,10 +96,10 @@ def m18(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge)
-    for name, statement, judge in (
-        ("M16", "One epoch gives 93 % of the final XNLI score, over all pruned models and languages.", m16),
-        ("M17", "In one epoch the entropy of the heads left moves most in the top third of the layers.", m17),
-        ("M18", "Before training languages lie apart; after it en, es, de, vi come together, hi and ur are close, sw, tr, ar stay apart.", m18),
+    Claim(name, PAPER, statement, judge, unit)
+    for name, unit, statement, judge in (
+        ("M16", "%", "One epoch gives 93 % of the final XNLI score, over all pruned models and languages.", m16),
+        ("M17", "nats", "In one epoch the entropy of the heads left moves most in the top third of the layers.", m17),
+        ("M18", "of the mean", "Before training languages lie apart; after it en, es, de, vi come together, hi and ur are close, sw, tr, ar stay apart.", m18),
     )
 )  # fmt: skip

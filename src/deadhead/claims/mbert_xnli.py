@@ -12,7 +12,7 @@ from .evidence import GLUE, Evidence, Fact, Mean, means, monolingual, multilingu
 from .from_papers import stated
 from .layer_sets import BLOCKS, behind, half_means, listed
 from .losses import drawn, final
-from .strength import signs, spread
+from .strength import majority, signs, spread
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "mbert-prunability"
@@ -154,7 +154,7 @@ def m14(evidence: Evidence) -> Finding:
         f"middle behind the ends: BERT {bert:.2f} %, mBERT {fmean(ours.values()):.2f} %; less than BERT in {less} of {len(ours)} languages"
     )
     strength = f"{signs(bert - value for value in ours.values())}; {spread([*used, *beside], evidence.printed)}"
-    return judged(2 * less > len(ours), less - len(ours) / 2, numbers, strength, behind([*used, *beside]))
+    return judged(less >= majority(len(ours)), less - majority(len(ours)), numbers, strength, behind([*used, *beside]))
 
 
 def m15(evidence: Evidence) -> Finding:
@@ -166,14 +166,14 @@ def m15(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge)
-    for name, statement, judge in (
-        ("M9", "On XNLI about 2.5 % is lost at 25 % of the heads drawn out, 5 % at 50 %, 10 to 15 % at 90 %.", m9),
-        ("M10", "SVO and high-resource languages lose least on XNLI, agglutinative ones most.", m10),
-        ("M11", "In every language of XNLI cutting bottom layers costs more than cutting top layers.", m11),
-        ("M12", "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and from high to low resource.", m12),
-        ("M13", "What the top layers are worth falls in that order: SVO loses most without them, agglutinative languages least.", m13),
-        ("M14", "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most languages.", m14),
-        ("M15", "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on average.", m15),
+    Claim(name, PAPER, statement, judge, unit)
+    for name, unit, statement, judge in (
+        ("M9", "of the number", "On XNLI about 2.5 % is lost at 25 % of the heads drawn out, 5 % at 50 %, 10 to 15 % at 90 %.", m9),
+        ("M10", "%", "SVO and high-resource languages lose least on XNLI, agglutinative ones most.", m10),
+        ("M11", "%", "In every language of XNLI cutting bottom layers costs more than cutting top layers.", m11),
+        ("M12", "%", "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and from high to low resource.", m12),
+        ("M13", "%", "What the top layers are worth falls in that order: SVO loses most without them, agglutinative languages least.", m13),
+        ("M14", "languages", "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most languages.", m14),
+        ("M15", "points", "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on average.", m15),
     )
 )  # fmt: skip

@@ -36,6 +36,11 @@ def needed(cases: int) -> int:
     )
 
 
+def majority(cases: int) -> int:
+    """The smallest number of cases that is most of them."""
+    return cases // 2 + 1
+
+
 def signs(differences: Iterable[float]) -> str:
     """The sign test of some differences, in words."""
     values = list(differences)

@@ -27,6 +27,7 @@ class Verdict:
     numbers: str  # what it rests on; for OPEN, what is missing
     strength: str  # how much chance there is in it
     trials: tuple[str, ...] = ()  # ids of the records behind it
+    unit: str = ""  # of the margin
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "trials": list(self.trials)}
@@ -51,10 +52,13 @@ class Claim:
     paper: str  # the folder of its recipes; "luck" for those no paper makes
     statement: str
     judge: Callable[[Evidence], Finding]
+    unit: str = "points"  # what the margin is measured in
 
     def on(self, evidence: Evidence) -> Verdict:
         found = self.judge(evidence)
-        return Verdict(self.id, self.paper, self.statement, found.verdict, found.margin, found.numbers, found.strength, found.trials)
+        return Verdict(
+            self.id, self.paper, self.statement, found.verdict, found.margin, found.numbers, found.strength, found.trials, self.unit
+        )
 
 
 def judged(holds: bool, margin: float, numbers: str, strength: str, rests_on: Iterable[Any] = ()) -> Finding:

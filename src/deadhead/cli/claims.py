@@ -53,7 +53,7 @@ def _show(found: list[Verdict], every: bool) -> None:
     table = Table("claim", "statement", "verdict", "margin", "numbers", "how sure", show_lines=True)
     shown = [one for one in found if every or one.margin is not None]
     for one in shown:
-        margin = "" if one.margin is None else f"{one.margin:+.4g}"
+        margin = "" if one.margin is None else f"{one.margin:+.3g} {one.unit}"
         cells = [Text(text) for text in (one.id, one.statement)]
         table.add_row(*cells, Text(one.verdict, style=COLOURS[one.verdict]), margin, Text(one.numbers), Text(one.strength))
     if shown:

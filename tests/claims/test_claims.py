@@ -1,0 +1,54 @@
+"""Every claim on evidence made by hand: where it holds, where it does not, and where nothing can be said."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cases import CASES
+
+from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN
+from deadhead.claims.evidence import Evidence
+
+ENOUGH = {"W15", "W16", "C-rho", "C-p-POS", "C-p-NER", "C-p-SF"}  # claims that one item is enough to judge by
+
+
+def test_every_claim_has_its_cases() -> None:
+    assert set(CASES) == set(CLAIMS)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_case_where_it_holds(name: str) -> None:
+    found = CLAIMS[name].on(CASES[name][0])
+    assert found.verdict == HOLDS, found
+    assert found.margin is not None
+    assert found.margin >= 0
+    assert all((found.numbers, found.strength, found.trials, found.unit))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_case_where_it_does_not(name: str) -> None:
+    found = CLAIMS[name].on(CASES[name][1])
+    assert found.verdict == FAILS, found
+    assert found.margin is not None
+    assert found.margin <= 0
+    assert all((found.numbers, found.strength, found.trials))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_nothing_can_be_said(name: str) -> None:
+    for thin in (Evidence(), *([] if name in ENOUGH else [_thin(CASES[name][0])])):
+        found = CLAIMS[name].on(thin)
+        assert (found.verdict, found.margin, found.trials) == (OPEN, None, ()), found
+        assert re.fullmatch(r"missing: .{12,}", found.numbers)
+
+
+def _thin(whole: Evidence) -> Evidence:
+    """The first item of each kind."""
+    return Evidence(whole.facts[:1], whole.searches[:1], whole.merged[:1], whole.measured[:1], whole.rankings[:1], whole.rhos[:1])
+
+
+def test_statements_are_sentences_of_their_own() -> None:
+    statements = [claim.statement for claim in CLAIMS.values()]
+    assert len(set(statements)) == len(statements) == len(CLAIMS) == 89
+    assert all(text.endswith(".") and text[0].isupper() for text in statements)
