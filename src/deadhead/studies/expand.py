@@ -24,6 +24,7 @@ RANGE = re.compile(r"(\d+)\.\.(\d+)")
 CONTROLS = ("seeds", "random", "highest")
 APART = ("model", "task", "source", "train", "targets", "splits", "seed")  # fixed in one recipe, and another may have it otherwise
 FROM_SCRATCH = "weak-link-transformer"  # the preset of a pretraining that names none
+LATER = {"average": 1}  # settings of training that came later, with what was done before: so much is in no id
 DRAW = 42  # the permutation random-k begins with, as in the paper
 
 
@@ -129,7 +130,8 @@ def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
     named = given.pop("preset", None)
     variant = source if f"{named}-{source}" in PRESETS else task  # of language pairs, or of tasks
     settings = Settings.from_dict(given) if named is None else preset(named, variant, **given)
-    return {**{name: value for name, value in settings.to_dict().items() if name != "seed"}, **ours}
+    plain = {name: value for name, value in settings.to_dict().items() if name != "seed" and LATER.get(name, ...) != value}
+    return {**plain, **ours}
 
 
 def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:

@@ -1,0 +1,30 @@
+"""A trial keeps its id from version to version, or a study of last year would begin anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deadhead.studies import load
+
+SEARCH = """\
+steps: [finetune, rank, restart, prune, finetune, evaluate]
+fixed: {model: world/encoder, source: en, task: pos, targets: [de, zh]}
+search: {lowest: 1..2, controls: [seeds]}
+"""
+IDS = ["a133de19886cc24e", "61c9f039e9b74aca", "7f18676ed8f9688b", "fbcc36ac81e1214e"]
+SEARCH_IDS = ["139410bbb0938c51", "ddf8fd60137232d5", "bb3a81864ffa5504", "6fa9bddc048d4e95", "251f9ecb3f97fc34"]
+KEYS = ["04e98b868cf80892", "3152303c1c3bfd53", "718be1e7469d10c5", "83713cf8dcd58859"]
+
+
+def test_ids_are_those_of_the_first_version(tmp_path: Path) -> None:
+    """Whoever has to change these must raise FORMAT in `trial.py`, and say in the changelog that studies begin anew."""
+    assert [trial.id for trial in load("smoke").trials] == IDS
+    (tmp_path / "search.yaml").write_text(SEARCH)
+    trials = load(tmp_path / "search.yaml").trials
+    assert [trial.id for trial in trials] == SEARCH_IDS
+    assert sorted({key for trial in trials for key in trial.work}) == KEYS
+
+
+def test_what_is_asked_for_is_in_the_id() -> None:
+    ids = {load("smoke", change).trials[0].id for change in ([], ["finetune.average=2"], ["finetune.first=true"], ["seed=1"])}
+    assert len(ids) == 4
