@@ -294,7 +294,7 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
     }
     for name, task in TASKS.items():
         ks = stated("contributions", "mean_heads_pruned", task=task, model=MBERT)
-        made = lambda k, task=task: Evidence(
+        made = lambda k, task=task: Evidence(  # noqa: E731
             searches=tuple(search(1, target=t, task=task, k=k + d, budget=12) for t, d in zip(OTHERS, (-0.5, 0, 0.5), strict=False))
         )
         found[f"C-heads-{name}"] = (made(ks), made(ks - 4))

@@ -62,7 +62,7 @@ def test_pairs_of_a_search(tmp_path: Path) -> None:
     arms = {"lowest": {1: 0.6, 2: 0.7}, "seeds": {1: 0.55, 2: 0.5}, "highest": {1: 0.4}}
     fixed = {**FIXED, "data": {"parts": {"de": 3}}, "rank": {"method": "taylor"}}
     folder = study(tmp_path / "s", fixed, [*search_cells(["en"], 0.5, arms), *search_cells(["en", "de"], 0.8, {"lowest": {1: 0.75}})])
-    one, english, both, _ = sorted(pairs(folder), key=lambda pair: (len(dict(pair.group)["train"]), pair.target))
+    one, english, both = sorted(pairs(folder), key=lambda pair: (len(dict(pair.group)["train"]), pair.target))
     assert (one.source, one.target, one.setting, one.unpruned, one.parts, one.rank) == ("en", "de", "cross-lingual", 0.5, 3, "taylor")
     assert one.lowest is not None
     assert (one.lowest.picks["test"].k, one.lowest.picks["test"].gain) == (2, pytest.approx(0.2))
@@ -70,6 +70,7 @@ def test_pairs_of_a_search(tmp_path: Path) -> None:
     assert set(one.lowest.trials) == {0, 1, 2}
     assert (english.target, english.setting) == ("en", "mono-lingual")
     assert (both.source, both.setting, both.unpruned) == ("en", "multi-lingual", 0.8)  # a trial of an unpruned model forgets its source
+    assert {pair.target for pair in pairs(folder) if pair.setting == "multi-lingual"} == {"de"}  # en was trained on to get there
     rows = [s for s in scores(folder) if s.arm == "lowest" and s.k == 2]
     assert [(s.source, s.train, s.rank, s.parts, s.remove) for s in rows] == [("en", "en", "taylor", 3, "lowest 2")]
 

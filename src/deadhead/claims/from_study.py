@@ -108,9 +108,8 @@ def _points(metric: str, value: float) -> float:
 
 def _searches(found: Iterable[Pair]) -> Iterator[Search]:
     for pair in found:
-        learnt = pair.train.split("+")
-        if pair.lowest is None or (len(learnt) > 1 and pair.target in pair.source.split("+")):
-            continue  # of a training on two languages, the target's score is what counts
+        if pair.lowest is None:
+            continue
         several = {"lowest": pair.lowest, **pair.controls}
         arms = {name: _best(arm) for name, arm in several.items() if "test" in arm.picks}
         if "lowest" in arms:
