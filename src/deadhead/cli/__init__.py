@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import claims, data, demo, export, models, rank, serve, studies
+from . import claims, data, demo, export, models, rank, report, serve, studies
 
 app = typer.Typer(
     name="deadhead",
@@ -32,6 +32,7 @@ ON_STUDIES: tuple[Callable[..., None], ...] = (
     studies.status,
     studies.stop,
     claims.claims,
+    report.report,
     serve.serve,
 )
 for command in ON_MODELS:

@@ -37,7 +37,7 @@ def demo(
 
         deadhead demo --out my-demo --set seed=[0]
     """
-    from ..report import tables
+    from ..report.tables import tables
     from ..studies import load
     from ..studies import run as run_study
     from ..studies.plan import usual_workers

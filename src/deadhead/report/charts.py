@@ -44,7 +44,7 @@ def panelled(layers: Spec, panels: Sequence[Any], width: int, height: int, *, fr
     small = max(150, int(width * (0.62 if len(panels) == 2 else 0.45)))
     return {
         "facet": {"field": "panel", "type": "nominal", "title": None, "sort": list(panels), "header": {"labelFontWeight": "bold"}},
-        "columns": min(COLUMNS, len(panels)),
+        "columns": 2 if len(panels) == 4 else min(COLUMNS, len(panels)),
         "spec": {**layers, "width": small, "height": int(height * 0.6)},
         **({"resolve": {"scale": {"y": "independent"}}} if free else {}),
     }

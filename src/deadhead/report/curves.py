@@ -94,12 +94,13 @@ def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
 
 
 def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: list[tuple[Any, Any, Cell, str, Any, float | None]]) -> None:
-    """Every line of a panel begins with the unpruned model."""
-    lines: dict[Any, dict[str, None]] = {}
+    """Every line of a panel begins with the unpruned model; a single point is no line."""
+    lines: dict[Any, dict[str, int]] = {}
     for panel, line, _ in found:
-        lines.setdefault(panel, {})[line] = None
+        lines.setdefault(panel, {})[line] = lines.get(panel, {}).get(line, 0) + 1
     for panel, at, cell, language, repeat, score in starts:
-        for line in lines.get(panel) or {"": None}:
+        several = [line for line, points in lines.get(panel, {}).items() if points > 1]
+        for line in several or lines.get(panel) or [""]:
             found.setdefault((panel, line, at), Unit()).add(cell, language, repeat, score)
 
 
@@ -142,9 +143,10 @@ def drawn(
         told = "heads removed"
     y = "relative drop, %" if asked.get("value") == "drop" else _score_name(study, asked)
     order = dict.fromkeys(str(at) for _, _, at in units)
-    name = {"word_order": "word order"}.get(str(asked.get("group")), str(asked.get("group") or asked.get("lines") or ""))
+    names_of = {"word_order": "word order", "strategy": "removed", "remove": "removed"}
+    legend = names_of.get(str(asked.get("lines") or asked.get("group")), str(asked.get("lines") or asked.get("group") or ""))
     return curves(
-        values, str(asked.get("title") or "Curve"), x=told, y=y, numbers=numbers, order=list(order), lines=lines, panels=panels, line=name
+        values, str(asked.get("title") or "Curve"), x=told, y=y, numbers=numbers, order=list(order), lines=lines, panels=panels, line=legend
     )
 
 

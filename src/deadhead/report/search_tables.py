@@ -225,7 +225,8 @@ def _base(layout: Layout, units: Mapping[tuple[Any, ...], Unit], labels: Mapping
         return None
     if str(labels.get("statistic", "")).startswith("gain"):
         return [0.0]
-    other = {**labels, "statistic": "unpruned"} if "statistic" in labels else {**labels, "arm": "full"}
+    bare = "FL" if labels.get("arm") in METHODS else "full"
+    other = {**labels, "statistic": "unpruned"} if "statistic" in labels else {**labels, "arm": bare}
     unit = units.get(tuple(other[name] for name in layout.axes))
     return unit.numbers() if unit else None
 

@@ -214,8 +214,9 @@ def _told(study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mappin
     over = " and ".join(layout.mean_over) or "trials"
     if most > 1:
         text += f" Means over {over}, with the standard deviation."
-    if len(study.languages) > 1 and not {*LANGUAGE} & {*layout.axes, *layout.where, *layout.mean_over}:
-        text += f" Each a mean over {len(study.languages)} languages."
+    several = max((len({language for _, language in values}) for unit in units.values() for values in unit.values.values()), default=0)
+    if several > 1:
+        text += f" Each a mean over {several} languages."
     if any(unit.unpruned and unit.values for unit in units.values()):
         text += " Better and worse: than the unpruned model, by more than the spread where one is known."
     return text
