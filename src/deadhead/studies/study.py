@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import unknown_name
 from . import folder as place
-from . import records, shared
+from . import needs, records, shared
 from .executors import EXECUTORS, WORK, Order
 from .folder import StudyError
 from .jobs import Control, Jobs
@@ -66,6 +66,8 @@ def run(
         known = records.states(folder)
         _describe(recipe, folder)
         todo = missing(recipe, known, retry_failed)
+        if work == WORK:  # what others do with a trial may need no data
+            needs.check(todo)
         control = Control(folder, len(recipe.trials), len(recipe.trials) - len(todo), workers, watch)
         jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
         order = Order(jobs, folder, lambda record: _finish(record, folder), control, work, workers, options)
@@ -106,9 +108,20 @@ def _describe(recipe: Recipe, folder: Path) -> None:
     if isinstance(before, dict) and before.get("name") != recipe.name:
         raise StudyError(f"{folder} is a study of {before.get('name')}, not of {recipe.name}.", "name another folder with --out")
     cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
-    whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}
+    whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells, **_published(recipe)}
     if whole != before:
         place.write(folder / "study.json", json.dumps(whole))
+
+
+def _published(recipe: Recipe) -> dict[str, Any]:
+    """The files of published numbers that its tables name, so that the folder has all that a report needs."""
+    tables = recipe.data.get("tables") or ()
+    names = dict.fromkeys(table["published"] for table in tables if table.get("published"))
+    texts = {}
+    for name in names:
+        with suppress(OSError, UnicodeDecodeError):
+            texts[name] = (Path(recipe.source).parent / name).read_text(encoding="utf-8")
+    return {"published": texts} if texts else {}
 
 
 def described(folder: str | Path) -> dict[str, Any]:
