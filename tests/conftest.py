@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is first imported
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -18,3 +19,11 @@ def pytest_runtest_setup() -> None:
 
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Tests that were left out for want of a browser are told, with what to type to get them."""
+    skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)]
+    reasons = [reason.removeprefix("Skipped: ") for reason in skipped if "no browser" in reason]
+    if reasons:
+        terminalreporter.write_line(f"left out: {len(reasons)} tests of the page; {reasons[0]}")

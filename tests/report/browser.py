@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +42,56 @@ def start(profile: Path, size: tuple[int, int] = (1360, 900)) -> Any:
     options.add_argument(f"--window-size={size[0]},{size[1]}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+
+
+class Page:
+    """A page in the browser, asked through its document."""
+
+    def __init__(self, driver: Any):
+        self.driver = driver
+
+    def open(self, address: str) -> Page:
+        self.driver.get("about:blank")  # so that an address that differs only after # is loaded anew
+        self.driver.get_log("browser")
+        self.driver.get(address)
+        self.until("return document.documentElement.dataset.ready === 'yes'")
+        self.run("document.documentElement.style.scrollBehavior = 'auto'")
+        self.until("return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)")
+        return self
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def until(self, script: str, *arguments: Any, seconds: float = 20) -> Any:
+        end = time.monotonic() + seconds
+        while not (found := self.run(script, *arguments)):
+            assert time.monotonic() < end, f"never came true: {script}"
+            time.sleep(0.05)
+        return found
+
+    def find(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def texts(self, selector: str) -> list[str]:
+        return self.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector)
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def click(self, selector: str) -> None:
+        node = self.find(selector)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", node)
+        node.click()
+
+    def point_at(self, selector: str) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        node = self.find(selector)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", node)
+        ActionChains(self.driver).move_to_element(node).perform()
+
+    def complaints(self) -> list[str]:
+        """What the page said on the console: errors, refused scripts, anything."""
+        return [json.dumps(entry) for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]

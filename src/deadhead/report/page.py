@@ -113,21 +113,26 @@ def _vega() -> str:
         from vl_convert import javascript_bundle
     except ImportError:
         raise MissingExtra("vl-convert-python", "report", "a page with figures") from None
-    return str(javascript_bundle(None)).replace("</script", "<\\/script")
+    return str(javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
 
 
 def _fitting(content: Mapping[str, Any], room: int) -> Mapping[str, Any]:
-    """The content with its full records made lighter, then fewer, where it would not fit; rows and tables stay whole."""
-    lighter = dict(content)
+    """The content with its full records made lighter, then fewer, where it would not fit; all else stays whole."""
+    records = content.get("records", {})
+    room -= _size({**content, "records": {}})
+    sizes = {name: _size({name: one}) for name, one in records.items()}
     for part in TEXTS:
-        if _size(lighter) <= room:
-            return lighter
-        lighter["records"] = {name: {k: v for k, v in one.items() if k != part} for name, one in lighter.get("records", {}).items()}
-    kept = list(lighter.get("records", {}).items())
-    while kept and _size(lighter) > room:
-        kept = kept[: len(kept) // 2]
-        lighter["records"] = dict(kept)
-    return lighter
+        if sum(sizes.values()) <= room:
+            break
+        records = {name: {k: v for k, v in one.items() if k != part} for name, one in records.items()}
+        sizes = {name: _size({name: one}) for name, one in records.items()}
+    kept = {}
+    for name, one in records.items():
+        room -= sizes[name]
+        if room < 0:
+            break
+        kept[name] = one
+    return {**content, "records": kept}
 
 
 def _size(content: Mapping[str, Any]) -> int:

@@ -12,7 +12,6 @@ whose host name was made to point here.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import socket
 from collections.abc import Iterator
@@ -24,8 +23,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import DeadheadError
-from .page import assembled, embedded
-from .shelf import Shelf
+from .page import assembled
+from .shelf import Shelf, as_json
 
 PORT = 8321
 LOOPBACK = "127.0.0.1"
@@ -63,8 +62,8 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        host, port = self.server_address[:2]
-        return f"http://{f'[{host}]' if ':' in str(host) else host}:{port}/"
+        host, port = str(self.server_address[0]), self.server_address[1]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
     def allows(self, host: str | None) -> bool:
         """Whether a Host header names this machine."""
@@ -81,7 +80,6 @@ class Handler(BaseHTTPRequestHandler):
     """One request: GET or HEAD of one of three addresses."""
 
     server: Server
-    protocol_version = "HTTP/1.1"
     server_version = "deadhead"
     sys_version = ""
     timeout = 30
@@ -93,6 +91,9 @@ class Handler(BaseHTTPRequestHandler):
             self._send(refused.status, "text/plain", f"{refused.words}\n".encode())
         except DeadheadError as problem:  # of a study that is just being changed, or damaged
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{problem}\n".encode())
+        except Exception:  # a bug: told in the terminal, and the reader is not left waiting
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"deadhead failed; the terminal it runs in says why\n")
+            raise
         else:
             if mark and self.headers.get("If-None-Match") == mark:
                 self._send(HTTPStatus.NOT_MODIFIED, kind, b"", mark)
@@ -111,13 +112,12 @@ class Handler(BaseHTTPRequestHandler):
         if unknown := [name for name in names if name not in shelf.studies()]:
             raise Refused(HTTPStatus.NOT_FOUND, f"there is no study {unknown[0]!r} here")
         if asked.path == "/content.json":
-            body = _json(shelf.payload(names))
-            return "application/json", body, _mark(body)
+            return "application/json", *shelf.body(names)
         if asked.path == "/":
             payload = shelf.payload(names)
-            return "text/html", assembled(payload, live=_mark(_json(payload))).encode("utf-8", "replace"), ""
+            return "text/html", assembled(payload, live=shelf.body(names)[1]).encode("utf-8", "replace"), ""
         if asked.path == "/record.json":
-            return "application/json", _json(self._record(names, query.get("id", [""])[0])), ""
+            return "application/json", as_json(self._record(names, query.get("id", [""])[0])), ""
         raise Refused(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
 
     def _record(self, names: list[str], trial: str) -> dict[str, Any]:
@@ -150,14 +150,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
-
-
-def _json(payload: Any) -> bytes:
-    return embedded(payload).encode("utf-8", "replace")
-
-
-def _mark(body: bytes) -> str:
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 @contextmanager

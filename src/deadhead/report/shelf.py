@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from ..errors import DeadheadError
 from ..studies import read, status
 from ..studies.folder import StudyError
 from ..studies.study import described
+from .page import embedded
 
 DEEP = 3  # folders below the one named in which studies are looked for
 PATIENCE = 2.0  # seconds in which a study is not read twice
@@ -39,6 +41,7 @@ class Shelf:
             raise StudyError(f"there is no folder {folder}.", "name a study, or a folder of studies")
         self.folder = folder
         self._held: dict[str, Held] = {}
+        self._bodies: dict[tuple[str, ...], tuple[list[int], bytes, str]] = {}
         self._lock = Lock()
         if (folder / "study.json").exists():
             described(folder)  # says what is wrong with it
@@ -68,6 +71,17 @@ class Shelf:
         chosen = names or [""]
         return {"studies": [{**self._content(name, known[name]), **({"folder": name} if name else {})} for name in chosen]}
 
+    def body(self, names: Sequence[str]) -> tuple[bytes, str]:
+        """The payload as JSON and a mark (ETag) of it; made anew only when a study was read anew, since readers ask every few seconds."""
+        payload = self.payload(names)
+        key = tuple(names)
+        read = [id(self._held[name].content) if name in self._held else 0 for name in names or [""]]
+        with self._lock:
+            if "list" in payload or key not in self._bodies or self._bodies[key][0] != read:
+                body = as_json(payload)
+                self._bodies[key] = (read, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+            return self._bodies[key][1:]
+
     def _content(self, name: str, home: Path) -> dict[str, Any]:
         from .content import content
 
@@ -90,6 +104,10 @@ class Shelf:
         if name not in known:
             raise StudyError("no study was named.", "add study=NAME")
         return shown(read_study(known[name]), {trial: read(known[name], trial)})[trial]
+
+
+def as_json(payload: Any) -> bytes:
+    return embedded(payload).encode("utf-8", "replace")
 
 
 def _stamp(home: Path) -> tuple[Any, ...]:

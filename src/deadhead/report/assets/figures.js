@@ -1,5 +1,6 @@
 // Figures: Vega-Lite specifications drawn by Vega with its own interpreter, so that no text is ever run as code.
 
+const pending = []; // promises of the figures of the first draw, which push down what is below them
 const drawn = new Map(); // figure id -> what was drawn last, to leave alone what did not change
 
 function drawFigures(study) {
@@ -25,7 +26,7 @@ function embed(plot, figure, entry, study) {
   const spec = { ...figure.spec, background: null };
   delete spec.title; // it stands above the figure already
   const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true, theme: "custom" }, config: figureColours() };
-  vegaEmbed(plot, spec, options).then((made) => {
+  pending.push(vegaEmbed(plot, spec, options).then((made) => {
     entry.finalize = () => made.finalize();
     link(made.view);
     const [width, room] = [plot.querySelector("svg")?.clientWidth || 0, plot.clientWidth];
@@ -34,7 +35,7 @@ function embed(plot, figure, entry, study) {
   }).catch((problem) => {
     plot.replaceChildren(el("p", { class: "note" }, `This figure could not be drawn: ${problem.message}`));
     plot.dataset.ready = "failed";
-  });
+  }));
 }
 /** A head looked at in a figure is outlined in the maps too. */
 function link(view) {

@@ -92,7 +92,7 @@ $("theme").addEventListener("click", () => {
 });
 matchMedia("print").addEventListener?.("change", () => tip.hide());
 
-const EVERY = 3000; // milliseconds between two looks
+const EVERY = 2000; // milliseconds between two looks
 let askRecord = null;
 if (live) {
   let mark = live;
@@ -132,4 +132,5 @@ addEventListener("popstate", follow);
 addEventListener("scroll", () => tip.hide(), { passive: true });
 draw();
 follow();
+if (/^#(head=|figures|heads|claims|trials)/.test(location.hash)) Promise.all(pending).then(() => $(location.hash.startsWith("#head=") ? "heads" : location.hash.slice(1))?.scrollIntoView());
 document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,43 @@
+"""For the tests of the page: one browser for all of them, and pages opened in it that must not complain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import HOW, Page, missing, start
+from page_content import made_content
+
+from deadhead.report.page import html
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if missing():
+        pytest.skip(HOW)
+    driver = start(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(chromium: Any) -> Page:
+    return Page(chromium)
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Write a page of contents, or of the one made by hand; its address."""
+    place, kept = tmp_path_factory.mktemp("pages"), {}
+
+    def write(*contents: dict[str, Any]) -> str:
+        key = json.dumps(contents, sort_keys=True)
+        if key not in kept:
+            kept[key] = Path(place / f"{len(kept)}.html")
+            kept[key].write_text(html(*(contents or (made_content(),))), encoding="utf-8")
+        return kept[key].as_uri()
+
+    return write

@@ -1,0 +1,126 @@
+"""The page as a file: self-contained, small enough, and unable to run what it was not made with."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from free_steps import made_study
+from page_content import HOSTILE, made_content
+
+from deadhead.errors import DeadheadError
+from deadhead.report import page
+from deadhead.report.page import html, write
+
+ASSETS = Path(page.__file__).parent / "assets"
+
+
+def embedded(whole: str) -> dict[str, Any]:
+    return json.loads(re.search(r'<script type="application/json" id="content">(.*?)</script>', whole, re.DOTALL)[1])
+
+
+def test_the_content_comes_back_out_of_the_page_unchanged():
+    made = made_content(hostile=HOSTILE)
+    assert embedded(html(made))["studies"] == [made]
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    whole = html(made_content())
+    ours = whole.replace(page._vega(), "").replace(json.dumps(made_content()), "")
+    assert re.findall(r'(?:src|href)="([^"]+)"', ours) == ["data:,", "#main", "#top"]
+    assert "@import" not in ours
+    assert "url(" not in ours
+    assert "connect-src 'none'" in ours
+
+
+def test_the_policy_names_every_script_by_its_hash_and_allows_no_other():
+    whole = html(made_content())
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', whole)[1]
+    scripts = re.findall(r"<script>(.*?)</script>", whole, re.DOTALL)
+    assert len(scripts) == 2  # Vega and ours
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts}
+    assert set(re.search(r"script-src ([^;]+)", policy)[1].split()) == hashes
+    assert "unsafe" not in policy
+
+
+def test_text_of_the_data_cannot_end_the_script_it_lies_in():
+    whole = html(made_content(hostile=HOSTILE))
+    clean = html(made_content())
+    for tag in ("<script", "</script", "<img"):
+        assert whole.count(tag) == clean.count(tag)
+    assert "\\u003cimg" in whole  # it is there, as text
+
+
+def test_scripts_of_our_own_never_make_markup_out_of_text():
+    for file in ASSETS.glob("*.js"):
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", file.read_text()), file.name
+
+
+def test_a_page_without_figures_needs_no_vega(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page, "_vega", lambda: pytest.fail("Vega was asked for"))
+    assert len(html(made_content() | {"figures": []})) < 200_000
+
+
+def test_what_is_no_number_becomes_none():
+    assert embedded(html(made_content() | {"figures": [], "findings": [float("nan")]}))["studies"][0]["findings"] == [None]
+
+
+def test_twenty_thousand_trials_fit_and_records_give_way_first():
+    made = made_content()
+    fields = ["id", "state", "remove", "seed", "score", *"abcdefghi"]
+    rows = [[f"{n:016x}", "done", f"random {n % 90}", n % 5, n / 7, *(n / 3 % 100 for _ in range(9))] for n in range(20_000)]
+    big = made | {"trials": {"fields": fields, "rows": [[round(v, 2) if isinstance(v, float) else v for v in row] for row in rows]}}
+    record = next(iter(made["records"].values()))
+    big["records"] = {f"{n:016x}": record | {"sample": ["x" * 20_000]} for n in range(300)}
+    whole = html(big)
+    assert len(whole.encode()) < page.MOST
+    kept = embedded(whole)["studies"][0]
+    assert kept["trials"] == big["trials"]
+    assert len(kept["records"]) == 300
+    assert "sample" not in next(iter(kept["records"].values()))
+    assert embedded(html(made))["studies"][0]["records"] == made["records"]  # where there is room nothing goes
+    heavy = big | {"records": {f"{n:016x}": record | {"cost": "x" * 50_000} for n in range(300)}}
+    whole = html(heavy)
+    assert 0 < len(embedded(whole)["studies"][0]["records"]) < 300
+    assert len(whole.encode()) < page.MOST
+
+
+def test_write_draws_a_study_or_several(tmp_path: Path):
+    one, two = made_study(tmp_path / "one"), made_study(tmp_path / "two")
+    single = embedded(write(one, tmp_path / "out" / "page.html").read_text())
+    assert [s["progress"]["done"] for s in single["studies"]] == [7]
+    both = embedded(write([one, two], tmp_path / "both.html").read_text())
+    assert [s["folder"] for s in both["studies"]] == ["one", "two"]
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
+    study = made_study(tmp_path / "one")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DeadheadError, match=r"could not be written.*\n  Mend: .*--out"):
+        write(study, tmp_path / "file" / "page.html")
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [":root {", ':root[data-theme="dark"] {'])
+@pytest.mark.parametrize("ink", ["ink", "soft", "faint", "accent", "better", "worse", "failed"])
+def test_text_can_be_read_on_every_ground(theme: str, ink: str):
+    style = (ASSETS / "page.css").read_text()
+    block = style[style.index(theme) : style.index("}", style.index(theme))]
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
+    for ground in ("paper", "raised", "sunk"):
+        assert contrast(colours[ink], colours[ground]) >= 4.5, f"{ink} on {ground}"
