@@ -203,8 +203,7 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
 
 def test_a_record_that_is_not_in_the_page_is_asked_for(page: Page, study: Path, monkeypatch: pytest.MonkeyPatch):
     facts = content(study)
-    whole = shelf.Shelf._content
-    monkeypatch.setattr(shelf.Shelf, "_content", lambda *a: whole(*a) | {"records": {}})
+    monkeypatch.setattr(shelf.Shelf, "_content", lambda *_: (1, facts | {"records": {}}))
     some = next(name for name, one in facts["records"].items() if one["removed"])
     with running(study) as server:
         page.open(f"{server.url}#trial={some}")

@@ -30,6 +30,7 @@ class Held:
     lock: Lock = field(default_factory=Lock)
     stamp: tuple[Any, ...] = ()
     content: dict[str, Any] | None = None
+    times: int = 0  # that it was read
     again: float = 0.0  # not to be read before this time
 
 
@@ -65,24 +66,29 @@ class Shelf:
 
     def payload(self, names: Sequence[str]) -> dict[str, Any]:
         """What the page is drawn from: the studies named, or the list of all."""
-        known = self.studies()
-        if not names and "" not in known:
-            return {"list": [row for name, home in known.items() if (row := _row(name, home))]}
-        chosen = names or [""]
-        return {"studies": [{**self._content(name, known[name]), **({"folder": name} if name else {})} for name in chosen]}
+        return self._gathered(names)[1]
 
     def body(self, names: Sequence[str]) -> tuple[bytes, str]:
         """The payload as JSON and a mark (ETag) of it; made anew only when a study was read anew, since readers ask every few seconds."""
-        payload = self.payload(names)
-        key = tuple(names)
-        read = [id(self._held[name].content) if name in self._held else 0 for name in names or [""]]
+        times, payload = self._gathered(names)
         with self._lock:
-            if "list" in payload or key not in self._bodies or self._bodies[key][0] != read:
-                body = as_json(payload)
-                self._bodies[key] = (read, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
-            return self._bodies[key][1:]
+            kept = self._bodies.get(tuple(names))
+        if kept is None or kept[0] != times or "list" in payload:
+            body = as_json(payload)
+            kept = (times, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+            with self._lock:
+                self._bodies[tuple(names)] = kept
+        return kept[1:]
 
-    def _content(self, name: str, home: Path) -> dict[str, Any]:
+    def _gathered(self, names: Sequence[str]) -> tuple[list[int], dict[str, Any]]:
+        known = self.studies()
+        if not names and "" not in known:
+            return [], {"list": [row for name, home in known.items() if (row := _row(name, home))]}
+        found = [(name, *self._content(name, known[name])) for name in names or [""]]
+        studies = [{**content, **({"folder": name} if name else {})} for name, _, content in found]
+        return [times for _, times, _ in found], {"studies": studies}
+
+    def _content(self, name: str, home: Path) -> tuple[int, dict[str, Any]]:
         from .content import content
 
         with self._lock:
@@ -91,9 +97,9 @@ class Shelf:
             now = _stamp(home)
             if held.content is None or (held.stamp != now and time.monotonic() >= held.again):
                 began = time.monotonic()
-                held.content, held.stamp = content(home), now
+                held.content, held.stamp, held.times = content(home), now, held.times + 1
                 held.again = time.monotonic() + max(PATIENCE, SHARE * (time.monotonic() - began))
-            return held.content
+            return held.times, held.content
 
     def record(self, name: str, trial: str) -> dict[str, Any]:
         """One record in full, as the page shows it."""
