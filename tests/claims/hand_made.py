@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from deadhead.studies.expand import Cell
+from deadhead.studies.recipe import Recipe
 from deadhead.studies.records import Record, write
 from deadhead.studies.trial import settle
 
 STEPS = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
+PARTS = ("metrics", "details", "removed", "cost")
 
 
-def study(folder: Path, fixed: Mapping[str, Any], cells: Iterable[Mapping[str, Any]], steps: list[str] = STEPS) -> Path:
-    """Make a study. A cell has `labels`, and of `fields`, `metrics`, `details`, `state` what it needs."""
+def study(
+    folder: Path,
+    fixed: Mapping[str, Any],
+    cells: Iterable[Mapping[str, Any]],
+    steps: list[str] = STEPS,
+    name: str = "by-hand",
+    **recipe: Any,
+) -> Path:
+    """Make a study. A cell has `labels`, and of `fields`, `metrics`, `details`, `removed`, `cost`, `state` what it needs."""
     (folder / "records").mkdir(parents=True)
     listed = []
     for cell in cells:
@@ -24,7 +34,20 @@ def study(folder: Path, fixed: Mapping[str, Any], cells: Iterable[Mapping[str, A
         listed.append([labels, trial.id])
         state = cell.get("state", "done")
         if state != "left":
-            write(Record(trial, state, metrics=cell.get("metrics", {}), details=cell.get("details", {})), folder)
-    whole = {"format": 1, "name": "by-hand", "recipe": {"steps": steps, "fixed": dict(fixed)}, "cells": listed}
-    (folder / "study.json").write_text(json.dumps(whole))
+            write(Record(trial, state, **{part: cell[part] for part in PARTS if part in cell}), folder)
+    described = {"steps": steps, "fixed": dict(fixed), **recipe}
+    (folder / "study.json").write_text(json.dumps({"format": 1, "name": name, "recipe": described, "cells": listed}))
+    return folder
+
+
+def of_recipe(folder: Path, recipe: Recipe, found: Callable[[Cell], dict[str, Any]]) -> Path:
+    """The study of a recipe as if it had been run: `found` tells what came of each cell's trial."""
+    (folder / "records").mkdir(parents=True)
+    done: set[str] = set()
+    for cell in recipe.cells:
+        if cell.trial.id not in done:
+            done.add(cell.trial.id)
+            write(Record(cell.trial, "done", **found(cell)), folder)
+    cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
+    (folder / "study.json").write_text(json.dumps({"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}))
     return folder

@@ -59,7 +59,7 @@ def as_stated_rhos(evidence: Evidence) -> Finding:
         outside.append(min(wanted - low, high - wanted))
         told.append(f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} (stated {wanted:+.2f}, n = {r.pairs}, p = {r.p:.2g})")
     if not found:
-        return missing("searches of five pairs in one setting, with rankings of their languages, or deadhead[lang] for distances")
+        return missing("searches of five pairs in one setting, and rankings of both languages of each")
     within = sum(margin >= 0 for margin in outside)
     strength = f"stated value within the 95 % interval in {within} of {len(found)}"
     return judged(min(outside) >= 0, min(outside), "; ".join(told[:8]), strength, _searched(evidence))
@@ -73,7 +73,7 @@ def p_values(evidence: Evidence, name: str, low: float, high: float) -> Finding:
     """Whether every rho of a task has a p-value within a range."""
     found = _known(evidence, TASKS[name])
     if not found:
-        return missing(f"searches on {TASKS[name]} of five pairs in one setting, with rankings of their languages, or deadhead[lang]")
+        return missing(f"searches on {TASKS[name]} of five pairs in one setting, and rankings of both languages of each")
     inside = [r for r in found if low <= r.p <= high]
     margin = min(min(r.p - low, high - r.p) for r in found)
     numbers = f"{len(inside)} of {len(found)}: " + ", ".join(f"rho {r.rho:+.2f} p {r.p:.2g}" for r in found[:8])

@@ -7,6 +7,7 @@ keep: the share of heads a removal takes (one record for each), measures, and on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -27,7 +28,10 @@ WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}
 def measured(folders: Iterable[str | Path]) -> Evidence:
     """All that some studies found, pooled; a trial that several of them ran counts once."""
     whole = sum((_one(Path(folder)) for folder in folders), Evidence())
-    searches = {(s.pair, s.trials[:1]): s for s in whole.searches}
+    searches: dict[Any, Search] = {}
+    for one in whole.searches:
+        key = one.pair, one.trials[:1]
+        searches[key] = _both(searches[key], one) if key in searches else one
     return Evidence(
         tuple(dict.fromkeys(whole.facts)),
         tuple(searches.values()),
@@ -35,6 +39,11 @@ def measured(folders: Iterable[str | Path]) -> Evidence:
         tuple({(m.trial, m.name, m.stage): m for m in whole.measured}.values()),
         tuple({(r.model, r.task, r.language, r.method): r for r in whole.rankings}.values()),
     )
+
+
+def _both(one: Search, other: Search) -> Search:
+    """A search that two studies ran, with the arms of both."""
+    return replace(one, arms={**other.arms, **one.arms}, trials=tuple(dict.fromkeys((*one.trials, *other.trials))))
 
 
 def _one(folder: Path) -> Evidence:

@@ -30,6 +30,8 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
     found = []
     for (model, task, setting), gains in groups.items():
         alike = _alike(gains, {r.language: r for r in evidence.rankings if (r.model, r.task, r.method) == (model, task, "gradient")})
+        if alike is None:
+            continue  # URIEL takes its time: only for who has rankings of these languages as well
         for against, told in (("uriel distance", _apart(gains)), ("ranking similarity", alike)):
             if told is not None and told.n >= FEWEST and not isnan(told.rho):
                 found.append(Rho(model, task, setting, against, told.rho, told.n, told.p))

@@ -1,0 +1,120 @@
+"""Evidence out of study folders: what is read, in which units, and that nothing counts twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_made import study
+
+from deadhead.claims.from_study import measured
+
+FIXED = {"model": "nobody/nothing", "source": "en", "splits": ["dev", "test"], "targets": ["de", "en"]}
+PRUNE = ["prune", "finetune", "evaluate"]
+
+
+def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path: Path) -> None:
+    cells = [
+        {"labels": {"task": "mnli", "remove": "none"}, "metrics": {"en/dev/accuracy": 0.8, "en/dev/macro_f1": 0.1}},
+        {
+            "labels": {"task": "mnli", "remove": {"layers": "top 1"}},
+            "metrics": {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.6},
+            "removed": [f"encoder.4.{i}" for i in range(8)],
+            "cost": {"heads before": 40},
+        },
+        {"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/dev/accuracy": 0.1, "en/test/accuracy": 0.9}},
+        {"labels": {"task": "slots-atis", "remove": {"stratified": 1}}, "metrics": {"de/test/span_f1": 0.5}},
+        {"labels": {"task": "parallel", "remove": "none"}, "metrics": {"en-de/test/bleu": 21.5}},
+        {"labels": {"task": "gone.yaml", "remove": "none"}, "metrics": {"en/test/accuracy": 0.5}},
+    ]
+    found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)]).facts
+    assert [(f.task, f.remove, f.target, f.share, f.epoch, pytest.approx(f.value)) for f in found] == [
+        ("mnli", "none", "en", 0.0, None, 80),
+        ("mnli", "layers top 1", "en", 20.0, None, 70),
+        ("mnli", "layers top 1", "en", 20.0, 1, 60),
+        ("mnli", "random 30", "en", 30.0, None, 90),
+        ("slots", "stratified 1", "de", None, None, 50),
+        ("parallel", "none", "en-de", 0.0, None, 21.5),
+    ]
+    assert found[1].shape == ("top", 1)
+
+
+def lowest(labels: dict[str, Any], full: float, scores: list[float], target: str = "de") -> list[dict[str, Any]]:
+    name = f"{target}/test/micro_f1"
+    cells = [{"labels": {**labels, "arm": "full", "k": 0, "remove": "none"}, "metrics": {name: full}}]
+    for k, score in enumerate(scores, 1):
+        cells.append({"labels": {**labels, "arm": "lowest", "k": k, "remove": {"lowest": k}}, "metrics": {name: score}})
+    return cells
+
+
+def test_searches_and_repeats(tmp_path: Path) -> None:
+    fixed = {**FIXED, "task": "pos", "targets": ["de"]}
+    cells = [*lowest({"seed": 0}, 0.5, [0.6, 0.55]), *lowest({"seed": 1}, 0.6, [0.6, 0.62])]
+    cells.append(
+        {"labels": {"seed": 0, "arm": "random", "k": 1, "remove": {"random_k": 1}, "draw": 42}, "metrics": {"de/test/micro_f1": 0.4}}
+    )
+    whole = measured([study(tmp_path / "s", fixed, cells)])
+    first, second = whole.searches
+    assert (first.full, first.setting, first.rank) == (50.0, "cross-lingual", "gradient")
+    best = first.arms["lowest"]
+    assert (best.gain, best.k, best.budget, best.scores) == (pytest.approx(10), 1, 2, pytest.approx((60, 55)))
+    assert first.arms["random"].gain == pytest.approx(-10)
+    assert len(first.trials) == 4
+    assert first.trials[0] != second.trials[0]
+    (pair,) = whole.pairs
+    assert pair.arms["lowest"].gain == pytest.approx((10 + 2) / 2)
+    assert pair.arms["lowest"].k == 1.5
+    assert set(pair.arms) == {"lowest"}  # one of the repeats has no random arm
+
+
+def test_several_sources(tmp_path: Path) -> None:
+    fixed = {**FIXED, "task": "pos", "targets": ["zh"]}
+    del fixed["source"]
+    joined = {"source": ["en", "de"]}
+    cells = [
+        *lowest({**joined, "rank.merge": "md"}, 0.5, [0.6, 0.55], "zh"),
+        *lowest({"source": "en", "train": ["en", "de"]}, 0.5, [0.7], "zh"),
+        *lowest({"source": "de", "train": ["en", "de"]}, 0.5, [0.65], "zh"),
+    ]
+    for cell in cells:
+        cell["fields"] = {"rank": {"method": "gradient", "merge": "md"}} if "rank.merge" in cell["labels"] else {}
+    (found,) = measured([study(tmp_path / "s", fixed, cells, ["rank_each", "prune", "finetune", "evaluate"])]).merged
+    assert (found.target, found.full, dict(found.scores)) == ("zh", 50.0, {"MD": 60.0, "EC": 70.0})
+    (partial,) = measured([study(tmp_path / "t", fixed, cells[:-2], ["rank_each", "prune", "finetune", "evaluate"])]).merged
+    assert dict(partial.scores) == {"MD": 60.0}  # EC is the best over the rankings of all of them
+
+
+def test_measures_and_rankings(tmp_path: Path) -> None:
+    fixed = {**FIXED, "task": "mnli", "measure": ["weights"]}
+    details = {"measures": {"after": {"weights": {"encoder.0.0": 0.5}}, "before": {"entropy": {"encoder.0.0": 1.0}}}}
+    steps = ["prune", "measure", "finetune", "measure"]
+    cells = [{"labels": {"remove": {"random": 50}}, "details": details, "removed": ["encoder.0.1"]}]
+    found = measured([study(tmp_path / "m", fixed, cells, steps)]).measured
+    assert [(m.name, m.stage, m.remove, dict(m.values), m.removed) for m in found] == [
+        ("weights", "after", "random 50", {"encoder.0.0": 0.5}, ("encoder.0.1",)),
+        ("entropy", "before", "random 50", {"encoder.0.0": 1.0}, ("encoder.0.1",)),
+    ]
+    ranking = {"ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}}
+    cells = [{"labels": {"seed": seed}, "details": ranking} for seed in (0, 1)]
+    (one,) = measured([study(tmp_path / "r", {**FIXED, "task": "slots-atis"}, cells, ["finetune", "rank"])]).rankings
+    assert (one.language, one.task, one.method, dict(one.scores)) == ("en", "slots", "gradient", {"encoder.0.0": 0.5})
+
+
+def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
+    cells = [{"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/test/accuracy": 0.9}}]
+    more = [*cells, {"labels": {"task": "mnli", "remove": "none"}, "metrics": {"en/test/accuracy": 0.95}}]
+    one, other = (study(tmp_path / name, FIXED, some, PRUNE) for name, some in (("a", cells), ("b", more)))
+    assert len(measured([one]).facts) == 1
+    assert len(measured([one, other]).facts) == 2
+
+
+def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) -> None:
+    fixed = {**FIXED, "task": "pos", "targets": ["de"]}
+    plain = lowest({"seed": 0}, 0.5, [0.6])
+    control = {"labels": {"seed": 0, "arm": "highest", "k": 1, "remove": {"highest": 1}}, "metrics": {"de/test/micro_f1": 0.4}}
+    folders = [study(tmp_path / "a", fixed, [*plain, control]), study(tmp_path / "b", fixed, plain)]
+    for order in (folders, folders[::-1]):
+        (found,) = measured(order).searches
+        assert set(found.arms) == {"lowest", "highest"}
+        assert len(found.trials) == 3
