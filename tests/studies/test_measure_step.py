@@ -1,4 +1,4 @@
-"""The step `measure`, the weights after epoch 1, and the ranking in the record, on the embedded world."""
+"""The step `measure`, and the weights after epoch 1, on the embedded world."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from deadhead.ranking import Ranking
 from deadhead.studies import Record, load, read, run, run_trial
 from deadhead.studies.material import home
 from deadhead.studies.plain import RecipeError
@@ -75,7 +74,7 @@ def test_epoch_one_scores_are_those_that_training_itself_saw() -> None:
 
 def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path: Path) -> None:
     """Two trials that differ in the splits they score share one training, and have the numbers of a trial alone."""
-    changes = [*SMALL, *FIRST[:2], "steps=[prune, finetune, measure, evaluate]", "measure=[weights]", "remove=none"]
+    changes = [*SMALL, *FIRST[:2], STEPS, "measure=[weights]", "remove=none"]
     recipe = load("smoke", [*changes, "axes={splits: [[dev], [dev, test]]}", "fixed.remove=none"])
     assert run(recipe, tmp_path / "s", executor="serial").done == 2
     records = [read(tmp_path / "s", trial.id) for trial in recipe.trials]
@@ -83,28 +82,22 @@ def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path
     alone = run_trial(recipe.trials[1])
     assert records[1].metrics == alone.metrics
     assert records[1].details["measures"] == alone.details["measures"] == records[0].details["measures"]
-    assert set(alone.details["measures"]) == {"first", "after"}
+    assert set(alone.details["measures"]) == {"before", "first", "after"}
 
 
-def test_the_ranking_is_in_the_record(tmp_path: Path) -> None:
-    recipe = load("smoke", SMALL)
-    assert run(recipe, tmp_path / "s", executor="serial").done == 4
-    none, one, four, drawn = (read(tmp_path / "s", trial.id) for trial in recipe.trials)
-    kept = Ranking.load(tmp_path / "s" / "shared" / four.shared["rank"] / "ranking.json")
-    for record in (one, four):  # one made it, the other took it over
-        told = record.details["ranking"]
-        assert (told["method"], told["languages"]) == ("gradient", ["en"])
-        assert told["scores"] == {str(head): score for head, score in kept.scores.items()}
-        assert "merge" not in told
-    assert "ranking" not in none.details
-    assert "ranking" not in drawn.details
-
-
-def test_a_merged_ranking_says_how() -> None:
-    changes = ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "rank={merge: sd}", "remove={lowest: 3}"]
-    told = run_trial(load("smoke", [*SMALL, *changes]).trials[0]).details["ranking"]
-    assert (told["merge"], told["languages"]) == ("sd", ["en", "de"])
-    assert max(told["scores"].values()) > 1  # sums of two rankings
+def test_translation() -> None:
+    """Entropy and weights of the three kinds of attention in an encoder-decoder."""
+    changes = ["model=world/seq2seq", "task=parallel", "source=en-de", "targets=[en-de]", "data={root: world, examples: 24}"]
+    training = ["finetune={epochs: 1, rate: 1e-3, scored: none}", "remove={random: 50}"]
+    steps = ["steps=[prune, measure, finetune, measure]", "measure=[{entropy: {sentences: 8}}, weights]"]
+    record = run_trial(load("smoke", [*changes, *training, *steps]).trials[0])
+    assert record.error is None, record.error
+    before, after = (record.details["measures"][stage] for stage in ("before", "after"))
+    assert {name.split(".")[0] for name in after["entropy"]} == {"encoder", "decoder", "cross"}
+    assert not {*after["weights"]} & {*record.removed}
+    assert before["entropy"].keys() == after["weights"].keys()
+    assert before["entropy"] != after["entropy"]
+    assert min(after["weights"].values()) > 0
 
 
 TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetune": {"epochs": 2}}

@@ -54,6 +54,18 @@ def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
     assert (study / "predictions" / full.trial.id / "test" / "de.npz").is_file()
 
 
+def test_the_ranking_is_in_the_record(study: Path) -> None:
+    full, one, four, drawn = (read(study, trial.id) for trial in load("smoke", SMALL).trials)
+    kept = Ranking.load(study / "shared" / four.shared["rank"] / "ranking.json")
+    for record in (one, four):  # one made it, the other took it over
+        told = record.details["ranking"]
+        assert (told["method"], told["languages"]) == ("gradient", ["en"])
+        assert told["scores"] == {str(head): score for head, score in kept.scores.items()}
+        assert "merge" not in told
+    assert "ranking" not in full.details
+    assert "ranking" not in drawn.details
+
+
 def test_merged_rankings(tmp_path: Path) -> None:
     changes = ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "rank={merge: sd}", "remove={lowest: 3}"]
     recipe = load("smoke", [*SMALL, *changes])
@@ -61,7 +73,11 @@ def test_merged_rankings(tmp_path: Path) -> None:
     trial = recipe.trials[0]
     both = [Ranking.load(tmp_path / "s" / "shared" / source.keys[1] / "ranking.json") for source in trial.sources]
     assert [ranking.data["lang"] for ranking in both] == ["en", "de"]
-    assert set(read(tmp_path / "s", trial.id).removed) == {str(head) for head in merge(both, "sd").lowest(3)}
+    record = read(tmp_path / "s", trial.id)
+    assert set(record.removed) == {str(head) for head in merge(both, "sd").lowest(3)}
+    told = record.details["ranking"]
+    assert (told["merge"], told["languages"]) == ("sd", ["en", "de"])
+    assert told["scores"] == {str(head): score for head, score in merge(both, "sd").scores.items()}
 
 
 def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
