@@ -23,6 +23,7 @@ def claims(
     published: Annotated[bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")] = False,
     paper: Annotated[str | None, typer.Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Also list, one by one, the claims there is not enough data for.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="A Markdown table, with all claims.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")] = False,
 ) -> None:
     """Check every claim of the papers: holds, does not hold, or not enough data; by how much, and how sure that is.
@@ -35,12 +36,16 @@ def claims(
     """
     from ..claims import check
     from ..claims import published as of_papers
+    from ..claims.markdown import markdown
 
     if bool(studies) == published:
         raise DeadheadError("name the folder of a study, or give --published; one of the two.", "deadhead claims STUDY")
     found = of_papers(paper) if published else check(*(studies or ()), paper=paper)
     if as_json:
         typer.echo(json.dumps([verdict.to_dict() for verdict in found], indent=1, ensure_ascii=False))
+        return
+    if as_markdown:
+        typer.echo(markdown(found), nl=False)
         return
     _show(found, every)
 
