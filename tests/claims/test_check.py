@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,8 +161,3 @@ def test_a_mistake_gets_one_clear_error(given: list[str], told: str) -> None:
     result = CliRunner().invoke(app, ["claims", *given])
     assert isinstance(result.exception, DeadheadError)
     assert told in str(result.exception)
-
-
-def test_no_torch_is_loaded() -> None:
-    code = "import sys, deadhead.claims as c; c.published(); print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
