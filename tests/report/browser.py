@@ -81,16 +81,19 @@ class Page:
         ActionChains(self.driver).send_keys(*keys).perform()
 
     def click(self, selector: str) -> None:
-        node = self.find(selector)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", node)
-        node.click()
+        self._brought_into_sight(selector).click()
 
     def point_at(self, selector: str) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
 
+        ActionChains(self.driver).move_to_element(self._brought_into_sight(selector)).perform()
+
+    def _brought_into_sight(self, selector: str) -> Any:
+        """Scrolled to, and what the page does on scrolling done."""
         node = self.find(selector)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", node)
-        ActionChains(self.driver).move_to_element(node).perform()
+        settled = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[1])))"
+        self.driver.execute_async_script(f"arguments[0].scrollIntoView({{block: 'center'}}); {settled}", node)
+        return node
 
     def complaints(self) -> list[str]:
         """What the page said on the console: errors, refused scripts, anything."""

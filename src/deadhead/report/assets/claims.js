@@ -9,7 +9,9 @@ function verdict(word) {
 function drawClaims(study) {
   if (!study.claims?.length) return null;
   const tally = Object.keys(VERDICTS).map((word) => [word, study.claims.filter((claim) => claim.verdict === word).length]).filter(([, n]) => n);
-  return section("claims", "Claims", tally.map(([word, n]) => `${n} ${word}`).join(", ") + ".", el("ul", { class: "claims" }, study.claims.map(drawClaim)));
+  const judged = study.claims.filter((claim) => claim.verdict !== "not enough data"), open = study.claims.filter((claim) => !judged.includes(claim));
+  const list = (claims) => (claims.length ? el("ul", { class: "claims" }, claims.map(drawClaim)) : null);
+  return section("claims", "Claims", judged.length ? tally.map(([word, n]) => `${n} ${word}`).join(", ") + "." : "No claim of the papers can be judged on this study.", list(judged), open.length ? el("details", { class: "more", "data-keep": "claims" }, el("summary", {}, `${count(open.length, "claim")} of the papers that this study has not enough data to judge`), list(open)) : null);
 }
 function drawClaim(claim) {
   const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);

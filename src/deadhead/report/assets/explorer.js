@@ -8,6 +8,11 @@ function drawExplorer(study) {
 function allHeads(study) {
   return Object.entries(study.layout || {}).flatMap(([block, sizes]) => sizes.flatMap((size, layer) => Array.from({ length: size }, (_, index) => `${block}.${layer}.${index}`)));
 }
+/** The head to begin with: the highest of the first ranking. */
+function leading(study) {
+  const maps = study.maps || [], scores = (maps.find((map) => map.what === "ranking") || maps[0])?.scores;
+  return scores ? sorted(Object.keys(scores), (head) => scores[head], true)[0] : null;
+}
 function chooseHead(head) {
   chosen.head = head;
   history.replaceState(null, "", `#head=${encodeURIComponent(head)}`);

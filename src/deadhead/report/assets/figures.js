@@ -1,5 +1,6 @@
 // Figures: Vega-Lite specifications drawn by Vega with its own interpreter, so that no text is ever run as code.
 
+const SQUEEZE = 1.3; // a figure a little too wide is made smaller; a wider one gets a row of its own
 const pending = []; // promises of the figures of the first draw, which push down what is below them
 const drawn = new Map(); // figure id -> what was drawn last, to leave alone what did not change
 
@@ -16,7 +17,7 @@ function drawFigure(figure, study) {
     drawn.set(key, entry);
     embed(plot, figure, entry, study);
   }
-  return el("figure", { class: "card", id: `figure-${figure.id}`, "aria-label": figure.title }, el("h3", {}, said(figure.title)), figure.note && el("p", { class: "note" }, said(figure.note)), plot);
+  return el("figure", { class: plot.dataset.wide ? "card wide" : "card", id: `figure-${figure.id}`, "aria-label": figure.title }, el("h3", {}, said(figure.title)), figure.note && el("p", { class: "note" }, said(figure.note)), plot);
 }
 function embed(plot, figure, entry, study) {
   if (typeof vegaEmbed !== "function") {
@@ -30,7 +31,12 @@ function embed(plot, figure, entry, study) {
     entry.finalize = () => made.finalize();
     link(made.view);
     const [width, room] = [plot.querySelector("svg")?.clientWidth || 0, plot.clientWidth];
-    if (width > room * 1.05) plot.tabIndex = 0; // wide figures scroll, by keyboard too
+    if (width > room && width <= room * SQUEEZE) plot.classList.add("fit");
+    else if (width > room) {
+      plot.dataset.wide = "yes";
+      plot.closest(".card")?.classList.add("wide");
+    }
+    if (width > plot.clientWidth) plot.tabIndex = 0; // what is wider still scrolls, by keyboard too
     plot.dataset.ready = "yes";
   }).catch((problem) => {
     plot.replaceChildren(el("p", { class: "note" }, `This figure could not be drawn: ${problem.message}`));

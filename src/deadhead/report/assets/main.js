@@ -130,6 +130,7 @@ $("sheet").addEventListener("click", (event) => { if (event.target === $("sheet"
 addEventListener("hashchange", follow);
 addEventListener("popstate", follow);
 addEventListener("scroll", () => tip.hide(), { passive: true });
+if (content.studies) chosen.head = leading(current());
 draw();
 follow();
 if (/^#(head=|figures|heads|claims|trials)/.test(location.hash)) Promise.all(pending).then(() => $(location.hash.startsWith("#head=") ? "heads" : location.hash.slice(1))?.scrollIntoView());
