@@ -69,18 +69,16 @@ def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, An
                 cell, language, {name: one for name, one in where.items() if not (cell.unpruned and name in ("remove", "strategy"))}
             ):
                 continue
-            strategy, at = place(cell) if by_removal else ("", _x(cell, x, language))
-            panel = panel_of(cell, language, asked)
+            strategy, at = place(cell) if by_removal else (str(cell.axes.get("remove", "")), _x(cell, x, language))
             kind = class_of(language, str(group)) if group else ""
-            if kind and lines == "remove":  # classes side by side, in each a line for every way to remove
-                panel, line = kind, strategy
-            else:
-                line = kind if group else cell.axis(str(lines), language) if lines and lines != "remove" else strategy
+            if group and not kind:
+                continue  # nothing is known of this language
+            own = not lines or lines in ("remove", "strategy")  # the way to remove is the line
+            line = kind if kind and not lines else strategy if own else cell.axis(str(lines), language)
+            panel = ", ".join(filter(None, [panel_of(cell, language, asked), kind if lines else ""]))  # classes side by side
             repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
             score = value(cell, language, None, None)
-            if group and not kind:
-                continue
-            if by_removal and cell.unpruned and (lines == "remove" or (not group and lines in (None, "", "strategy"))):
+            if by_removal and cell.unpruned and own and not (kind and not lines):
                 starts.append((panel, at, cell, language, repeat, score))
             else:
                 found.setdefault((panel, str(line), at), Unit()).add(cell, language, repeat, score)

@@ -1,0 +1,217 @@
+"""The content of a page: its shape, its numbers against the records, and studies that are not as they should be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
+
+from deadhead.evaluate import Predictions
+from deadhead.report import opened as opening
+from deadhead.report import shown as showing
+from deadhead.report.cells import read_study
+from deadhead.report.content import content
+from deadhead.report.findings import findings
+from deadhead.studies.folder import StudyError
+from deadhead.studies.records import Record
+from deadhead.studies.trial import Trial
+from deadhead.tasks import load_data
+
+PARTS = {"format", "name", "about", "recipe", "models", "versions", "data", "progress", "findings", "tables", "figures", "claims"}
+PARTS |= {"layout", "maps", "trials", "records", "heads"}
+
+
+def test_all_parts_as_plain_data(tmp_path: Path) -> None:
+    made = content(study(tmp_path, DRAWN, drawn))
+    assert made.keys() == PARTS
+    assert json.loads(json.dumps(made, allow_nan=False)) == made  # no tuple, no NaN, no numpy
+    assert (made["format"], made["name"], made["about"]) == (1, "recipe", "half of the heads, at random")
+    assert (made["models"], made["versions"], made["data"]) == (["a/model"], {"deadhead": "0", "torch": "2"}, {"en/train": "f00d"})
+    assert made["progress"] == {"total": 8, "done": 8, "failed": 0, "left": 0, "running": 0}
+
+
+def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
+    made = content(study(tmp_path, DRAWN, drawn))
+    trials = [dict(zip(made["trials"]["fields"], row, strict=True)) for row in made["trials"]["rows"]]
+    assert len(trials) == len({one["id"] for one in trials}) == 8  # 12 cells
+    pruned = next(one for one in trials if (one["task"], one["remove"], one["draw"]) == ("mnli", "random 50", 1))
+    assert (pruned["score"], pruned["en"], pruned["state"], pruned["seconds"], pruned["parameters"]) == (72, 72, "done", 7, 600)
+    assert made["records"][pruned["id"]]["metrics"]["en/dev/accuracy"] == 0.72
+
+
+def test_heads_know_what_happened_when_they_went(tmp_path: Path) -> None:
+    made = content(study(tmp_path, DRAWN, drawn))
+    assert made["layout"] == {"encoder": [4, 4]}
+    assert made["heads"].keys() == set(HEADS)
+    # draws 0, 1, 2 remove heads 0-3, 1-4, 2-5: head 0 went in draw 0 alone, in both tasks
+    first = made["heads"][HEADS[0]]
+    mnli, sst2 = 70 - (72 + 74) / 2, 88 - (92 + 90) / 2
+    assert (first["removed"], first["effect"]["en"]) == (2, pytest.approx((mnli + sst2) / 2))
+    assert made["heads"][HEADS[2]]["effect"] == {}  # gone in every draw: there is nothing to compare with
+    assert made["heads"][HEADS[7]]["removed"] == 0
+    whole = next(one for one in made["maps"] if one["what"] == "removed" and one["trial"] is None)
+    assert whole["scores"] == {HEADS[i]: count for i, count in enumerate((2, 4, 6, 6, 4, 2))}
+
+
+def test_rankings_are_maps_and_scores_of_heads(tmp_path: Path) -> None:
+    made = content(study(tmp_path, SEARCH, searched))
+    (ranking,) = [one for one in made["maps"] if one["what"] == "ranking"]
+    assert ranking["title"] == "Ranking: gradient, en"
+    assert ranking["scores"] == {head: float(i) for i, head in enumerate(HEADS)}
+    assert made["heads"][HEADS[3]]["rankings"] == {"gradient, en": 3.0}
+    assert "scores" not in made["records"][ranking["trial"]]["details"]["ranking"]  # once is enough
+
+
+def test_measures_are_maps(tmp_path: Path) -> None:
+    def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        after = {"entropy": {HEADS[1]: 2.0}, "weights": {HEADS[1]: 0.001}}
+        stages = {"before": {"entropy": dict.fromkeys(HEADS, 1.5)}, "after": after}
+        return replace(drawn(trial, labels), details={"measures": stages})
+
+    made = content(study(tmp_path, DRAWN, measured))
+    assert made["heads"][HEADS[1]]["entropy"] == {"before": 1.5, "after": 2.0}
+    assert made["heads"][HEADS[0]]["entropy"] == {"before": 1.5}
+    assert (made["heads"][HEADS[1]]["weights"], made["heads"][HEADS[0]]["weights"]) == (0.001, None)
+    assert {"entropy", "weights"} <= {one["what"] for one in made["maps"]}
+
+
+def test_failed_trials_show_their_error(tmp_path: Path) -> None:
+    def failing(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        return Record(trial, "failed", error="Traceback\nValueError: <b>boom</b>") if trial.get("draw") == 1 else drawn(trial, labels)
+
+    made = content(study(tmp_path, DRAWN, failing))
+    errors = [one["error"] for one in made["records"].values() if one["error"]]
+    assert errors == ["Traceback\nValueError: <b>boom</b>"] * 2
+    assert (made["progress"]["failed"], made["progress"]["done"]) == (2, 6)
+    assert made["findings"][0].startswith("So far, with 6 of 8 trials done: ")
+
+
+def test_a_study_in_which_nothing_is_done(tmp_path: Path) -> None:
+    made = content(study(tmp_path, DRAWN, lambda trial, labels: None))
+    assert (made["findings"], made["figures"], made["maps"], made["records"], made["heads"]) == ([], [], [], {}, {})
+    assert made["progress"]["left"] == 8
+
+
+def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="is not a study"):
+        content(tmp_path)
+    with pytest.raises(StudyError, match="no study at"):
+        content(tmp_path / "nowhere")
+
+
+def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    file = sorted((made / "records").iterdir())[0]
+    file.write_text("{")
+    found = content(made)
+    assert (found["progress"]["done"], found["progress"]["left"]) == (7, 1)
+    assert file.stem not in found["records"]
+
+
+def test_only_some_records_are_opened_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    monkeypatch.setattr(showing, "MOST", 3)
+    assert len(content(made)["records"]) == 3
+    found = opening.opened(read_study(made), 5)
+    assert len(found) == 5
+    assert {str(record.trial.get("remove")) for record in found.values()} == {"None", "{'random': 50}"}  # one of each kind first
+    assert len(list(opening.worth(read_study(made)))) == 8
+
+
+SAMPLED = """\
+steps: [finetune, evaluate]
+fixed: {model: world/encoder, task: TASK, data: {root: world}, source: en, targets: [LANG]}
+axes: {seed: [0]}
+"""
+
+
+def sampled(folder: Path, task: str, lang: str, said: Any, texts: tuple[str, ...] = (), fingerprint: str | None = None) -> dict[str, Any]:
+    """The one record of a study that kept these predictions of test data of the embedded world."""
+    data = load_data(task, lang, "test", root="world")
+    kept: list[str] = []
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        kept.append(trial.id)
+        return Record(trial, "done", (), {f"{lang}/test/{data.task.metric}": 0.5})
+
+    made = study(folder, SAMPLED.replace("TASK", task).replace("LANG", lang), outcome)
+    numbers = np.array([] if texts else said(data), dtype=int)
+    sizes = np.array([len(row.texts) if data.task.kind == "tag" else 1 for row in data.rows])
+    mark = fingerprint or data.fingerprint
+    predictions = Predictions(task, data.task.kind, lang, "test", mark, data.labels, numbers, sizes, texts)
+    predictions.save(made / "predictions" / kept[0] / "test" / f"{lang}.npz")
+    return dict(content(made)["records"][kept[0]])
+
+
+def test_samples_show_errors_word_by_word(tmp_path: Path) -> None:
+    def wrong_first(data: Any) -> list[int]:
+        right = [data.labels.index(label) for row in data.rows for label in row.labels]
+        return [(right[0] + 1) % len(data.labels), *right[1:]]
+
+    data = load_data("pos", "ar", "test", root="world")
+    sample = sampled(tmp_path, "pos", "ar", wrong_first)["sample"]
+    assert sample[0]["tokens"] == list(data.rows[0].texts)
+    assert sample[0]["gold"] == list(data.rows[0].labels)
+    assert [g == p for g, p in zip(sample[0]["gold"], sample[0]["predicted"], strict=True)] == [False] + [True] * (
+        len(data.rows[0].texts) - 1
+    )
+    assert (sample[0]["lang"], sample[0]["split"], sample[0]["errors"]) == ("ar", "test", 1)
+    assert [one["errors"] for one in sample[1:]] == [0] * (len(sample) - 1)
+
+
+def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
+    sample = sampled(tmp_path, "pos", "de", lambda data: [0] * sum(len(row.texts) for row in data.rows), fingerprint="another")["sample"]
+    assert sample
+    assert all("tokens" not in one and one["gold"] is None and one["predicted"] for one in sample)
+
+
+def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
+    data = load_data("xnli", "de", "test", root="world")
+    sample = sampled(tmp_path, "xnli", "de", lambda data: [0] * len(data.rows))["sample"]
+    by_text = {(row.texts[0], row.texts[1]): row.labels[0] for row in data.rows}
+    assert all(by_text[one["text"], one["second"]] == one["gold"] for one in sample)
+    assert {one["predicted"] for one in sample} == {data.labels[0]}
+    assert [one["errors"] for one in sample] == sorted((one["errors"] for one in sample), reverse=True)
+
+
+def test_findings_have_the_numbers(tmp_path: Path) -> None:
+    made = content(study(tmp_path, DRAWN, drawn))
+    # the mean of 80 and 90 is 85; with half of the heads gone it is 79, 82 and 82 by draw
+    assert "mean accuracy falls from 85.0 to 81.0 (3 masks over 2 tasks, sd 1.7)" in made["findings"][0]
+    assert any("of 3 numbers are within one point of the published ones" in one for one in made["findings"])
+
+
+def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
+    made = content(study(tmp_path, SEARCH, searched))
+    assert made["findings"][0] == (
+        "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 2 pairs of languages (sign test p = 0.5): no more than luck."
+    )
+    assert made["findings"][1] == "Chosen on the test set, pruning gains +4.00 points in the mean of 2 pairs; chosen on dev, +1.00."
+
+
+def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
+    recipe = SEARCH.replace(", controls: [seeds, random]", "")
+    assert "cannot be told from luck" in findings(read_study(study(tmp_path, recipe, searched)), {})[0]
+
+
+def test_names_stay_as_they_are(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    made = content(study(tmp_path, DRAWN.replace("a/model", f'"{hostile}"').replace("title: Scores", f'title: "{hostile}"'), drawn))
+    assert made["models"] == [hostile]
+    assert made["tables"][0]["title"] == hostile
+    assert made["tables"][0]["id"] == "table-1-script-alert-1-script"
+
+
+def test_no_torch_and_no_drawing_library_is_loaded(tmp_path: Path) -> None:
+    made = study(tmp_path, SEARCH, searched)
+    code = f"import sys; from deadhead.report.content import content; content({str(made)!r})"
+    told = "; print(sorted({'torch', 'transformers', 'altair', 'vl_convert', 'pandas'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code + told], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -1,0 +1,174 @@
+"""Figures and tables as files, and the command that writes them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from by_hand import DRAWN, SEARCH, drawn, searched, study
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.errors import DeadheadError, MissingExtra
+from deadhead.report.export import export
+from deadhead.report.tables import tables
+from deadhead.report.text_tables import escape, to_csv, to_latex, to_markdown
+from deadhead.studies.folder import StudyError
+from deadhead.studies.records import Record
+from deadhead.studies.trial import Trial
+
+HOSTILE = r"50% \of_{heads} & <b>more</b> | a*b #1 ~ ^ $x$ [y](z)"
+
+
+def test_every_figure_and_table_is_written(tmp_path: Path) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    files = export(made, tmp_path / "out" / "deep")
+    assert sorted(tmp_path.glob("out/deep/*")) == sorted(files)
+    begins = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    for file in files:
+        if file.suffix in begins:
+            assert file.read_bytes().startswith(begins[file.suffix])
+    stems = {ending: {file.stem for file in files if file.suffix == ending} for ending in (".svg", ".png", ".pdf", ".csv", ".md", ".tex")}
+    assert stems[".svg"] == stems[".png"] == stems[".pdf"] != set()
+    assert stems[".csv"] == stems[".md"] == stems[".tex"] == {"table-1-scores", "table-2-drops"}
+
+
+def test_csv_has_every_number(tmp_path: Path) -> None:
+    scores, _ = tables(study(tmp_path, DRAWN, drawn))
+    rows = {(row["remove"], row["task"]): row for row in csv.DictReader(io.StringIO(to_csv(scores)))}
+    assert len(rows) == 4
+    one = rows["random 50", "mnli"]
+    assert (float(one["ours"]), float(one["published"]), float(one["difference"]), one["n"]) == (72, 82, -10, "3")
+    assert (one["state"], one["mark"], rows["none", "sst2"]["published"]) == ("done", "worse", "")
+
+
+def test_csv_is_no_formula(tmp_path: Path) -> None:
+    table = {**tables(study(tmp_path, DRAWN, drawn))[0], "rows": [["=cmd()"], ["-x"]]}
+    assert [row["remove"] for row in csv.DictReader(io.StringIO(to_csv(table)))][::2] == ["'=cmd()", "'-x"]
+
+
+def test_latex_by_hand(tmp_path: Path) -> None:
+    text = to_latex(tables(study(tmp_path, DRAWN, drawn))[0])
+    assert r"remove & mnli & sst2 \\" in text
+    assert r"none & 80.00 {\scriptsize(83.69)} & 90.00 \\" in text
+    assert r"random 50 & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 {\scriptsize$\pm$2.00} {\scriptsize(11.00)} \\" in text
+    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
+        assert text.count(rule) == 1
+
+
+def test_latex_with_labels_over_several_columns(tmp_path: Path) -> None:
+    recipe = SEARCH + "tables: [{title: Search, kind: search, rows: source, columns: target}]\n"
+    text = to_latex(tables(study(tmp_path, recipe, searched))[0])
+    assert r" & \multicolumn{8}{c}{en} & \multicolumn{8}{c}{de} \\" in text
+    assert r"\cmidrule(lr){2-9}\cmidrule(lr){10-17}" in text
+    assert all(line.count("&") == 16 for line in text.splitlines() if line.startswith(("en &", "source &")))
+    form(text)
+
+
+def form(text: str) -> None:
+    """What LaTeX asks of a text: brackets and environments closed in order, no special sign left bare."""
+    depth = 0
+    for sign in re.sub(r"\\[{}\\%&#$_]", "", text):
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        assert depth >= 0
+    assert depth == 0
+    opened: list[str] = []
+    for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if what == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert not opened
+    assert re.sub(r"\\\$", "", text).count("$") % 2 == 0
+    assert not re.search(r"(?<!\\)[%#^~<>|]", text)
+
+
+def hostile(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+    return Record(trial, "done", (), {"en/dev/accuracy": 0.5}) if trial.get("seed") else None
+
+
+@pytest.fixture
+def odd_names(tmp_path: Path) -> list[dict[str, Any]]:
+    recipe = f"""\
+steps: [finetune, evaluate]
+fixed: {{task: mnli, source: en, splits: dev}}
+axes: {{model: ['{HOSTILE}', plain], seed: [0, 1]}}
+tables: [{{title: '{HOSTILE}', rows: model, columns: seed}}]
+"""
+    return tables(study(tmp_path, recipe, hostile))
+
+
+def test_latex_escapes_what_it_would_take_for_commands(odd_names: list[dict[str, Any]]) -> None:
+    text = to_latex(odd_names[0])
+    form(text)
+    assert r"50\% \textbackslash{}of\_\{heads\} \& \textless{}b\textgreater{}more" in text
+    assert escape("a_b\nc") == r"a\_b c"
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [2, 2, 2]  # no & of a label parts columns
+    assert "plain & -- & 50.00" in text  # not run, done
+
+
+def test_markdown_escapes_what_it_would_take_for_markup(odd_names: list[dict[str, Any]]) -> None:
+    lines = to_markdown(odd_names[0]).splitlines()
+    assert lines[0] == r"### 50% \\of\_{heads} &amp; \<b\>more\</b\> \| a\*b \#1 ~ ^ \$x\$ \[y\](z)"
+    rows = [line for line in lines if line.startswith("|")]
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in rows] == [4, 4, 4, 4]
+    assert rows[3] == "| plain | not run | 50.00 |"
+
+
+def test_markdown_by_hand(tmp_path: Path) -> None:
+    assert "| random 50 | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 (11.00) |" in to_markdown(tables(study(tmp_path, DRAWN, drawn))[0])
+
+
+def test_without_the_extra_there_is_one_line_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(MissingExtra, match=r'pip install "deadhead\[report\]"'):
+        export(made, tmp_path / "out")
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StudyError, match="is not a folder to write to"):
+        export(made, tmp_path / "file")
+
+
+def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
+    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
+    return result.output, result.exception
+
+
+def test_the_command_writes_the_page_and_the_files(tmp_path: Path) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    output, problem = run(made, "--figures", tmp_path / "figures")
+    assert problem is None
+    page = (made / "report.html").read_text(encoding="utf-8")
+    assert "half of the heads, at random" in page
+    assert f"{made / 'report.html'}: " in output
+    assert (tmp_path / "figures" / "table-1-scores.tex").is_file()
+    run(made, "--out", tmp_path / "elsewhere.html")
+    assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == page
+
+
+def test_the_command_takes_several_studies(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    first = study(tmp_path / "one", DRAWN, drawn)
+    second = study(tmp_path / "two", SEARCH, searched).rename(tmp_path / "two" / "search")
+    _, problem = run(first, second, "--out", tmp_path / "both.html", "--figures", tmp_path / "figures")
+    assert problem is None
+    assert {file.name for file in (tmp_path / "figures").iterdir()} == {"study", "search"}
+    assert "lowest-k prunings" in (tmp_path / "both.html").read_text(encoding="utf-8")
+
+
+def test_the_command_and_a_folder_that_is_no_study(tmp_path: Path) -> None:
+    _, problem = run(tmp_path)
+    assert isinstance(problem, DeadheadError)
+    assert not (tmp_path / "report.html").exists()
