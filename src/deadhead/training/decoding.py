@@ -153,7 +153,7 @@ def beam(decoder: Decoder, marks: Marks, limits: Tensor, beams: int) -> Tensor:
         if kept is not None:
             rows, left, best, score, last, tokens = (x[kept] for x in (rows, left, best, score, last, tokens))
             limits = limits[kept.cpu()]
-        decoder.pick(rows.flatten(), sources=kept is not None or wide == 1)
+        decoder.pick(rows.flatten(), sources=kept is not None or came.shape[1] != wide)
         last = last.flatten()
     return found
 

@@ -1,0 +1,47 @@
+"""The toy pair, its vocabulary, and a tiny Transformer that has learnt some of it; made once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_pair import TASK, TINY, TRAINING, pairs
+
+from deadhead.finetune import finetune
+from deadhead.tasks import Encoded, Row, dataset, encode
+from deadhead.translation import build, vocabulary
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    return vocabulary((text for pair in pairs(200, 0) for text in pair), 320)
+
+
+@pytest.fixture(scope="session")
+def toy(tokenizer: Any, cache: Path) -> Callable[..., Encoded]:
+    def made(n: int = 60, seed: int = 0) -> Encoded:
+        return encode(dataset(TASK, "en-xx", "train", [Row(pair) for pair in pairs(n, seed)]), tokenizer, cache=cache)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def trained(tokenizer: Any, toy: Callable[..., Encoded]) -> Any:
+    """Trained enough for translations that differ from each other; take a copy before changing it."""
+    model = build(TINY, tokenizer)
+    history = finetune(model, toy(160), TRAINING, progress=False)
+    assert history.losses[-1] < history.losses[0] / 1.5
+    return model
+
+
+@pytest.fixture
+def model(trained: Any) -> Any:
+    return copy.deepcopy(trained)

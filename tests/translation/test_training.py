@@ -1,0 +1,153 @@
+"""Training pairs of texts: batches by tokens, parts that add up, the mean of the last epochs, dev scores, bf16."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from toy_pair import TRAINING
+
+from deadhead.errors import DataError
+from deadhead.finetune import Settings, finetune, preset
+from deadhead.tasks import Encoded, batches
+from deadhead.training.averaging import mean
+from deadhead.training.feed import Feed
+from deadhead.training.update import Updater
+
+SHORT = replace(TRAINING, epochs=4, tokens=300)
+
+
+def weights(model: Any) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_a_batch_keeps_within_its_tokens(toy: Callable[..., Encoded]) -> None:
+    data, budget = toy(120), 200
+    lengths = np.maximum(data.arrays["lengths"], data.arrays["label_lengths"])
+    assert (lengths > data.arrays["lengths"]).any()  # some are longer in the other language
+    made = batches(data, tokens=budget, seed=1, both=True).numbers
+    sizes = [len(numbers) * lengths[numbers].max() for numbers in made]
+    assert max(sizes) <= budget
+    assert np.mean(sizes) > 0.7 * budget
+    assert sorted(np.concatenate(made).tolist()) == list(range(len(data)))
+    source = batches(data, tokens=budget, seed=1).numbers
+    assert max(len(n) * lengths[n].max() for n in source) > budget  # the twin: by the source alone it is not kept
+
+
+def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> None:
+    """The same loss and the same gradient; a mean over the parts' own means is another."""
+    data = toy(33)
+    feed, numbers = Feed(data, "cpu"), np.arange(33)
+    settings = replace(preset("weak-link-transformer", "en-de"), tokens=10_000)
+    assert (settings.accumulate, settings.smoothing) == (10, 0.1)
+    model = model.double().train()
+    found = []
+    for parts in (1, settings.accumulate):
+        updater = Updater(copy.deepcopy(model), feed, settings)
+        shapes = [feed.shape(part) for part in np.array_split(numbers, parts)]
+        assert len(shapes) == parts
+        loss = updater.backward(torch.from_numpy(numbers), shapes)
+        found.append((float(loss), torch.cat([p.grad.flatten() for p in updater.params if p.grad is not None])))
+    (one, whole), (ten, added) = found
+    assert ten == pytest.approx(one, rel=1e-12)
+    assert torch.allclose(added, whole, rtol=1e-9, atol=1e-12)
+    own = [float(updater.backward(torch.from_numpy(part), [feed.shape(part)])) for part in np.array_split(numbers, 10)]
+    assert np.mean(own) != pytest.approx(one, rel=1e-4)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_end_is_the_mean_of_the_last_epochs(kept: bool, model: Any, toy: Callable[..., Encoded], tmp_path: Path) -> None:
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def watch(model: Any) -> float:
+        seen.append({name: p.detach().clone() for name, p in model.named_parameters()})
+        return 0.0
+
+    folder = tmp_path / "t" if kept else None
+    history = finetune(model, toy(40), replace(SHORT, average=3), score=watch, folder=folder, progress=False)
+    wanted = mean(seen[1:])
+    assert all(torch.equal(p, wanted[name]) for name, p in model.named_parameters())
+    assert torch.allclose(wanted["lm_head.weight"] if "lm_head.weight" in wanted else wanted["model.shared.weight"],
+                          torch.stack([one["model.shared.weight"] for one in seen[1:]]).mean(0), atol=1e-7)  # fmt: skip
+    assert not torch.equal(wanted["model.shared.weight"], seen[-1]["model.shared.weight"])
+    end = weights(model)
+    assert torch.equal(weights(history.restore(model, "last")), end)
+    if kept:
+        assert sorted(f.name for f in (tmp_path / "t").iterdir()) == ["best.safetensors", "history.json", "last.safetensors"]
+
+
+def test_a_mean_that_was_interrupted_goes_on(model: Any, toy: Callable[..., Encoded], tmp_path: Path) -> None:
+    data, settings = toy(40), replace(SHORT, average=3)
+    undisturbed, start = copy.deepcopy(model), copy.deepcopy(model)
+    wanted = finetune(undisturbed, data, settings, progress=False)
+
+    def stop(tick: Any) -> None:
+        if (tick.epoch, tick.update) == (4, 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        finetune(model, data, settings, folder=tmp_path, progress=stop)
+    assert {f.name for f in tmp_path.glob("after-*")} == {"after-2.safetensors", "after-3.safetensors"}
+    torch.nn.init.zeros_(start.model.shared.weight)  # what is given does not matter any more
+    history = finetune(start, data, settings, folder=tmp_path, progress=False)
+    assert history.losses == wanted.losses
+    assert torch.equal(weights(start), weights(undisturbed))
+
+
+def test_a_mean_over_more_epochs_than_there_are(model: Any, toy: Callable[..., Encoded]) -> None:
+    one, two = copy.deepcopy(model), copy.deepcopy(model)
+    finetune(one, toy(20), replace(SHORT, epochs=2, average=2), progress=False)
+    finetune(two, toy(20), replace(SHORT, epochs=2, average=9), progress=False)
+    assert torch.equal(weights(one), weights(two))
+
+
+def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(model: Any, tokenizer: Any, toy: Callable[..., Encoded]) -> None:
+    pytest.importorskip("sacrebleu")
+    dev = toy(12, seed=9)
+    history = finetune(model, toy(20), SHORT, dev=dev, tokenizer=tokenizer, bleu_every=2, progress=False)
+    assert [set(e.scores) for e in history.epochs] == [{"log_likelihood"}, {"log_likelihood", "bleu"}] * 2
+    assert history.metric == "log_likelihood"
+    batch = batches(dev, size=12)[0]
+    logits = model.eval()(**{name: batch[name] for name in ("input_ids", "attention_mask", "labels")}).logits
+    loss = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=-100)
+    assert history.epochs[-1].scores["log_likelihood"] == pytest.approx(-float(loss), rel=1e-5)
+    with pytest.raises(DataError, match="need a tokenizer"):
+        finetune(model, toy(20), SHORT, dev=dev, bleu_every=2, progress=False)
+
+
+def test_bf16_trains_and_leaves_the_model_whole(model: Any, toy: Callable[..., Encoded]) -> None:
+    before = model.model.encoder.embed_positions.weights.clone()
+    history = finetune(model, toy(40), replace(SHORT, precision="bf16"), progress=False)
+    assert history.state == "done"
+    assert history.losses[-1] < 4
+    assert torch.equal(model.model.encoder.embed_positions.weights, before)
+    assert {p.dtype for p in model.parameters()} | {b.dtype for b in model.buffers()} == {torch.float32}
+
+
+def test_a_schedule_begins_anew_with_every_training(model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    counts: list[float] = []
+    apply = Updater.apply
+
+    def watched(self: Updater, loss: torch.Tensor, rate: Any) -> None:
+        rates.append(float(rate))
+        counts.append(float(self.count))
+        apply(self, loss, rate)
+
+    monkeypatch.setattr(Updater, "apply", watched)
+    settings = Settings(**{**SHORT.to_dict(), "epochs": 2, "warmup": 5, "tokens": 100})
+    for _ in range(2):
+        finetune(model, toy(40), settings, progress=False)
+    half = len(rates) // 2
+    assert half > 6
+    assert rates[:half] == rates[half:]
+    assert counts[0] == counts[half] == 0
+    assert rates[half] == pytest.approx(settings.rate / 5)
+    assert max(rates) == pytest.approx(settings.rate)

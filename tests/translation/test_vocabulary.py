@@ -1,0 +1,62 @@
+"""The joint vocabulary: any text comes back, the same texts give the same pieces, and it is an ordinary tokenizer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_pair import pairs
+
+from deadhead.errors import DataError
+from deadhead.translation import vocabulary
+
+TEXTS = [text for pair in pairs(200, 0) for text in pair]
+
+
+@pytest.fixture(scope="module")
+def made() -> Any:
+    return vocabulary(TEXTS, 320)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: "</s>" not in text and "<pad>" not in text))
+def test_any_text_comes_back(made: Any, text: str) -> None:
+    ids = made(text)["input_ids"]
+    assert ids[-1] == made.eos_token_id
+    assert made.decode(ids, skip_special_tokens=True) == text.removeprefix(" ")
+
+
+def test_both_languages_share_it(made: Any) -> None:
+    assert (made.pad_token_id, made.eos_token_id, len(made)) == (0, 1, 320)
+    assert len(made("cat")["input_ids"]) == len(made(text_target="Hund")["input_ids"]) == 2  # a piece and the end
+    assert len(made("zebra")["input_ids"]) > 3
+
+
+def test_the_same_texts_give_the_same_vocabulary(made: Any) -> None:
+    code = "from toy_pair import pairs\nfrom deadhead.translation import vocabulary\n"
+    code += "print(vocabulary([text for pair in pairs(200, 0) for text in pair], 320).backend_tokenizer.to_str())"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONHASHSEED": "77", "RAYON_NUM_THREADS": "1"}
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+    assert other.strip() == made.backend_tokenizer.to_str()
+    assert vocabulary(TEXTS[:50], 320).backend_tokenizer.to_str() != made.backend_tokenizer.to_str()
+
+
+def test_it_is_saved_as_any_other(made: Any, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    made.save_pretrained(tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    assert again(TEXTS[:5])["input_ids"] == made(TEXTS[:5])["input_ids"]
+    assert again.decode(made(TEXTS[1])["input_ids"], skip_special_tokens=True) == TEXTS[1]
+    assert (again.pad_token_id, again.eos_token_id) == (0, 1)
+
+
+def test_its_size_is_a_limit() -> None:
+    assert len(vocabulary(["a bc def"], 5000)) == 258  # nothing comes twice
+    with pytest.raises(DataError, match="no room for words"):
+        vocabulary(TEXTS, 200)

@@ -1,0 +1,36 @@
+"""A toy language pair, and a Transformer small enough to learn some of it in a second: what tests of this room are made of."""
+
+from __future__ import annotations
+
+import random
+
+from deadhead.finetune import Settings
+from deadhead.tasks import Task
+from deadhead.translation import Size
+
+TASK = Task("toy", "translate", ("bleu",), ("en-xx",))
+WORDS = {
+    "the": "das",
+    "cat": "Kätzchen",
+    "dog": "Hund",
+    "sees": "sieht",
+    "eats": "frißt",
+    "a": "ein",
+    "big": "großes",
+    "fish": "Fisch",
+    "now": "gerade jetzt",
+}
+TINY = Size(layers=2, heads=4, width=32, inner=48, dropout=0.0)
+TRAINING = Settings(
+    tokens=120, rate=6e-3, warmup=30, schedule="inverse_sqrt", epochs=14, clip=None, decay=0.0, smoothing=0.1, betas=(0.9, 0.997)
+)
+
+
+def pairs(n: int, seed: int) -> list[tuple[str, str]]:
+    """Sentences of three to nine words, and the same word by word in the other language."""
+    draw = random.Random(seed)
+    found = []
+    for _ in range(n):
+        words = [draw.choice([*WORDS]) for _ in range(draw.randint(3, 9))]
+        found.append((" ".join(words), " ".join(WORDS[word] for word in words)))
+    return found
