@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from cases import CASES
@@ -52,3 +53,25 @@ def test_statements_are_sentences_of_their_own() -> None:
     statements = [claim.statement for claim in CLAIMS.values()]
     assert len(set(statements)) == len(statements) == len(CLAIMS) == 89
     assert all(text.endswith(".") and text[0].isupper() for text in statements)
+
+
+def test_two_models_are_not_repeats_of_one() -> None:
+    """Each is judged by itself, and the claim has to hold for both."""
+    good, bad = (Evidence(tuple(replace(f, model=model) for f in CASES["W6"][i].facts)) for i, model in ((0, "bert-a"), (1, "bert-b")))
+    found = CLAIMS["W6"].on(good + bad)
+    alone = CLAIMS["W6"].on(bad)
+    assert (found.verdict, found.margin) == (FAILS, alone.margin)
+    assert found.numbers == f"bert-a: {CLAIMS['W6'].on(good).numbers} | bert-b: {alone.numbers}"
+    assert set(found.trials) == {f.trial for f in (*good.facts, *bad.facts) if f.remove != "none"}
+    both = CLAIMS["W6"].on(good + Evidence(tuple(replace(f, model="bert-b") for f in CASES["W6"][0].facts)))
+    assert both.verdict == HOLDS
+    assert CLAIMS["W6"].on(good + Evidence(bad.facts[:1])).verdict == HOLDS  # of bert-b there is not enough to say
+
+
+def test_repeats_give_a_spread() -> None:
+    whole = CASES["W6"][0]
+    again = Evidence(tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts))
+    assert CLAIMS["W6"].on(whole).strength == "one seed: no spread"
+    found = CLAIMS["W6"].on(whole + again)
+    assert found.strength == f"up to 2 repeats a cell, sd {100 * 0.8 / 2**0.5 / (79.5 + 0.4):.2f} % of the mean"
+    assert found.margin == pytest.approx(CLAIMS["W6"].on(whole).margin)

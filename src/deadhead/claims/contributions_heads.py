@@ -157,9 +157,13 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
     yield "C-rho", text, as_stated_rhos
     border = stated(PAPER, "spearman_p_value_upper_bound")
     for name in ("POS", "NER"):
-        yield f"C-p-{name}", f"Every one of these rhos on {name} has p < {border:g}.", partial(p_values, name=name, low=0.0, high=border)
+        yield (
+            f"C-p-{name}",
+            f"On {name} every rho of gains, with distance or with likeness of rankings, has p < {border:g}.",
+            partial(p_values, name=name, low=0.0, high=border),
+        )
     low_p, high_p = (stated(PAPER, f"spearman_p_value_{end}") for end in ("low", "high"))
-    text = f"Those on slots have p from {low_p:g} to {high_p:g}."
+    text = f"On slots every rho of gains, with distance or with likeness of rankings, has p from {low_p:g} to {high_p:g}."
     yield "C-p-SF", text, partial(p_values, name="SF", low=low_p - 0.005, high=high_p + 0.005)
     text = "The highest-ranked heads are much the same in all languages; the lowest vary, in mBERT more than in XLM-R."
     yield "C-rank", text, rank

@@ -10,6 +10,7 @@ from ..analyses import entropy_change, recovery
 from ..layout import Head
 from .evidence import Evidence, Measured, multilingual
 from .from_papers import stated
+from .per_model import per_model
 from .strength import interval
 from .verdict import Claim, Finding, judged, missing
 
@@ -96,7 +97,7 @@ def m18(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, unit)
+    Claim(name, PAPER, statement, per_model(judge, multilingual), unit)
     for name, unit, statement, judge in (
         ("M16", "%", "One epoch gives 93 % of the final XNLI score, over all pruned models and languages.", m16),
         ("M17", "nats", "In one epoch the entropy of the heads left moves most in the top third of the layers.", m17),

@@ -12,6 +12,7 @@ from .evidence import GLUE, Evidence, Fact, Mean, means, monolingual, multilingu
 from .from_papers import stated
 from .layer_sets import BLOCKS, behind, half_means, listed
 from .losses import drawn, final
+from .per_model import per_model
 from .strength import majority, signs, spread
 from .verdict import Claim, Finding, judged, missing
 
@@ -166,13 +167,13 @@ def m15(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, unit)
+    Claim(name, PAPER, statement, per_model(judge, multilingual), unit)
     for name, unit, statement, judge in (
         ("M9", "of the number", "On XNLI about 2.5 % is lost at 25 % of the heads drawn out, 5 % at 50 %, 10 to 15 % at 90 %.", m9),
         ("M10", "%", "SVO and high-resource languages lose least on XNLI, agglutinative ones most.", m10),
         ("M11", "%", "In every language of XNLI cutting bottom layers costs more than cutting top layers.", m11),
         ("M12", "%", "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and from high to low resource.", m12),
-        ("M13", "%", "What the top layers are worth falls in that order: SVO loses most without them, agglutinative languages least.", m13),
+        ("M13", "%", "Without top layers SVO languages lose most, then SOV, then VSO, agglutinative ones least.", m13),
         ("M14", "languages", "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most languages.", m14),
         ("M15", "points", "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on average.", m15),
     )

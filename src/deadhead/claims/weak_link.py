@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 
-from .evidence import TRANSLATE, Evidence, Mean, means
+from .evidence import TRANSLATE, Evidence, Mean, means, monolingual
 from .from_papers import stated
 from .losses import NEAR, SLACK, drawn, final, lost, near, rest, sharper, told
+from .per_model import per_model
 from .strength import as_stated, signs, spread
 from .verdict import Claim, Finding, judged, missing
 from .weak_link_bert import CLAIMS as ON_BERT
@@ -116,13 +117,13 @@ def w5(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, unit)
+    Claim(name, PAPER, statement, per_model(judge, monolingual), unit)
     for name, unit, statement, judge in (
         ("W1", "BLEU", "Drawing out up to 60 % of a translation model's heads costs at most 0.15 BLEU, whatever the language pair.", w1),
-        ("W2", "BLEU", "Drawing out 75 % of them costs less than 1 BLEU.", w2),
+        ("W2", "BLEU", "Drawing out 75 % of a translation model's heads costs less than 1 BLEU.", w2),
         ("W3", "BLEU", "Keeping one head in every layer (87 % gone) costs 1.62 BLEU on en-ru and 1.03 on en-de.", w3),
-        ("W3a", "BLEU per tenth", "BLEU falls faster beyond 60 % than up to there.", lambda e: sharper(e, TRANSLATE, 60)),
-        ("W3b", "BLEU", "From 60 % on, every further cut costs more BLEU.", w3b),
+        ("W3a", "BLEU per tenth", "BLEU falls faster beyond 60 % of the heads than up to there.", lambda e: sharper(e, TRANSLATE, 60)),
+        ("W3b", "BLEU", "From 60 % of the heads on, every further cut costs more BLEU.", w3b),
         ("W4", "BLEU", "It makes no consistent difference whether the layers called important keep more heads or fewer.", w4),
         ("W5", "blocks", "Each of the three blocks is, at some percentage, the best one to take most heads from.", w5),
     )

@@ -13,6 +13,7 @@ from .evidence import GLUE, Evidence, Fact, Mean, Measured, monolingual
 from .from_papers import stated
 from .layer_sets import halves, sets_of_layers
 from .losses import final, lost, near, rest, sharper, told
+from .per_model import per_model
 from .strength import LEVEL, majority, signs, spread
 from .verdict import Claim, Finding, judged, missing
 
@@ -149,17 +150,17 @@ def w16(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, unit)
+    Claim(name, PAPER, statement, per_model(judge, monolingual), unit)
     for name, unit, statement, judge in (
         ("W6", "points", "Drawing out half of BERT's heads costs less than 1 point of mean accuracy.", w6),
-        ("W7", "% per tenth", "BERT's accuracy falls faster beyond 50 % than up to there.", lambda e: sharper(e, GLUE, 50)),
+        ("W7", "% per tenth", "BERT's accuracy falls faster beyond 50 % of the heads than up to there.", lambda e: sharper(e, GLUE, 50)),
         ("W8", "depths", "Neither end of BERT is the better one to cut: as many depths speak for the top as for the bottom.", w8),
         ("W9", "cases", "Cutting the middle 2k layers is worse than cutting k at both ends in 14 of 16 cases (7 of 8).", w9),
         ("W10", "points", "On qnli and on sst2 cutting the middle costs over 2 points more on average.", w10),
         ("W11", "points", "Cutting the odd layers beats cutting as many at the top or at the bottom, on every task.", lambda e: better_than_blocks(e, "odd")),
         ("W12", "tasks", "Of all ways to cut half of the layers, the odd ones are best on most tasks.", w12),
-        ("W13", "points", "The even layers too beat both the top and the bottom, on every task (implied).", lambda e: better_than_blocks(e, "even")),
+        ("W13", "points", "Cutting the even layers, too, beats cutting as many at the top or at the bottom, on every task (implied).", lambda e: better_than_blocks(e, "even")),
         ("W15", "%", "How far attention weights move in fine-tuning differs by less than 10 % between any two layers.", w15),
-        ("W16", "p", "How far they move follows neither the layer's height nor its distance from a cut layer.", w16),
+        ("W16", "p", "How far attention weights move follows neither the layer's height nor its distance from a cut layer.", w16),
     )
 )  # fmt: skip

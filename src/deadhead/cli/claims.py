@@ -55,12 +55,14 @@ def _show(found: list[Verdict], every: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("claim", "statement", "verdict", "margin", "numbers", "how sure", show_lines=True)
+    table = Table(show_lines=True)
+    for name, share in (("claim", 3), ("verdict, margin", 3), ("statement", 6), ("numbers, how sure", 8)):
+        table.add_column(name, ratio=share, overflow="fold")
     shown = [one for one in found if every or one.margin is not None]
     for one in shown:
-        margin = "" if one.margin is None else f"{one.margin:+.3g} {one.unit}"
-        cells = [Text(text) for text in (one.id, one.statement)]
-        table.add_row(*cells, Text(one.verdict, style=COLOURS[one.verdict]), margin, Text(one.numbers), Text(one.strength))
+        margin = "" if one.margin is None else f"\n{one.margin:+.3g} {one.unit}"
+        verdict = Text.assemble((one.verdict, COLOURS[one.verdict]), margin)
+        table.add_row(one.id, verdict, Text(one.statement), Text.assemble(one.numbers, "\n" if one.strength else "", (one.strength, "dim")))
     if shown:
         Console().print(table)
     counts = [f"{sum(one.verdict == name for one in found)} {name}" for name in COLOURS]
