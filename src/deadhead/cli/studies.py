@@ -24,6 +24,7 @@ Scale = Annotated[str | None, typer.Option(help="A scale the recipe offers, such
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Trials at a time.", show_default="one on each GPU, else as many as cores and memory hold")
 ]
+Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
 
 
@@ -37,7 +38,7 @@ def run(
     scale: Scale = None,
     overrides: Set = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed.")] = False,
-    data: Annotated[str | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
+    data: Data = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Of one trial on the CPU; they change last digits.", show_default="1")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started.")] = None,
     gpus: Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, such as 0.25.")] = None,
@@ -56,9 +57,7 @@ def run(
     from ..studies.plan import usual_workers
 
     chosen = load(recipe, overrides or (), scale)
-    for name, value in (("DEADHEAD_DATA", data), ("DEADHEAD_THREADS", threads)):
-        if value is not None:
-            os.environ[name] = str(value)  # workers inherit it
+    _surround(data, threads)
     workers = workers or usual_workers(chosen)
     options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
     with watched(chosen, quiet=as_json) as watch:
@@ -69,6 +68,13 @@ def run(
         tell(result, out)
     if result.failed or result.left:
         raise typer.Exit(1)
+
+
+def _surround(data: str | None, threads: int | None = None) -> None:
+    """Put into the environment what workers inherit from it."""
+    for name, value in (("DEADHEAD_DATA", data), ("DEADHEAD_THREADS", threads)):
+        if value is not None:
+            os.environ[name] = str(value)
 
 
 def tell(result: Result, out: Path) -> None:
@@ -123,6 +129,7 @@ def plan(
     workers: Workers = None,
     scale: Scale = None,
     overrides: Set = None,
+    data: Data = None,
     trials: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -137,6 +144,7 @@ def plan(
     from ..studies.plan import usual_workers
 
     chosen = load(recipe, overrides or (), scale)
+    _surround(data)
     found = count(chosen, out, workers or usual_workers(chosen))
     if as_json:
         listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
@@ -155,6 +163,10 @@ def _show_plan(found: Plan) -> None:
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
     typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
     typer.echo(f"  About {_clock(found.seconds)} and {_size(found.bytes)} of disk ({found.basis}).")
+    if found.lacking:
+        typer.secho("  Missing, and `run` would begin nothing without it:", fg="yellow")
+        for line in found.lacking:
+            typer.secho(f"    {line}", fg="yellow")
 
 
 def recipes(as_json: AsJson = False) -> None:

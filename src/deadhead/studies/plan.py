@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .needs import lacking, told
 from .processes import cores, gpus
 from .recipe import Recipe
 from .records import Summary, summaries
@@ -49,6 +50,7 @@ class Plan:
     seconds: float
     bytes: int
     basis: str  # what the estimate rests on
+    lacking: tuple[str, ...] = ()  # data that cannot be found, a line each
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -73,9 +75,18 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     shared = [trial for key, (step, trial) in works.items() if key in counted and step in TRAINS]
     time, basis = _time(left, works, known, workers)
     disk = RECORD * len(left) + sum(int(4 * _weights(trial)) for trial in shared)
-    cells, trials = len(recipe.cells), len(recipe.trials)
     return Plan(
-        recipe.name, cells, trials, trials - len(left), steps["finetune"] + steps["pretrain"], steps["rank"], len(shared), time, disk, basis
+        name=recipe.name,
+        cells=len(recipe.cells),
+        trials=len(recipe.trials),
+        done=len(recipe.trials) - len(left),
+        trainings=sum(steps[step] for step in TRAINS),
+        rankings=steps["rank"],
+        shared=len(shared),
+        seconds=time,
+        bytes=disk,
+        basis=basis,
+        lacking=tuple(told(lacking(left))),
     )
 
 

@@ -1,0 +1,62 @@
+"""All data is looked for before the first trial begins, and what is looked for is what trials read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.errors import DataError
+from deadhead.studies import load, plan, run, run_trial
+from deadhead.studies.material import home
+from deadhead.studies.needs import lacking, needs
+
+SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
+WORLD = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
+
+
+@WORLD
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["remove={lowest: 2}"],
+        ["remove=none", "train=[de, en]", "finetune.scored=none"],
+        ["remove={lowest: 2}", "rank={split: train, examples: 8}", "finetune.scored=test"],
+        ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "remove={lowest: 3}", "rank={examples: 8}"],
+        ["steps=[finetune, measure, evaluate]", "measure=[{entropy: {sentences: 8}}, weights]", "axes={seed: [0]}"],
+    ],
+)
+def test_what_is_looked_for_is_what_is_read(changes: list[str]) -> None:
+    trial = load("smoke", [*SMALL, *changes]).trials[0]
+    record = run_trial(trial)
+    assert record.error is None
+    read = {(language, name.split("/")[1]) for name in record.data for language in name.split("/")[0].split("+")}
+    assert set(needs(trial)) == read
+
+
+def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
+    (tmp_path / "pos").mkdir()
+    for name in ("en-train", "en-dev", "en-test", "de-test"):
+        (tmp_path / "pos" / f"{name}.conllu").write_text("1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    recipe = load("smoke", ["data={}", "targets=[en, de]", "splits=[dev, test]"])
+    with pytest.raises(DataError) as met:
+        run(recipe, tmp_path / "s")
+    assert "pos in de, dev: no dev data of pos in de" in str(met.value)
+    assert f"in {tmp_path}. There is: test. (4 trials need it)" in str(met.value)
+    assert "deadhead data check DIR" in str(met.value)
+    assert not list((tmp_path / "s" / "records").iterdir())
+    assert not (tmp_path / "s" / "logs").exists()  # no worker was started
+    assert len(lacking(recipe.trials)) == len(plan(recipe).lacking) == 1
+    assert not lacking(load("smoke", ["data={}", "targets=[en, de]"]).trials)  # the twin: test alone is there
+
+
+def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADHEAD_DATA", "")
+    told = CliRunner().invoke(app, ["plan", "smoke", "--set", "data={}", "--data", str(tmp_path / "nowhere")])
+    assert told.exit_code == 0
+    assert "nowhere: there is no such folder" in told.stdout
+    assert told.stdout.count("there is no such folder") == 1  # one reason, one line
+    assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
