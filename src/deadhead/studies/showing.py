@@ -76,7 +76,10 @@ def _table(table: Mapping[str, Any], folder: File) -> Iterator[Problem]:
 def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
     kind = figure.get("kind")
     if not among(kind, FIGURES):
-        yield ("kind",) if "kind" in figure else (), unknown_name("kind of figure", kind, FIGURES).message
+        if kind is None:
+            yield (), f"this figure says no kind, out of {', '.join(FIGURES)}."
+        else:
+            yield ("kind",), unknown_name("kind of figure", kind, FIGURES).message
         return
     yield from unknown(figure, (*EVERY, *FIGURES[str(kind)]), (), f"field of a figure of kind {kind}")
     for name, words in WORDS.items():

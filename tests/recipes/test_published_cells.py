@@ -1,0 +1,65 @@
+"""Every published number stands beside a trial of ours: each row of a recipe's file agrees with a cell, and with one kind of it."""
+
+from __future__ import annotations
+
+import csv
+from importlib import resources
+from typing import Any
+
+import pytest
+from listed import OF_PAPERS, said
+
+from deadhead.studies import Recipe, load
+from deadhead.studies.scores import setting
+
+WITH_NUMBERS = {name: {table["published"] for table in load(name).data.get("tables") or () if "published" in table} for name in OF_PAPERS}
+NUMBERS = [(name, file) for name, files in WITH_NUMBERS.items() for file in sorted(files)]
+COLUMNS = ("model", "task", "source", "target", "setting", "remove", "arm")
+
+
+def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
+    """Every cell of a recipe in every language it is scored in, by the columns of published files."""
+    fixed: dict[str, Any] = recipe.data.get("fixed") or {}
+    found = set()
+    for cell in recipe.cells:
+        fields = {**fixed, **cell.labels}
+        train = str(said(fields.get("train", fields["source"])))
+        for target in cell.trial.get("targets", []):
+            labels = {name: str(said(fields.get(name))) for name in ("model", "task", "source", "remove", "arm")}
+            labels |= {"target": target, "setting": setting(train, target)}
+            if "rank_each" in recipe.data["steps"]:  # the ways to use several rankings are arms of the paper's table
+                labels |= {"source": train, "arm": way(labels, fields)}
+            found.add(tuple(sorted(labels.items())))
+    return found
+
+
+def way(labels: dict[str, str], fields: dict[str, Any]) -> str:
+    if labels["arm"] == "full":
+        return "FL"
+    return str(fields["rank.merge"]).upper() if "rank.merge" in fields else "EC"
+
+
+def rows(name: str, file: str) -> list[dict[str, str]]:
+    text = resources.files("deadhead.recipes").joinpath(name.partition("/")[0], file).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_every_table_of_the_papers_has_its_numbers() -> None:
+    tables = {name for name in OF_PAPERS if name.rpartition("/")[2].startswith("table")}
+    assert {name for name, files in WITH_NUMBERS.items() if files} == tables
+
+
+@pytest.mark.parametrize(("name", "file"), NUMBERS)
+def test_no_number_is_orphaned(name: str, file: str) -> None:
+    cells, found = in_words(load(name)), rows(name, file)
+    columns = [column for column in COLUMNS if column in found[0]]
+    known = {tuple((key, value) for key, value in cell if key in columns) for cell in cells}
+    orphans = [row for row in found if tuple(sorted((column, row[column]) for column in columns)) not in known]
+    assert not orphans, f"{len(orphans)} of {len(found)}: {orphans[:3]}"
+    assert len({tuple(row[column] for column in columns) for row in found}) == len(found)  # no two rows for one cell
+
+
+def test_a_number_without_a_cell_is_noticed() -> None:
+    cells = in_words(load("weak-link/table4", ["axes.remove={random: 50}"]))
+    assert any(("remove", "random 50") in cell for cell in cells)
+    assert not any(("remove", "random 10") in cell for cell in cells)

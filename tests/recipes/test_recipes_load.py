@@ -1,0 +1,119 @@
+"""Every recipe of the papers loads and expands at both scales; includes, figures and parts are checked like all else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from listed import OF_PAPERS
+
+from deadhead.claims import named
+from deadhead.studies import load
+from deadhead.studies.plain import RecipeError
+
+ISSUED = {
+    *(f"weak-link/{name}" for name in ("table1", "table2", "table3", "table4", "table5", "table6", "figure1", "figure2")),
+    *(f"mbert-prunability/{name}" for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "recovery")),
+    *(f"contributions/{name}" for name in ("table2", "table3", "table4", "table5", "table6", "figure1", "figure2", "figure3")),
+    *("contributions/correlations", "contributions/rankers", "contributions/search"),
+}
+
+
+def test_there_is_a_recipe_for_every_table_and_figure() -> None:
+    assert {*OF_PAPERS} == ISSUED
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_loads_at_both_scales(name: str) -> None:
+    full, mini = load(name), load(name, scale="mini")
+    assert full.about
+    assert full.data.get("tables") or full.data.get("figures")
+    assert 0 < len(mini.trials) <= min(len(full.trials), 100)
+    assert {trial.get("model") for trial in mini.trials} <= {"world/encoder", "transformer-mini"}
+    assert {trial.get("data")["root"] for trial in mini.trials} == {"world"}
+    assert not any(trial.get("data", {}).get("root") for trial in full.trials)
+    assert {trial.steps for trial in mini.trials} == {trial.steps for trial in full.trials}  # the same protocol
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_claims_are_known(name: str) -> None:
+    claims = load(name).data["claims"]
+    assert claims
+    assert all(named(claim) for claim in claims)
+
+
+ONE = "steps: [prune, finetune, evaluate]\nfixed: {model: m/one, task: pos, source: en}\naxes: {remove: {random: [10, 20]}}\n"
+TWO = "steps: [prune, finetune, evaluate]\nfixed: {model: m/two, task: ner, source: de}\naxes: {remove: {random: [10, 30]}}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "one.yaml").write_text(ONE + "scales: {mini: {axes.remove: {random: 10}}}\n")
+    (tmp_path / "two.yaml").write_text(TWO + "scales: {mini: {axes.remove: {random: 30}}}\n")
+    (tmp_path / "both.yaml").write_text("include: [one.yaml, two.yaml]\ntables: [{title: T, rows: remove, columns: task}]\n")
+    return tmp_path
+
+
+def test_included_trials_are_those_of_the_others(folder: Path) -> None:
+    both = load(folder / "both.yaml")
+    assert [t.id for t in both.trials] == [t.id for name in ("one", "two") for t in load(folder / f"{name}.yaml").trials]
+    assert [(c.labels["model"], c.labels["task"]) for c in both.cells] == [("m/one", "pos")] * 2 + [("m/two", "ner")] * 2
+    assert [t.id for t in load(folder / "both.yaml", scale="mini").trials] == [both.trials[0].id, both.trials[3].id]
+
+
+def test_overrides_go_to_the_included(folder: Path) -> None:
+    seeded = load(folder / "both.yaml", ["seed=3", "tables=[]"])
+    assert {trial.get("seed") for trial in seeded.trials} == {3}
+    assert seeded.data["tables"] == []
+
+
+def test_own_trials_beside_included(folder: Path) -> None:
+    (folder / "own.yaml").write_text("include: [one.yaml]\n" + TWO)
+    own = load(folder / "own.yaml")
+    assert {cell.labels["model"] for cell in own.cells} == {"m/one", "m/two"}
+    assert {t.id for t in own.trials} == {t.id for t in load(folder / "both.yaml").trials}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("include: one.yaml", "include: this is a list of recipes"),
+        ("include: [three.yaml]", "there is no recipe"),
+        ("include: [weak-link/table9]", "no recipe 'weak-link/table9'. Did you mean 'weak-link/table"),
+        ("include: [both.yaml]", "both.yaml includes others itself"),
+        ("include: [one.yaml]\nfixed: {model: m}", "which has no steps"),
+        (ONE + "figures: [{title: F}]", "figures[0]: this figure says no kind"),
+        (ONE + "figures: [{kind: curv, x: remove}]", "no kind of figure 'curv'. Did you mean 'curve'?"),
+        (ONE + "figures: [{kind: curve}]", "a figure of kind curve needs x."),
+        (ONE + "figures: [{kind: curve, x: remov}]", "no axis 'remov'. Did you mean 'remove'?"),
+        (ONE + "figures: [{kind: curve, x: remove, line: task}]", "no field of a figure of kind curve 'line'. Did you mean 'lines'?"),
+        (ONE + "figures: [{kind: curve, x: remove, group: wordorder}]", "no group 'wordorder'. Did you mean 'word_order'?"),
+        (ONE + "figures: [{kind: heads, show: weight}]", "no show 'weight'. Did you mean 'weights'?"),
+        (ONE + "figures: [{kind: heads, show: weights, where: {remve: none}}]", "no axis 'remve'. Did you mean 'remove'?"),
+        (ONE + "tables: [{title: T, kind: score}]", "no kind of table 'score'. Did you mean 'scores'?"),
+        (ONE + "tables: [{title: T, split: dev@2}]", "'dev@2' is not a split"),
+        (ONE + "figures: {kind: curve}", "figures: this is a list of figures"),
+        (ONE.replace("source: en", "source: en, data: {target_parts: 11}"), "1 to 10, of the languages in train"),
+    ],
+)
+def test_mistakes_are_named(folder: Path, text: str, told: str) -> None:
+    (folder / "wrong.yaml").write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load(folder / "wrong.yaml")
+    assert told in str(caught.value)
+
+
+def test_right_figures_are_let_through(folder: Path) -> None:
+    (folder / "right.yaml").write_text(
+        ONE + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, where: {task: pos}}, {kind: cost}]"
+    )
+    assert len(load(folder / "right.yaml").data["figures"]) == 2
+
+
+def test_target_parts_are_of_what_is_no_source(folder: Path) -> None:
+    text = ONE.replace("source: en", "source: en, train: [en, de, zh], data: {target_parts: 3}")
+    (folder / "parts.yaml").write_text(text)
+    assert [trial.get("data") for trial in load(folder / "parts.yaml").trials] == [{"parts": {"de": 3, "zh": 3}}] * 2
+    (folder / "parts.yaml").write_text(ONE.replace("source: en", "source: en, data: {target_parts: 3}"))
+    with pytest.raises(RecipeError, match="there are none"):
+        load(folder / "parts.yaml").trials  # noqa: B018

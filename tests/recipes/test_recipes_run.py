@@ -1,0 +1,66 @@
+"""Every recipe of the papers runs at its mini scale: one small trial of each kind always, the whole of it where `slow` is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from listed import OF_PAPERS
+
+from deadhead.claims import check
+from deadhead.report.content import content
+from deadhead.studies import Record, Trial, load, run, run_trial
+from deadhead.studies.trial import settle
+
+COSTLY = ("weak-link/table1", "weak-link/table2", "weak-link/table3", "weak-link/figure1")  # a model is trained from scratch
+
+
+def smallest(trial: Trial) -> Trial:
+    """The same steps on next to no data."""
+    content = dict(trial.content)
+    content["data"] = {**content["data"], "examples": 32, "max_length": 48}
+    content["finetune"] = {**content["finetune"], "epochs": 1}
+    if "pretrain" in trial.steps:
+        content["pretrain"] = {**content["pretrain"], "epochs": 1, "vocabulary": 400}
+        content["splits"] = ["dev"]
+    if {"rank", "rank_each"} & {*trial.steps}:
+        content["rank"] = {**content["rank"], "examples": 8}
+    if "targets" in content:
+        content["targets"] = content["targets"][:2]
+        content["splits"] = content["splits"][:1]
+    return settle(list(content.pop("steps")), content)
+
+
+def tried(name: str) -> list[Record]:
+    """One trial of every kind of trial a recipe has; not the unpruned ones, whose steps are among the others'."""
+    kinds = {}
+    for trial in load(name, scale="mini").trials:
+        if trial.get("remove") or "prune" not in {step for t in load(name, scale="mini").trials for step in t.steps}:
+            kinds.setdefault(trial.steps, trial)
+    return [run_trial(smallest(trial)) for trial in kinds.values()]
+
+
+@pytest.mark.parametrize("name", [n if n not in COSTLY else pytest.param(n, marks=pytest.mark.slow) for n in OF_PAPERS])
+def test_one_trial_runs(name: str) -> None:
+    for record in tried(name):
+        assert record.error is None
+        trial = record.trial
+        assert bool(record.metrics) == ("evaluate" in trial.steps)
+        assert bool(record.removed) == ("prune" in trial.steps)
+        assert ("ranking" in record.details) == bool({"rank", "rank_each"} & {*trial.steps})
+        assert ("measures" in record.details) == ("measure" in trial.steps)
+        if trial.get("finetune").get("first"):
+            assert any("@1/" in metric for metric in record.metrics)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_the_whole_of_it_runs(name: str, tmp_path: Path) -> None:
+    recipe = load(name, scale="mini")
+    result = run(recipe, tmp_path / "study", workers=2)
+    assert (result.done, result.failed, result.left) == (len(recipe.trials), 0, 0)
+    page = content(tmp_path / "study")
+    assert len(page["tables"]) >= len(recipe.data.get("tables") or ())
+    assert len(page["figures"]) >= len(recipe.data.get("figures") or ())
+    assert all(cell["state"] in ("done", "none") for table in page["tables"] for row in table["cells"] for cell in row)
+    assert any(verdict.verdict != "not enough data" for verdict in check(tmp_path / "study"))
