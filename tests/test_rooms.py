@@ -12,7 +12,12 @@ import pytest
 import deadhead
 
 SOURCE = Path(deadhead.__file__).parent
-ONLY = {"errors": set(), "layout": {"errors"}, "heads": {"errors", "layout"}}  # a room -> the rooms it may know
+ONLY = {
+    "errors": set(),
+    "layout": {"errors"},
+    "heads": {"errors", "layout"},
+    "translation": {"errors", "heads"},
+}  # a room -> the rooms it may know
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know
     "strategies": {"heads", "rankers", "tasks", "studies", "report", "cli", "world"},
     "rankers": {"strategies", "tasks", "studies", "report", "cli", "world"},

@@ -117,7 +117,7 @@ def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(model: Any, tokeniz
     batch = batches(dev, size=12)[0]
     logits = model.eval()(**{name: batch[name] for name in ("input_ids", "attention_mask", "labels")}).logits
     loss = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=-100)
-    assert history.epochs[-1].scores["log_likelihood"] == pytest.approx(-float(loss), rel=1e-5)
+    assert history.epochs[-1].scores["log_likelihood"] == pytest.approx(-loss.item(), rel=1e-5)
     with pytest.raises(DataError, match="need a tokenizer"):
         finetune(model, toy(20), SHORT, dev=dev, bleu_every=2, progress=False)
 

@@ -130,14 +130,14 @@ def _rank(value: Any) -> Iterator[Problem]:
         yield ("split",), unknown_name("split", value["split"], SPLITS).message
 
 
-def _finetune(value: Any) -> Iterator[Problem]:
+def _finetune(value: Any, more: tuple[str, ...] = ("first",)) -> Iterator[Problem]:
     from ..training.settings import PRESETS, Settings
 
     known = [name for name in Settings.__dataclass_fields__ if name != "seed"]
     if not isinstance(value, dict):
         yield (), f"this is a mapping; known are preset, {', '.join(known)}."
         return
-    yield from unknown(value, ("preset", "first", "bleu_every", *TRAINING, *known), (), "setting of training")
+    yield from unknown(value, ("preset", "bleu_every", *more, *TRAINING, *known), (), "setting of training")
     if value.get("bleu_every") is not None and not is_whole(value["bleu_every"], 1):
         yield ("bleu_every",), f"{value['bleu_every']!r} was met; wanted is a number of epochs, after which dev data is translated."
     if not isinstance(value.get("first", False), bool):
@@ -165,10 +165,7 @@ def _pretrain(value: Any) -> Iterator[Problem]:
             yield ("vocabulary",), f"{value['vocabulary']!r} was met; wanted is a number of sub-words, {LEAST} or more."
         if not is_whole(value.get("seed", 0)):
             yield ("seed",), f"{value['seed']!r} is not a whole number from 0."
-        if "first" in value:
-            yield ("first",), "the weights after epoch 1 are kept by finetune alone."
-        value = {name: one for name, one in value.items() if name not in ("vocabulary", "seed", "first")}
-    yield from _finetune(value)
+    yield from _finetune(value, ("vocabulary", "seed"))
 
 
 def _remove(value: Any) -> Iterator[Problem]:
