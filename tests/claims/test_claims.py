@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from cases import CASES
+from cases import CASES, epochs, weights
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN
 from deadhead.claims.evidence import Evidence
@@ -66,6 +66,17 @@ def test_two_models_are_not_repeats_of_one() -> None:
     both = CLAIMS["W6"].on(good + Evidence(tuple(replace(f, model="bert-b") for f in CASES["W6"][0].facts)))
     assert both.verdict == HOLDS
     assert CLAIMS["W6"].on(good + Evidence(bad.facts[:1])).verdict == HOLDS  # of bert-b there is not enough to say
+
+
+def test_too_few_layers_to_show_a_pattern() -> None:
+    """Five layers in perfect order come by chance in 2 of 120 orders: clear for one run, but not for four."""
+    one = weights(1, 2, 3, 4, 5, remove="random 10")
+    assert CLAIMS["W16"].on(one).verdict == FAILS
+    assert CLAIMS["W16"].on(one + one + one + one).verdict == OPEN
+
+
+def test_a_training_of_one_epoch_says_nothing_about_the_first() -> None:
+    assert CLAIMS["M16"].on(epochs(80.0, 80.0)).verdict == OPEN
 
 
 def test_repeats_give_a_spread() -> None:

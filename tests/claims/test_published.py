@@ -43,7 +43,7 @@ FOLLOW = {  # some of those that do follow, with the numbers they rest on
     "W3": "en-ru 87 %: +1.62, en-de 87 %: +1.03",
     "W4": "25 %: +0.19, 40 %: -0.40, 50 %: -0.34, 60 %: +0.21, 75 %: +0.13",
     "W6": "mean loss 0.87 points",
-    "W8": "1 layers: -0.44, 3 layers: -0.70, 6 layers: +0.26, 8 layers: +0.16",
+    "W8": "1: -0.44, 3: -0.70, 6: +0.26, 8: +0.16",
     "W9": "14 of 16 cases",
     "W11": "4 of 4 tasks",
     "M1": "top 86.44, bottom 85.88, middle 84.64, odd 86.63, even 87.28",

@@ -23,18 +23,20 @@ EARLY = ("first", "after")  # the stage after one epoch, or where it was not kep
 
 def m16(evidence: Evidence) -> Finding:
     facts = [f for f in evidence.facts if f.task == "xnli" and multilingual(f.model) and f.remove != "none" and f.trial]
-    last = {(f.trial, f.target): f for f in facts if f.epoch is None}
-    early = [f for f in facts if f.epoch == 1 and (f.trial, f.target) in last and last[f.trial, f.target].value]
+    last = {(f.trial, f.target): f.value for f in facts if f.epoch is None and f.value}
+    first = {(f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last}
+    longer = {trial for (trial, target), value in first.items() if value != last[trial, target]}  # than one epoch
+    early = {place: value for place, value in first.items() if place[0] in longer}
     if len(early) < 2:
-        return missing("XNLI scores after the first epoch (finetune: {first: true}) and after the last, of pruned models")
-    shares = [100 * f.value / last[f.trial, f.target].value for f in early]
+        return missing("XNLI scores after the first epoch (finetune: {first: true}) and after further ones, of pruned models")
+    shares = [100 * value / last[place] for place, value in early.items()]
     border, mean = (
         stated(PAPER, "share_of_final_accuracy_after_1_epoch_percent") - 0.5,
-        100 * recovery([f.value for f in early], [last[f.trial, f.target].value for f in early]),
+        100 * recovery(list(early.values()), [last[p] for p in early]),
     )
     numbers = f"one epoch gives {mean:.1f} % of the last epoch's score ({min(shares):.1f} to {max(shares):.1f} %)"
-    trials = len({f.trial for f in early})
-    return judged(mean >= border, mean - border, numbers, f"95 % interval +-{interval(shares):.1f}; {trials} trials x languages", early)
+    strength = f"95 % interval +-{interval(shares):.1f}; trials: {len(longer)}, languages: {len({target for _, target in early})}"
+    return judged(mean >= border, mean - border, numbers, strength, longer)
 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:
@@ -58,7 +60,7 @@ def m17(evidence: Evidence) -> Finding:
     margin = mean["top"] - max(mean["middle"], mean["bottom"])
     wanted = ", ".join(f"{name} {stated(PAPER, 'entropy_change_alive_heads', of=name):.3f}" for name in mean)
     numbers = "mean change in nats: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()) + f" (stated: {wanted})"
-    strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} draws"
+    strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} trials"
     return judged(margin > 0, margin, numbers, strength, [before.trial for before, _ in runs])
 
 
@@ -93,7 +95,7 @@ def m18(evidence: Evidence) -> Finding:
             f"silhouette {before.values['silhouette']:.2f} to {after.values['silhouette']:.2f}; distances over their mean: "
             + ", ".join(f"{name} {value / middle:.2f}" for name, value in mean.items())
         )
-    return judged(min(margins) > 0, min(margins), " | ".join(told), f"{len(runs)} trials", [before.trial for before, _ in runs])
+    return judged(min(margins) > 0, min(margins), " | ".join(told), f"trials: {len(runs)}", [before.trial for before, _ in runs])
 
 
 CLAIMS = tuple(

@@ -65,5 +65,5 @@ def _show(found: list[Verdict], every: bool) -> None:
         table.add_row(one.id, verdict, Text(one.statement), Text.assemble(one.numbers, "\n" if one.strength else "", (one.strength, "dim")))
     if shown:
         Console().print(table)
-    counts = [f"{sum(one.verdict == name for one in found)} {name}" for name in COLOURS]
-    typer.echo(f"{len(found)} claims: {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all tells what is missing."))
+    counts = [f"{name} {sum(one.verdict == name for one in found)}" for name in COLOURS]
+    typer.echo(f"Claims: {len(found)}; {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all tells what is missing."))
