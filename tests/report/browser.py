@@ -83,17 +83,21 @@ class Page:
     def click(self, selector: str) -> None:
         self._brought_into_sight(selector).click()
 
-    def point_at(self, selector: str) -> None:
+    def point_at(self, selector: str, *, scroll: bool = True) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
 
-        ActionChains(self.driver).move_to_element(self._brought_into_sight(selector)).perform()
+        node = self._brought_into_sight(selector) if scroll else self.find(selector)
+        ActionChains(self.driver).move_to_element(node).perform()
 
     def _brought_into_sight(self, selector: str) -> Any:
-        """Scrolled to, and what the page does on scrolling done."""
         node = self.find(selector)
-        settled = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[1])))"
-        self.driver.execute_async_script(f"arguments[0].scrollIntoView({{block: 'center'}}); {settled}", node)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", node)
+        self.settle()
         return node
+
+    def settle(self) -> None:
+        """Wait until the page has been painted, and what it does on scrolling is done."""
+        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0])))")
 
     def complaints(self) -> list[str]:
         """What the page said on the console: errors, refused scripts, anything."""

@@ -11,8 +11,8 @@ LANGUAGES = ["en", "de", "ar", "zh"]
 REMOVALS = ["none", "lowest 25", "lowest 50", "random 25", "random 50"]
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
 SEEDS = 3
-ARABIC = [["اشترت", "VERB", "VERB"], ["ماريا", "PROPN", "NOUN"], ["سيارة", "NOUN", "NOUN"], ["حمراء", "ADJ", "ADJ"]]
-ENGLISH = [["Maria", "PROPN", "PROPN"], ["bought", "VERB", "VERB"], ["a", "DET", "DET"], ["car", "NOUN", "VERB"], [".", "PUNCT", "PUNCT"]]
+ARABIC = ["اشترت", "ماريا", "سيارة", "حمراء"]
+ENGLISH = ["Maria", "bought", "a", "car", "."]
 
 
 def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[str, Any]:
@@ -75,18 +75,39 @@ def _record(trial: dict[str, Any], rng: Random, hostile: str) -> dict[str, Any]:
         "cost": {"finetune s": 12.5, "parameters before": 1_000_000, "parameters after": 900_000},
         "details": {"note": hostile},
         "error": "Traceback (most recent call last):\nRuntimeError: out of memory" + hostile if failed else None,
-        "sample": [
-            {"language": "en", "tokens": [*ENGLISH, *([[hostile, hostile, "X"]] if hostile else [])], "errors": 1},
-            {"language": "ar", "tokens": ARABIC, "errors": 1},
-            {
-                "language": "de",
-                "texts": ["Der Hund schläft.", "Ein Tier ruht."],
-                "gold": "entailment",
-                "said": "neutral" + hostile,
-                "errors": 1,
-            },
-        ],
+        "sample": _sample(hostile),
     }
+
+
+def _sample(hostile: str) -> list[dict[str, Any]]:
+    odd = [hostile] if hostile else []
+    return [
+        {
+            "lang": "en",
+            "split": "test",
+            "tokens": [*ENGLISH, *odd],
+            "gold": ["PROPN", "VERB", "DET", "NOUN", "PUNCT", *odd],
+            "predicted": ["PROPN", "VERB", "DET", "VERB", "PUNCT", *("X" for _ in odd)],
+            "errors": 1,
+        },
+        {
+            "lang": "ar",
+            "split": "test",
+            "tokens": ARABIC,
+            "gold": ["VERB", "PROPN", "NOUN", "ADJ"],
+            "predicted": ["VERB", "NOUN", "NOUN", "ADJ"],
+            "errors": 1,
+        },
+        {
+            "lang": "de",
+            "split": "test",
+            "text": "Der Hund schläft.",
+            "second": "Ein Tier ruht.",
+            "gold": "entailment",
+            "predicted": "neutral" + hostile,
+            "errors": 1,
+        },
+    ]
 
 
 def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hostile: str) -> dict[str, Any]:

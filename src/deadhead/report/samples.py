@@ -19,6 +19,7 @@ from .cells import Cell, Study
 
 EACH = 4  # examples of a language
 LANGUAGES = 3  # of a trial
+AMONG = 80  # examples of a language that are looked through for errors
 SECONDS = 1.0  # for all samples of a study
 WORDS = 60
 NOT_OF_THE_DATA = ("max_length", "align", "long", "task_file", "examples", "parts")
@@ -41,7 +42,8 @@ class Samples:
         if self.home is None or record.state != "done" or time.monotonic() > self.end:
             return []
         found: list[dict[str, Any]] = []
-        for language in cell.languages[:LANGUAGES]:
+        apart = max(1, len(cell.languages) // LANGUAGES)  # not only those that come first
+        for language in cell.languages[::apart][:LANGUAGES]:
             file = self.home / record.trial.id / cell.split / f"{language}.npz"
             if file.is_file() and not file.is_symlink():
                 found += self._examples(file, cell, record, language)
@@ -60,7 +62,7 @@ class Samples:
         named = said.named()
         rows = [
             _example(language, cell.split, one, data.rows[i] if data else None, KINDS[said.kind].labels)
-            for i, one in enumerate(named[:200])
+            for i, one in enumerate(named[:AMONG])
         ]
         rows.sort(key=lambda row: -row["errors"])  # stable: of equals the first of the data
         wrong = rows[: EACH - 1]

@@ -79,10 +79,10 @@ function look(cell, facts, study) {
   const head = cell.dataset.head;
   outline(head);
   const { map, rank, count: all, flags } = facts, known = study.heads?.[head] || {};
-  const others = (study.maps || []).filter((one) => one.id !== map.id && isNumber(one.scores[head])).slice(0, 6);
+  const others = (study.maps || []).filter((one) => one.id !== map.id && isNumber(one.scores[head])).slice(0, 5);
   const value = map.scores[head];
   tip.show(cell, [el("strong", {}, spoken(head)), el("table", {}, el("tbody", {},
-    tipRow(map.title, !isNumber(value) ? "no score" : flags ? (value ? "removed" : "kept") : `${short(value)}, ${rank.get(head)} of ${all}`),
+    tipRow(map.title, !isNumber(value) ? "no score" : flags ? (value ? "removed" : "kept") : map.what === "removed" ? short(value) : `${short(value)}, ${rank.get(head)} of ${all}`),
     others.map((one) => tipRow(one.title, short(one.scores[head]))),
     isNumber(known.removed) ? tipRow("removed in", count(known.removed, "trial")) : null))]);
 }

@@ -65,5 +65,5 @@ function metricTable(metrics) {
   const langs = [...new Set(parts.map((one) => one.lang))], kinds = [...new Set(parts.map((one) => one.what))];
   const value = (lang, what) => parts.find((one) => one.lang === lang && one.what === what)?.value;
   return el("table", { class: "grid" }, el("thead", {}, el("tr", {}, el("th", { class: "corner", scope: "col" }, "language"), kinds.map((what) => el("th", { scope: "col" }, said(what))))),
-    el("tbody", {}, langs.map((lang) => el("tr", {}, el("th", { scope: "row" }, said(lang)), kinds.map((what) => el("td", {}, short(value(lang, what) ?? null)))))));
+    el("tbody", {}, langs.map((lang) => el("tr", {}, el("th", { scope: "row" }, said(lang)), kinds.map((what) => el("td", {}, fixed(value(lang, what), Math.abs(value(lang, what)) <= 1 ? 4 : 2)))))));
 }

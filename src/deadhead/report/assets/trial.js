@@ -3,6 +3,7 @@
 const KNOWN = new Set(["step", "number", "epoch", "seconds", "speed"]);
 
 function epochCurves(epochs) {
+  if (epochs.length < 2) return pairs(Object.entries(epochs[0]));
   const names = [...new Set(epochs.flatMap((one) => Object.keys(one).filter((name) => !KNOWN.has(name) && isNumber(one[name]))))];
   const losses = names.filter((name) => name.includes("loss")), scores = names.filter((name) => !name.includes("loss"));
   return el("div", {}, losses.length ? curve("loss", epochs, losses) : null, scores.length ? curve("scores on held-out data", epochs, scores.slice(0, 6)) : null);
@@ -25,17 +26,19 @@ function curve(title, epochs, names) {
   });
   return el("figure", { class: "epochs" }, el("figcaption", {}, title), drawing);
 }
-/** One example: words with their labels, or a text with one answer, or a translation; `errors` counts what is wrong. */
+/** One example: words with their labels, or a text (or two) with one answer, or a translation; `errors` counts what is wrong. */
 function drawSample(one) {
-  return el("div", { class: "sample" }, el("div", { class: "from" }, said(one.language), one.errors ? ` · ${count(one.errors, "error")}` : ""), one.tokens ? tokenLine(one.tokens) : sides(one));
+  const from = [one.lang, one.split, one.errors ? count(one.errors, "error") : null].filter(Boolean);
+  return el("div", { class: "sample" }, el("div", { class: "from" }, from.map((part, at) => [at ? " · " : "", said(part)])), Array.isArray(one.predicted) ? tokenLine(one) : sides(one));
 }
-function tokenLine(tokens) {
-  return el("ul", { class: "tokens", dir: direction(tokens.map(([word]) => word).join(" ")) }, tokens.map(([word, right, given]) => {
-    const wrong = right !== null && right !== given;
-    return el("li", { class: wrong ? "wrong" : null }, said(word), el("small", {}, wrong ? [el("s", {}, worded(given)), " ", worded(right)] : worded(given)));
+/** Words with what the model said of each; where it is wrong, that is struck out and what is right stands beside it. */
+function tokenLine({ tokens, gold, predicted }) {
+  return el("ul", { class: "tokens", dir: direction((tokens || []).join(" ")) }, predicted.map((given, at) => {
+    const right = gold?.[at], wrong = right !== null && right !== undefined && right !== given;
+    return el("li", { class: wrong ? "wrong" : null }, tokens ? said(tokens[at]) : null, el("small", {}, wrong ? [el("s", {}, worded(given)), " ", worded(right)] : worded(given)));
   }));
 }
-function sides({ texts = [], gold, said: given, errors }) {
-  const line = (name, value, kind) => [el("dt", {}, name), el("dd", { dir: direction(worded(value)), class: kind }, worded(value))];
-  return el("dl", { class: "sides" }, texts.map((text) => line("text", text)), gold === null || gold === undefined ? null : line("wanted", gold), line(errors ? "\u2715 said" : "said", given, errors ? "wrong" : null));
+function sides({ text, second, gold, predicted, errors }) {
+  const line = (name, value, kind) => (value === null || value === undefined ? null : [el("dt", {}, name), el("dd", { dir: direction(worded(value)), class: kind }, worded(value))]);
+  return el("dl", { class: "sides" }, line("text", text), line("second", second), line("right", gold), line(errors ? "\u2715 said" : "said", predicted, errors ? "wrong" : null));
 }
