@@ -56,6 +56,8 @@ def test_overlap_by_hand() -> None:
     assert (same.highest, same.lowest, same.by_chance) == (2, 2, pytest.approx(4 / 6))
     assert same.p_highest == pytest.approx(1 / 15)
     assert (other.highest, other.lowest, other.p_highest) == (0, 0, 1.0)
+    half = overlap(EN, scores(1, 2, 6, 5, 4, 3), 2)  # its lowest are those of en, its highest the two in the middle
+    assert (half.highest, half.lowest, half.p_lowest) == (0, 2, pytest.approx(1 / 15))
     assert overlap(EN, DE, 1).highest == 0  # the twin: the highest itself is another
     with pytest.raises(DataError):
         overlap(EN, DE, 7)

@@ -74,6 +74,7 @@ def test_spread_by_hand() -> None:
 
 
 def test_recovery_by_hand() -> None:
+    assert recovery([72, 60, 20], [80, 60, 40]) == pytest.approx((0.9 + 1 + 0.5) / 3)
     assert recovery([72, 60], [80, 60]) == pytest.approx((0.9 + 1) / 2)  # the mean of shares, not the share of means (132/140)
     assert recovery_rows({"en": 72, "de": 1}, {"en": 80}) == [{"language": "en", "first": 72, "final": 80, "share": pytest.approx(0.9)}]
     with pytest.raises(DataError):
