@@ -23,14 +23,15 @@ from deadhead.tasks import task_of
 
 def as_printed(paper: str, table: str) -> Callable[[Cell], dict[str, Any]]:
     """What came of a trial, had it scored what the paper's table says."""
-    by_place = {(r["task"], r["remove"]): float(r["value"]) for r in rows(paper, table)}
+    by_place = {(r["task"], r["source"], r["remove"]): (float(r["value"]), float(r["percent"])) for r in rows(paper, table)}
 
     def found(cell: Cell) -> dict[str, Any]:
         trial = cell.trial
-        remove = label(cell.labels["remove"]) if trial.get("remove") else "none"
-        value = by_place[trial.get("task"), remove]
-        gone = {"removed": [f"encoder.0.{i}" for i in range(72)], "cost": {"heads before": 144}} if remove.startswith("layers") else {}
-        return {"metrics": {f"en/dev/{task_of(trial.get('task')).metric}": value / 100}, **gone}
+        task, source = task_of(trial.get("task")), trial.get("source")
+        value, percent = by_place[task.name, source, label(cell.labels["remove"]) if trial.get("remove") else "none"]
+        (split,) = trial.get("splits")
+        metrics = {f"{source}/{split}/{task.metric}": value if task.metric == "bleu" else value / 100}
+        return {"metrics": metrics, "removed": [f"encoder.0.{i}" for i in range(round(1.44 * percent))], "cost": {"heads before": 144}}
 
     return found
 
@@ -42,6 +43,9 @@ def judged(verdicts: list[Any]) -> dict[str, tuple[str, float | None, str]]:
 @pytest.mark.parametrize(
     ("recipes", "claims"),
     [
+        (["weak-link/table1"], ["W1", "W2", "W3a", "W3b"]),
+        (["weak-link/table2"], ["W4"]),
+        (["weak-link/table3"], ["W5"]),
         (["weak-link/table4"], ["W6", "W7"]),
         (["weak-link/table5"], ["W8", "W9", "W10"]),
         (["weak-link/table6"], ["W11", "W12", "W13"]),
@@ -54,6 +58,14 @@ def test_a_study_that_finds_what_the_paper_printed_gets_its_verdicts(recipes: li
     found, theirs = judged(check(*folders)), judged(published())
     assert {name: found[name] for name in claims} == {name: theirs[name] for name in claims}
     assert set(found) <= set(theirs)
+
+
+def test_draws_that_agree_with_the_paper_to_the_digit(tmp_path: Path) -> None:
+    """Three draws that all lose what is stated have an interval of no width, and it is within it."""
+    folder = of_recipe(tmp_path / "s", load("weak-link/table1"), as_printed("weak-link", "table1"))
+    found = {v.id: v for v in check(folder)}["W3"]
+    assert (found.verdict, found.margin) == (HOLDS, 0.0)
+    assert found.strength == "up to 3 repeats a cell, sd 0.00 % of the mean"
 
 
 def searched(table: str) -> Callable[[Cell], dict[str, Any]]:

@@ -15,6 +15,7 @@ from .evidence import Mean
 
 ROUNDING = 0.0051  # two printed decimals
 LEVEL = 0.05
+SLACK = 1e-9  # for sums of decimals
 FEWEST = 3  # values for an interval
 
 
@@ -58,7 +59,7 @@ def interval(values: Sequence[float]) -> float:
 def as_stated(values: Sequence[float], wanted: float, printed: bool) -> tuple[bool, float, str]:
     """Whether the mean of these values is the number stated: (is it, margin, how sure)."""
     found = fmean(values)
-    width = ROUNDING if printed else interval(values)
+    width = ROUNDING if printed else interval(values) + SLACK
     margin = width - abs(found - wanted)
     how = f"n = {len(values)}" if len(values) < FEWEST else f"95 % interval +-{interval(values):.2f}, n = {len(values)}"
     return margin >= 0, margin, how

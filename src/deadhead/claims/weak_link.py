@@ -88,7 +88,7 @@ def w4(evidence: Evidence) -> Finding:
         other = by_kept.get((target, tuple(block[::-1] for block in blocks)))
         if other is not None and sum(low) > sum(high):  # the low layers of the encoder are important, and keep more
             share = cell.facts[0].share
-            differences["?" if share is None else f"{share:g}"] = cell.value - other.value
+            differences["?" if share is None else f"{share:.0f}"] = cell.value - other.value
             used += [cell, other]
     if len(differences) < 2:
         return missing("BLEU at two percentages, with the important layers keeping more heads and keeping fewer")
@@ -110,7 +110,7 @@ def w5(evidence: Evidence) -> Finding:
     if len(whole) < 3:
         return missing("BLEU at three percentages, each with the encoder, the cross and the decoder block keeping fewest")
     best = [max(group, key=lambda name: group[name].value) for group in whole]
-    at = ", ".join(f"{group[name].facts[0].share or 0:g} %: {name} fewest" for group, name in zip(whole, best, strict=True))
+    at = ", ".join(f"{group[name].facts[0].share or 0:.0f} %: {name} fewest" for group, name in zip(whole, best, strict=True))
     used = [cell for group in whole for cell in group.values()]
     won = len(set(best))
     return judged(won == 3, won - 3, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts])
