@@ -1,0 +1,28 @@
+"""The page about claims: its table is what the command prints, and what it says of the table is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from deadhead.claims import CLAIMS, FAILS, published
+from deadhead.cli import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+
+
+def test_the_table_is_made_from_the_published_numbers() -> None:
+    made = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
+    assert made.count("\n") == 2 + len(CLAIMS)
+    assert PAGE.endswith(f"--markdown`.\n\n{made}")
+
+
+def test_the_counts_in_the_text_are_those_of_the_table() -> None:
+    told = PAGE.split("## The papers on their own tables")[1].split("\n\n")[1]
+    wrong = {verdict.id for verdict in published() if verdict.verdict == FAILS}
+    named = {name for name in re.findall(r"[WMC][\w-]*\w", told) if name in CLAIMS or any(one.startswith(f"{name}-") for one in CLAIMS)}
+    assert all(any(one == name or one.startswith(f"{name}-") for name in named) for one in wrong)
+    assert len(wrong) == 12 + 10
+    assert f"{len(CLAIMS) - 3} of them" in PAGE
