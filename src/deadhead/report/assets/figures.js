@@ -24,7 +24,7 @@ function embed(plot, figure, entry, study) {
     plot.append(el("p", { class: "note" }, "This figure needs Vega, which is not part of this page."));
     return;
   }
-  const spec = { ...figure.spec, background: null };
+  const spec = { ...figure.spec, background: null, description: figure.spec.description || figure.title };
   delete spec.title; // it stands above the figure already
   const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true, theme: "custom" }, config: figureColours() };
   pending.push(vegaEmbed(plot, spec, options).then((made) => {

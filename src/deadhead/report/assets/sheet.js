@@ -4,7 +4,7 @@ const fetched = {}; // records asked from the server, by study and id
 
 function openSheet(title, ...kids) {
   const sheet = $("sheet"), again = sheet.open && sheet.dataset.title === title, top = sheet.scrollTop;
-  sheet.replaceChildren(el("div", { class: "inner" }, el("header", {}, el("h2", { id: "sheet-title", tabindex: -1 }, said(title)), el("button", { type: "button", class: "quiet", "data-focus": "sheet/close", onclick: closeSheet }, "Close")), ...kids));
+  sheet.replaceChildren(el("div", { class: "inner" }, el("div", { class: "head" }, el("h2", { id: "sheet-title", tabindex: -1 }, said(title)), el("button", { type: "button", class: "quiet", "data-focus": "sheet/close", onclick: closeSheet }, "Close")), ...kids));
   sheet.dataset.title = title;
   if (!sheet.open) {
     tip.hide();
@@ -46,17 +46,17 @@ function thinTrial(row) {
 }
 function trialParts(study, id, record) {
   const removed = new Set(record.removed || []), out = [];
-  if (record.error) out.push(el("h4", {}, "Why it failed"), el("pre", { tabindex: 0 }, record.error));
-  if (Object.keys(record.metrics || {}).length) out.push(el("h4", {}, "Scores"), el("div", { class: "scroll" }, metricTable(record.metrics)));
+  if (record.error) out.push(el("h3", {}, "Why it failed"), el("pre", { tabindex: 0 }, record.error));
+  if (Object.keys(record.metrics || {}).length) out.push(el("h3", {}, "Scores"), el("div", { class: "scroll" }, metricTable(record.metrics)));
   if (removed.size) {
     const scores = Object.fromEntries(allHeads(study).map((head) => [head, removed.has(head) ? 1 : 0]));
-    out.push(el("h4", {}, `Removed: ${count(removed.size, "head")} of ${allHeads(study).length}`), el("div", { class: "maps" }, drawMap({ id: `trial-${id}`, title: `heads removed by ${id}`, what: "removed", scores }, study, "Heads removed")));
+    out.push(el("h3", {}, `Removed: ${count(removed.size, "head")} of ${allHeads(study).length}`), el("div", { class: "maps" }, drawMap({ id: `trial-${id}`, title: `heads removed by ${id}`, what: "removed", scores }, study, "Heads removed")));
   }
-  if (record.epochs?.length) out.push(el("h4", {}, "Training"), epochCurves(record.epochs));
-  if (record.sample?.length) out.push(el("h4", {}, "Some predictions"), record.sample.map(drawSample));
-  if (Object.keys(record.cost || {}).length) out.push(el("h4", {}, "Cost"), pairs(Object.entries(record.cost)));
-  out.push(el("h4", {}, "Trial"), pairs(Object.entries(record.trial || {}).map(([name, value]) => [name, worded(value)])));
-  out.push(el("h4", {}, "Record"), el("details", { "data-keep": `record ${id}` }, el("summary", {}, "everything, as stored"), el("pre", { tabindex: 0 }, JSON.stringify(record, null, 1))));
+  if (record.epochs?.length) out.push(el("h3", {}, "Training"), epochCurves(record.epochs));
+  if (record.sample?.length) out.push(el("h3", {}, "Some predictions"), record.sample.map(drawSample));
+  if (Object.keys(record.cost || {}).length) out.push(el("h3", {}, "Cost"), pairs(Object.entries(record.cost)));
+  out.push(el("h3", {}, "Trial"), pairs(Object.entries(record.trial || {}).map(([name, value]) => [name, worded(value)])));
+  out.push(el("h3", {}, "Record"), el("details", { "data-keep": `record ${id}` }, el("summary", {}, "everything, as stored"), el("pre", { tabindex: 0 }, JSON.stringify(record, null, 1))));
   return out;
 }
 /** Scores by language (down) and split and metric (across). */
