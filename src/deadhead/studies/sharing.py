@@ -64,8 +64,8 @@ def _say(word: str, home: Path) -> bool:
 
 def _call(arguments: list[str], home: Path, told: str = "") -> bool:
     environ = {**os.environ, **dict.fromkeys(PLACES, str(home))}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        return subprocess.run([DAEMON, *arguments], input=told, text=True, env=environ, check=False, timeout=60, **quiet).returncode == 0  # type: ignore[call-overload,no-any-return]
+        done = subprocess.run([DAEMON, *arguments], input=told.encode(), env=environ, capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return False
+    return done.returncode == 0
