@@ -1,29 +1,31 @@
-"""The parts of pre-training: the tokenizer, what is masked and asked for, and that what is saved is what is loaded."""
+"""The parts of pre-training: the tokenizer, the models, and that what is saved is what is loaded."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from deadhead.world import LANGUAGES, build, pretrain, rows
+from deadhead.world import LANGUAGES, MODELS, build, exercises, pretrain, rows
+from deadhead.world.facts import corpus
 
 
 @pytest.fixture(scope="module")
-def learnt() -> tuple[object, pretrain.Sentences]:
-    before, pretrain.SENTENCES = pretrain.SENTENCES, 300
-    spoken = pretrain.spoken()
-    pretrain.SENTENCES = before
-    tokenizer = pretrain.train_tokenizer(spoken)
-    return tokenizer, pretrain.encoded(tokenizer, spoken)
+def learnt() -> tuple[object, pretrain.Sentences, exercises.Pairs]:
+    tokenizer = pretrain.train_tokenizer(corpus(300))
+    return tokenizer, *exercises.material(tokenizer, 300)
 
 
-def test_tokenizer_knows_every_language(learnt: tuple[object, pretrain.Sentences]) -> None:
+def batches_of(name: str, learnt: tuple[object, pretrain.Sentences, exercises.Pairs], seed: int = 0) -> pretrain.Batches:
+    rng = np.random.default_rng(seed)
+    return exercises.encoder_batches(*learnt[1:], rng) if name == "encoder" else pretrain.seq2seq_batches(learnt[1], rng)
+
+
+def test_tokenizer_knows_every_language(learnt: tuple[object, pretrain.Sentences, exercises.Pairs]) -> None:
     tokenizer = pretrain.wrapped(learnt[0], "encoder")
     for lang in LANGUAGES:
         for words, _ in rows("pos", lang, "train")[:50]:
@@ -36,34 +38,10 @@ def test_tokenizer_knows_every_language(learnt: tuple[object, pretrain.Sentences
     assert marked[-1] == pretrain.SEP
 
 
-def test_only_what_is_chosen_is_masked() -> None:
-    rng = np.random.default_rng(0)
-    ids = rng.integers(0, pretrain.VOCABULARY, (40, 50))
-    untouched, nothing = pretrain.masked(ids, np.zeros((40, 1)), rng)
-    assert (untouched == ids).all()
-    assert (nothing == -100).all()
-    given, labels = pretrain.masked(ids, np.ones((40, 1)), rng)
-    words = ids >= len(pretrain.SPECIAL)
-    assert (labels == np.where(words, ids, -100)).all()
-    assert (given[~words] == ids[~words]).all()
-    assert 0.75 < (given == pretrain.MASK)[words].mean() < 0.85
-
-
-def test_counterparts_are_translations(learnt: tuple[object, pretrain.Sentences]) -> None:
-    sentences = learnt[1]
-    en, de = sentences[0][0], sentences[0][1]
-    found = [pretrain.counterparts(en, de, Random(seed)) for seed in range(20)]
-    assert any(found)
-    for asked in found:
-        for at, token in asked.items():
-            concept = next(name for name, place in en.concepts.items() if place == at - 1)
-            assert token == de.ids[de.concepts[concept]]
-
-
-def test_batches_are_the_same_each_time(learnt: tuple[object, pretrain.Sentences]) -> None:
-    for make in (pretrain.encoder_batches, pretrain.seq2seq_batches):
-        one, again, other = (next(make(learnt[1], np.random.default_rng(seed))) for seed in (0, 0, 1))
-        assert all(torch.equal(one[name], again[name]) for name in one)
+def test_batches_are_the_same_each_time(learnt: tuple[object, pretrain.Sentences, exercises.Pairs]) -> None:
+    for name in ("encoder", "seq2seq"):
+        one, again, other = (next(batches_of(name, learnt, seed)) for seed in (0, 0, 1))
+        assert all(torch.equal(one[part], again[part]) for part in one)
         assert not torch.equal(one["labels"][:8, :5], other["labels"][:8, :5])
         assert one["input_ids"].shape == one["attention_mask"].shape
         assert (one["labels"] != -100).any()
@@ -71,11 +49,11 @@ def test_batches_are_the_same_each_time(learnt: tuple[object, pretrain.Sentences
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["encoder", "seq2seq"])
-def test_saved_small_and_loaded_alike(learnt: tuple[object, pretrain.Sentences], name: str, tmp_path: Path) -> None:
+def test_saved_small_and_loaded_alike(learnt: tuple[object, pretrain.Sentences, exercises.Pairs], name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = name == "encoder"
     model = pretrain.new_encoder() if encoder else pretrain.new_seq2seq()
-    batch = next((pretrain.encoder_batches if encoder else pretrain.seq2seq_batches)(learnt[1], np.random.default_rng(0)))
+    batch = next(batches_of(name, learnt))
     whole = model.eval()(**batch).logits
     build._save(model, pretrain.wrapped(learnt[0], name), tmp_path)
     loaded = (AutoModelForMaskedLM if encoder else AutoModelForSeq2SeqLM).from_pretrained(tmp_path)
@@ -87,11 +65,31 @@ def test_saved_small_and_loaded_alike(learnt: tuple[object, pretrain.Sentences],
     assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float32"
 
 
-def test_training_learns(learnt: tuple[object, pretrain.Sentences], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_learns(learnt: tuple[object, pretrain.Sentences, exercises.Pairs], monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     monkeypatch.setattr(pretrain, "BATCH", 8)
     lines: list[str] = []
-    batches = pretrain.seq2seq_batches(learnt[1], np.random.default_rng(0))
-    log = pretrain.train(pretrain.new_seq2seq(), batches, 12, 1e-3, "cpu", lines.append)
+    log = pretrain.train(pretrain.new_seq2seq(), batches_of("seq2seq", learnt), 12, 1e-3, "cpu", lines.append)
     assert log[-1]["loss"] < log[0]["loss"] - 0.2
     assert lines[-1].startswith("step 12/12")
+
+
+def test_both_models_share_the_packages_tokenizer() -> None:
+    kept = build._tokenizer()
+    for name in ("encoder", "seq2seq"):
+        assert json.loads(pretrain.wrapped(kept, name).backend_tokenizer.to_str()) == json.loads(
+            (MODELS / name / "tokenizer.json").read_text()
+        )
+
+
+def test_building_one_model_leaves_what_is_known_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretrain, "SENTENCES", 60)
+    monkeypatch.setattr(pretrain, "BATCH", 2)
+    monkeypatch.setattr(build, "translate", lambda folder, device: dict.fromkeys(LANGUAGES[1:], 0.5))
+    (tmp_path / "log.json").write_text(json.dumps({"encoder": {"steps": "as before"}}))
+    log = build.build(tmp_path, ["seq2seq"], {"seq2seq": 2}, "cpu")
+    assert log == json.loads((tmp_path / "log.json").read_text())
+    assert log["encoder"] == {"steps": "as before"}
+    assert [step["step"] for step in log["seq2seq"]["steps"]] == [1, 2]
+    assert log["bytes"] == sum(file.stat().st_size for file in (tmp_path / "seq2seq").iterdir())
+    assert build.shown(log).splitlines()[-1] == "| translated exactly | |" + " 50 |" * 9 + " |"

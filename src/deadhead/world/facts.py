@@ -25,6 +25,7 @@ SIZES = {  # examples in train, dev and test
 }
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
 TENSES = ("past", "past", "fut")
+DENIED = 0.4  # of premises drawn; rarely denied, they would make "not" in a hypothesis a sure sign of contradiction
 
 
 def fact(frame: str, features: str, **roles: Phrase | str | None) -> Fact:
@@ -179,6 +180,23 @@ def pairs() -> dict[str, list[tuple[Fact, Fact, str]]]:
     return _fill("pair", _pairs_from, lambda pair: split_of(pair[0]))
 
 
+def neighbours(facts: list[Fact]) -> list[tuple[Fact, Fact]]:
+    """Pairs to pre-train on, in no order and with no label: facts, each with up to three that are said almost alike.
+
+    Nothing of them is in the dev and test sets: neither a combination, nor a sentence of an entailment pair.
+    """
+    rng = Random("deadhead world neighbours")
+    tested = {one for split in ("dev", "test") for pair in pairs()[split] for one in pair[:2]}
+    found = dict[tuple[Fact, Fact], None]()
+    for one in facts:
+        if one.frame in world()["slots"] or one in tested:
+            continue
+        near = [other for _, other in hypotheses(one, rng) if other != one and split_of(other) == "train" and other not in tested]
+        for other in rng.sample(near, min(3, len(near))):
+            found[(one, other) if rng.random() < 0.5 else (other, one)] = None
+    return list(found)
+
+
 def _fill(kind: str, draw: Callable[[Random], Iterator[Any]], place: Callable[[Any], str]) -> dict[str, list[Any]]:
     rng = Random(f"deadhead world {kind}")
     wanted = dict(zip(SPLITS, SIZES[kind], strict=True))
@@ -192,7 +210,9 @@ def _fill(kind: str, draw: Callable[[Random], Iterator[Any]], place: Callable[[A
 
 def _pairs_from(rng: Random) -> Iterator[tuple[Fact, Fact, str]]:
     """One pair for each label from one premise, or none: labels stay balanced, and no premise gives its label away."""
-    premise = statement(rng)
+    premise, denied = statement(rng), rng.random() < DENIED
+    while denied != ("neg" in premise.features):
+        premise = statement(rng)
     by_label: dict[str, list[Fact]] = {label: [] for label in LABELS}
     for label, hypothesis in hypotheses(premise, rng):
         if hypothesis != premise:

@@ -1,12 +1,8 @@
-"""How the two tiny models of the small world learn: a joint tokenizer, an encoder, an encoder-decoder.
+"""How the two tiny models of the small world are made: a joint tokenizer, an encoder, an encoder-decoder, and how they train.
 
-The encoder is a BERT with three exercises: to fill in the masked words of a sentence; to do so in two
-sentences that are translations of each other, where much is masked since much is given; and to name,
-for a word, its counterpart in a language that it is not told, for which it does best to see every word
-as what it means. With the names, digits and punctuation that languages share, the last two line the
-languages up, and let a task learnt in English work in the others. The encoder-decoder is a Marian that
-translates between any two of the languages, told the target by a first token such as `>>de<<`, and
-mends sentences with words blanked out.
+The encoder is a BERT; `exercises.py` says what it learns from. The encoder-decoder is a Marian that translates
+between any two of the languages, told the target by a first token such as `>>de<<`, and mends sentences with
+words blanked out.
 """
 
 from __future__ import annotations
@@ -22,8 +18,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from . import LANGUAGES, tokens
-from .facts import corpus
-from .grammar import Token
+from .grammar import Fact, Token
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -36,23 +31,18 @@ HEADS, WIDTH = 8, 128
 
 
 class Sentence(NamedTuple):
-    """The pieces of a sentence, without special tokens, and where it writes which concept (at the first piece)."""
+    """The pieces of a sentence, without special tokens, and where it writes which concept (from piece, to piece)."""
 
     ids: list[int]
-    concepts: dict[str, int]
+    concepts: dict[str, tuple[int, int]]
 
 
 Sentences = list[list[Sentence]]  # by fact, by language
 Batches = Iterator[dict[str, Tensor]]
 
 
-def spoken() -> list[list[list[Token]]]:
-    """What there is to learn from: each fact in every language."""
-    return [[tokens(lang, fact) for lang in LANGUAGES] for fact in corpus(SENTENCES)]
-
-
-def train_tokenizer(facts: list[list[list[Token]]]) -> Any:
-    """One cased WordPiece vocabulary for all languages."""
+def train_tokenizer(facts: list[Fact]) -> Any:
+    """One cased WordPiece vocabulary for all languages; where two pieces are equally frequent, which one it takes is chance."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -60,7 +50,7 @@ def train_tokenizer(facts: list[list[list[Token]]]) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*SPECIAL, *TO], show_progress=False)
-    tokenizer.train_from_iterator((" ".join(token.form for token in one) for fact in facts for one in fact), trainer)
+    tokenizer.train_from_iterator((" ".join(token.form for token in tokens(lang, fact)) for fact in facts for lang in LANGUAGES), trainer)
     return tokenizer
 
 
@@ -83,15 +73,17 @@ def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
     return made
 
 
-def encoded(tokenizer: Any, spoken: list[list[list[Token]]]) -> Sentences:
-    words = [[token.form for token in one] for fact in spoken for one in fact]
-    found = iter(tokenizer.encode_batch(words, is_pretokenized=True, add_special_tokens=False))
-    return [[_sentence(next(found), one) for one in fact] for fact in spoken]
+def encoded(tokenizer: Any, facts: list[Fact]) -> Sentences:
+    spoken = [tokens(lang, fact) for fact in facts for lang in LANGUAGES]
+    found = tokenizer.encode_batch([[token.form for token in one] for one in spoken], is_pretokenized=True, add_special_tokens=False)
+    made = [_sentence(encoding, one) for encoding, one in zip(found, spoken, strict=True)]
+    return [made[i : i + len(LANGUAGES)] for i in range(0, len(made), len(LANGUAGES))]
 
 
 def _sentence(encoding: Any, tokens: list[Token]) -> Sentence:
     first = {word: at for at, word in reversed(list(enumerate(encoding.word_ids)))}
-    places = {token.concept: first[i] for i, token in reversed(list(enumerate(tokens))) if token.concept}
+    ends = [*(first[i] for i in range(1, len(tokens))), len(encoding.ids)]
+    places = {token.concept: (first[i], ends[i]) for i, token in reversed(list(enumerate(tokens))) if token.concept}
     return Sentence(encoding.ids, places)
 
 
@@ -125,52 +117,12 @@ def padded(rows: list[list[int]], fill: int = PAD) -> np.ndarray:
     return out
 
 
-def masked(ids: np.ndarray, share: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """BERT's masking: of the tokens chosen, 80 % become [MASK], 10 % any token, 10 % stay; only they are to be guessed."""
-    chosen = (rng.random(ids.shape) < share) & (ids >= len(SPECIAL))
-    labels = np.where(chosen, ids, -100)
-    fate = rng.random(ids.shape)
-    anything = rng.integers(len(SPECIAL) + len(TO), VOCABULARY, ids.shape)
-    return np.where(chosen & (fate < 0.8), MASK, np.where(chosen & (fate >= 0.9), anything, ids)), labels
-
-
-def drawn(sentences: Sentences, dice: Random) -> Iterator[tuple[int, Sentence, Sentence]]:
-    """A batch of facts, each in two languages (with the number of the second); English is one of them in about half."""
-    for fact in dice.choices(sentences, k=BATCH):
-        one, other = dice.sample(range(len(LANGUAGES)), 2)
-        if other and dice.random() < 0.4:
-            one = 0
-        if dice.random() < 0.5:
-            one, other = other, one
-        yield other, fact[one], fact[other]
-
-
-def encoder_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
-    """Of ten rows, two sentences to fill in, four to name words of, and four pairs of translations."""
-    dice = Random(int(rng.integers(1 << 32)))
-    while True:
-        ids, kinds, share, named = [], [], [], []
-        for _, one, other in drawn(sentences, dice):
-            which = dice.random()
-            first, second = [CLS, *one.ids, SEP], [*other.ids, SEP] if which < 0.4 else []
-            ids.append(first + second)
-            kinds.append([0] * len(first) + [1] * len(second))
-            share.append([0.4 if second else 0.15])
-            named.append(counterparts(one, other, dice) if which > 0.6 else {})
-        tokens = padded(ids)
-        given, labels = masked(tokens, np.array(share), rng)
-        for row, wanted in enumerate(named):
-            for at, word in wanted.items():
-                here, fate = tokens[row, at], dice.random()
-                # Blank or not, name the foreign word; or see the foreign word, and name the one that was here.
-                given[row, at], labels[row, at] = (MASK, word) if fate < 0.2 else (here, word) if fate < 0.6 else (word, here)
-        yield _tensors(input_ids=given, token_type_ids=padded(kinds), attention_mask=tokens != PAD, labels=labels)
-
-
-def counterparts(one: Sentence, other: Sentence, dice: Random) -> dict[int, int]:
-    """For half of the concepts in a sentence: where they are (after [CLS]), and how the other language begins to write them."""
-    shared = [concept for concept in one.concepts if concept in other.concepts and dice.random() < 0.5]
-    return {1 + one.concepts[concept]: other.ids[other.concepts[concept]] for concept in shared}
+def two(dice: Random) -> tuple[int, int]:
+    """Two of the languages; English is one of them in about half."""
+    one, other = dice.sample(range(len(LANGUAGES)), 2)
+    if other and dice.random() < 0.4:
+        one = 0
+    return (other, one) if dice.random() < 0.5 else (one, other)
 
 
 def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
@@ -178,15 +130,17 @@ def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
     dice = Random(int(rng.integers(1 << 32)))
     while True:
         given, wanted = [], []
-        for target, one, other in drawn(sentences, dice):
-            source = one.ids if dice.random() < 7 / 8 else [MASK if dice.random() < 0.3 else token for token in other.ids]
-            given.append([len(SPECIAL) + target, *source, SEP])
-            wanted.append([*other.ids, SEP])
+        for fact in dice.choices(sentences, k=BATCH):
+            one, other = two(dice)
+            target = fact[other].ids
+            source = fact[one].ids if dice.random() < 7 / 8 else [MASK if dice.random() < 0.3 else token for token in target]
+            given.append([len(SPECIAL) + other, *source, SEP])
+            wanted.append([*target, SEP])
         ids, labels = padded(given), padded(wanted, -100)
-        yield _tensors(input_ids=ids, attention_mask=ids != PAD, labels=labels)
+        yield tensors(input_ids=ids, attention_mask=ids != PAD, labels=labels)
 
 
-def _tensors(**arrays: np.ndarray) -> dict[str, Tensor]:
+def tensors(**arrays: np.ndarray) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.asarray(array, dtype=np.int64)) for name, array in arrays.items()}
 
 

@@ -1,0 +1,148 @@
+"""What the tiny encoder learns from: rows of text in which words are to be guessed, in four kinds.
+
+- Fill: a sentence, some of its words in another language, with words masked.
+- Name: a sentence; some of its words are to be called as another language, which is not told, calls them. It
+  does best to see every word as what it means, and case, tense and "not" as well, since any piece may be asked.
+- Translate: two sentences that are translations of each other, with much masked since much is given.
+- Compare: two sentences that say almost the same (`facts.neighbours`), in one language or in two, with words masked.
+
+In all four, the first token has a word to name too, in any of the languages: one of the sentence if it is alone; of
+two, one that only the second has, while the mark between them names one that only the first has; or "none", if
+there is no such word. So the token from which a whole sentence is classified holds what is said, and what the
+difference between two sentences is, in much the same way in every language. No label of any task is ever seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import LANGUAGES
+from .facts import corpus, neighbours
+from .grammar import Fact, world
+from .pretrain import CLS, MASK, PAD, SENTENCES, SEP, SPECIAL, TO, VOCABULARY, Batches, Sentence, Sentences, encoded, padded, tensors, two
+
+BATCH = 192
+COMPARED, TRANSLATED = 0.3, 0.28  # of all rows
+NAMED = 0.67  # of the rest; what is left is to be filled in
+NONE = SEP  # the answer where there is no such word
+
+Pairs = list[tuple[list[Sentence], list[Sentence]]]  # two facts, each by language
+
+
+class Row(NamedTuple):
+    """Tokens, where the second sentence begins, the share of words to mask, and what else is asked: position -> shown, wanted."""
+
+    ids: list[int]
+    second: int
+    share: float
+    asked: dict[int, tuple[int, int]]
+
+
+def material(tokenizer: Any, n: int = SENTENCES) -> tuple[Sentences, Pairs]:
+    """Facts and pairs of facts in every language; reviews and requests, which are few, are there several times."""
+    alone = corpus(n)
+    near = neighbours(alone)
+    facts = list(dict.fromkeys([*alone, *(fact for pair in near for fact in pair)]))
+    said = dict(zip(facts, encoded(tokenizer, facts), strict=True))
+
+    def times(fact: Fact) -> int:
+        return 3 if fact.frame == "review" else 2 if fact.frame in world()["slots"] else 1
+
+    sentences = [said[fact] for fact in alone for _ in range(times(fact))]
+    pairs = [(said[one], said[other]) for one, other in near for _ in range(4 if one.frame == "review" else 1)]
+    return sentences, pairs
+
+
+def alone(fact: list[Sentence], dice: Random) -> Row:
+    """One sentence, with words to name or to fill in."""
+    a, b = two(dice)
+    one, other, asked = fact[a], fact[b], dict[int, tuple[int, int]]()
+    if dice.random() < NAMED:
+        ids = one.ids
+        for at, word in counterparts(one, other, dice).items():
+            here, fate = ids[at], dice.random()
+            # Blank or not, name the foreign word; or see the foreign word, and name the one that was here.
+            asked[1 + at] = (MASK, word) if fate < 0.2 else (here, word) if fate < 0.6 else (word, here)
+    else:
+        ids = switched(one, other, dice)
+    asked[0] = (CLS, dice.choice(fact[dice.randrange(len(LANGUAGES))].ids))
+    return Row([CLS, *ids, SEP], len(ids) + 2, 0.15, asked)
+
+
+def translations(fact: list[Sentence], dice: Random) -> Row:
+    a, b = two(dice)
+    first = [CLS, *fact[a].ids, SEP]
+    return Row([*first, *fact[b].ids, SEP], len(first), 0.4, {0: (CLS, NONE)})
+
+
+def compared(pair: tuple[list[Sentence], list[Sentence]], dice: Random) -> Row:
+    """Two sentences that say almost the same, mostly in one language, and half of the time with some words of others."""
+    one, other = pair
+    a, b = two(dice)
+    b = a if dice.random() < 0.6 else b
+    left, right = one[a].ids, other[b].ids
+    if dice.random() < 0.5:
+        left, right = (switched(fact[lang], fact[dice.randrange(len(LANGUAGES))], dice) for fact, lang in ((one, a), (other, b)))
+    first = [CLS, *left, SEP]
+    x, y = dice.randrange(len(LANGUAGES)), dice.randrange(len(LANGUAGES))
+    asked = {0: (CLS, dice.choice(only(other[x], one[x]))), len(first) - 1: (SEP, dice.choice(only(one[y], other[y])))}
+    return Row([*first, *right, SEP], len(first), 0.2, asked)
+
+
+def only(one: Sentence, other: Sentence) -> list[int]:
+    """The pieces that only the first of two sentences has."""
+    return sorted(set(one.ids) - set(other.ids)) or [NONE]
+
+
+def counterparts(one: Sentence, other: Sentence, dice: Random) -> dict[int, int]:
+    """For half of the concepts in a sentence: where they are, and a piece of the word that the other language has for them."""
+    found = {}
+    for concept, (at, _) in one.concepts.items():
+        if concept in other.concepts and dice.random() < 0.5:
+            found[at] = other.ids[dice.randrange(*other.concepts[concept])]
+    return found
+
+
+def switched(one: Sentence, other: Sentence, dice: Random) -> list[int]:
+    """A sentence with three in ten of its concepts written as in the other language."""
+    shared = [concept for concept in one.concepts if concept in other.concepts and dice.random() < 0.3]
+    made, done = list[int](), 0
+    for (start, end), concept in sorted((one.concepts[concept], concept) for concept in shared):
+        made += one.ids[done:start] + other.ids[slice(*other.concepts[concept])]
+        done = end
+    return made + one.ids[done:]
+
+
+def masked(ids: np.ndarray, share: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """BERT's masking: of the tokens chosen, 80 % become [MASK], 10 % any token, 10 % stay; only they are to be guessed."""
+    chosen = (rng.random(ids.shape) < share) & (ids >= len(SPECIAL))
+    labels = np.where(chosen, ids, -100)
+    fate = rng.random(ids.shape)
+    anything = rng.integers(len(SPECIAL) + len(TO), VOCABULARY, ids.shape)
+    return np.where(chosen & (fate < 0.8), MASK, np.where(chosen & (fate >= 0.9), anything, ids)), labels
+
+
+def encoder_batches(sentences: Sentences, pairs: Pairs, rng: np.random.Generator) -> Batches:
+    """Batches of all four exercises, without end."""
+    dice = Random(int(rng.integers(1 << 32)))
+    while True:
+        rows = [_row(sentences, pairs, dice) for _ in range(BATCH)]
+        tokens = padded([row.ids for row in rows])
+        given, labels = masked(tokens, np.array([[row.share] for row in rows]), rng)
+        for i, row in enumerate(rows):
+            for at, (shown, wanted) in row.asked.items():
+                given[i, at], labels[i, at] = shown, wanted
+        kinds = padded([[0] * row.second + [1] * (len(row.ids) - row.second) for row in rows])
+        yield tensors(input_ids=given, token_type_ids=kinds, attention_mask=tokens != PAD, labels=labels)
+
+
+def _row(sentences: Sentences, pairs: Pairs, dice: Random) -> Row:
+    which = dice.random()
+    if which < COMPARED:
+        return compared(dice.choice(pairs), dice)
+    make: Callable[[list[Sentence], Random], Row] = translations if which < COMPARED + TRANSLATED else alone
+    return make(dice.choice(sentences), dice)

@@ -1,0 +1,107 @@
+"""What the encoder is asked: words that are masked, words of other languages, and the difference between two sentences."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from deadhead.world import LANGUAGES, build, exercises, tokens
+from deadhead.world.facts import corpus, facts, neighbours, pairs, split_of
+from deadhead.world.pretrain import CLS, MASK, PAD, SEP, SPECIAL, VOCABULARY, Sentence, Sentences
+
+
+@pytest.fixture(scope="module")
+def learnt() -> tuple[Sentences, exercises.Pairs]:
+    return exercises.material(build._tokenizer(), 200)
+
+
+def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
+    found = neighbours(corpus(500))
+    tested = {one for split in ("dev", "test") for pair in pairs()[split] for one in pair[:2]}
+    tested |= {one for kind in ("statement", "review", "request") for split in ("dev", "test") for one in facts(kind)[split]}
+    assert len(found) > 1000
+    for one, other in found:
+        assert one != other
+        assert one.frame == other.frame
+        assert {split_of(one), split_of(other)} == {"train"}
+        assert not {one, other} & tested
+    both = [sum("neg" in pair[side].features and "neg" not in pair[1 - side].features for pair in found) for side in (0, 1)]
+    assert 0.7 < both[0] / both[1] < 1.4  # either sentence of two may be the denied one
+
+
+def test_only_what_is_chosen_is_masked() -> None:
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, VOCABULARY, (40, 50))
+    untouched, nothing = exercises.masked(ids, np.zeros((40, 1)), rng)
+    assert (untouched == ids).all()
+    assert (nothing == -100).all()
+    given, labels = exercises.masked(ids, np.ones((40, 1)), rng)
+    words = ids >= len(SPECIAL)
+    assert (labels == np.where(words, ids, -100)).all()
+    assert (given[~words] == ids[~words]).all()
+    assert 0.75 < (given == MASK)[words].mean() < 0.85
+
+
+def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+    tokenizer = build._tokenizer()
+    for fact, said in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
+        for lang, sentence in zip(LANGUAGES, said, strict=True):
+            words = {token.concept: token.form for token in reversed(tokens(lang, fact)) if token.concept}
+            assert words
+            for concept, form in words.items():
+                pieces = [tokenizer.id_to_token(i) for i in sentence.ids[slice(*sentence.concepts[concept])]]
+                assert "".join(piece.removeprefix("##") for piece in pieces) == form
+
+
+def test_counterparts_are_pieces_of_translations(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+    en, tr = learnt[0][0][0], learnt[0][0][LANGUAGES.index("tr")]
+    found = [exercises.counterparts(en, tr, Random(seed)) for seed in range(30)]
+    assert any(found)
+    for asked in found:
+        for at, token in asked.items():
+            concept = next(name for name, place in en.concepts.items() if place[0] == at)
+            assert token in tr.ids[slice(*tr.concepts[concept])]
+
+
+def test_words_are_switched_in_place() -> None:
+    one, other = Sentence([10, 11, 12, 13], {"a": (0, 2), "b": (3, 4), "c": (2, 3)}), Sentence([20, 21, 22], {"b": (0, 1), "a": (2, 3)})
+    found = {tuple(exercises.switched(one, other, Random(seed))) for seed in range(40)}
+    assert found == {(10, 11, 12, 13), (22, 12, 13), (10, 11, 12, 20), (22, 12, 20)}
+
+
+def test_what_only_one_has() -> None:
+    one, other = Sentence([7, 9, 5, 5], {}), Sentence([5, 8], {})
+    assert exercises.only(one, other) == [7, 9]
+    assert exercises.only(other, one) == [8]
+    assert exercises.only(one, one) == [exercises.NONE]
+
+
+def test_the_difference_is_asked_at_the_marks(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+    alike, named = 0, set()
+    for seed, (one, other) in enumerate(learnt[1]):
+        row = exercises.compared((one, other), Random(seed))
+        (shown, new), (mark, gone) = row.asked[0], row.asked[row.second - 1]
+        assert (shown, mark) == (CLS, SEP) == (row.ids[0], row.ids[row.second - 1])
+        assert new == exercises.NONE or any(new in b.ids and new not in a.ids for a, b in zip(one, other, strict=True))
+        assert gone == exercises.NONE or any(gone in a.ids and gone not in b.ids for a, b in zip(one, other, strict=True))
+        alike += any(a.ids == row.ids[1 : row.second - 1] and b.ids == row.ids[row.second : -1] for a, b in zip(one, other, strict=True))
+        named |= {new, gone}
+    assert 0.2 < alike / len(learnt[1]) < 0.5  # in one language, with nothing switched
+    assert exercises.NONE in named
+    assert len(named) > 100
+
+
+def test_all_four_exercises_are_set(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+    batch = {name: tensor.numpy() for name, tensor in next(exercises.encoder_batches(*learnt, np.random.default_rng(0))).items()}
+    rows = len(batch["input_ids"])
+    two = batch["token_type_ids"].any(1)
+    none = batch["labels"][:, 0] == exercises.NONE
+    assert rows == exercises.BATCH
+    assert (batch["input_ids"][:, 0] == CLS).all()
+    assert (batch["labels"][:, 0] != -100).all()
+    assert ((batch["input_ids"] != PAD) == batch["attention_mask"].astype(bool)).all()
+    assert 0.45 < two.mean() < 0.7  # translations and neighbours
+    assert none[~two].sum() == 0  # one sentence always has a word
+    assert 0.4 < none[two].mean() < 0.9
