@@ -65,7 +65,10 @@ def _say(word: str, home: Path) -> bool:
 def _call(arguments: list[str], home: Path, told: str = "") -> bool:
     environ = {**os.environ, **dict.fromkeys(PLACES, str(home))}
     try:
-        done = subprocess.run([DAEMON, *arguments], input=told.encode(), env=environ, capture_output=True, check=False, timeout=60)
+        nowhere = subprocess.DEVNULL  # a pipe would be waited on for as long as the daemon lives
+        done = subprocess.run(
+            [DAEMON, *arguments], input=told.encode(), env=environ, stdout=nowhere, stderr=nowhere, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
