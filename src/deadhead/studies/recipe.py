@@ -176,6 +176,8 @@ def put(plain: Plain, path: Sequence[str], value: Any, told: str, line: int | No
     last = path[-1]
     if isinstance(here, list):
         here[_place(here, last, told)] = value
+    elif isinstance(here, dict) and value is None and path[0] == "axes":
+        here.pop(last, None)  # an axis is taken away
     elif isinstance(here, dict):
         here[last] = value
     else:
