@@ -331,6 +331,8 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
             found[f"C-xlmr-{name}-{setting}"] = (ours(55.0), ours(45.0))
     for arm in ("seeds", "random", "highest"):
         found[f"L-{arm}"] = (controls(arm, 0.2), controls(arm, 1.2))
+    for name, task in TASKS.items():  # one trial beats another half of the time
+        found[f"L-count-{name}"] = (up(12, 12, task=task, budget=1), up(6, 12, task=task, budget=1))
     return found
 
 

@@ -127,7 +127,7 @@ def test_every_recipe_names_claims_that_its_study_can_be_judged_by(name: str, tm
 def test_a_recipe_of_nobodys_paper_is_judged_by_all_claims(tmp_path: Path) -> None:
     folder = study(tmp_path / "s", {"model": "a/b", "source": "en", "task": "mnli"}, [])
     assert [v.id for v in check(folder)] == list(CLAIMS)
-    assert {v.id for v in check(folder, paper="luck")} == {"L-seeds", "L-random", "L-highest"}
+    assert [v.id for v in check(folder, paper="luck")] == [name for name in CLAIMS if name.startswith("L-")]
 
 
 def test_a_claim_nobody_makes(tmp_path: Path) -> None:

@@ -69,6 +69,11 @@ FOLLOW = {  # some of those that do follow, with the numbers they rest on
     "L-highest": "in 32 of 32 pairs",
     "L-random": "in 31 of 32 pairs",
 }
+# Our own question to their tables: is it more than the best of twelve equally good trials would give?
+LUCK = {
+    "L-count-POS": "90 of 96 pairs gain (94 would be more than luck)",
+    "L-count-NER": "77 of 96 pairs gain (94 would be more than luck)",
+}
 NO_TABLE = {
     "W15",
     "W16",
@@ -78,6 +83,7 @@ NO_TABLE = {
     "C-low",
     "C-low-ja",
     "L-seeds",
+    "L-count-SF",
     "C-heads-POS",
     "C-heads-NER",
     "C-heads-SF",
@@ -87,18 +93,18 @@ NO_TABLE = {
 def test_the_verdicts() -> None:
     found = {v.id: v for v in published()}
     by_verdict = {name: {v.id for v in found.values() if v.verdict == name} for name in (HOLDS, FAILS, OPEN)}
-    assert by_verdict[FAILS] == {*WRONG, *PARTLY}
+    assert by_verdict[FAILS] == {*WRONG, *PARTLY, *LUCK}
     assert len(WRONG) == 12
     assert by_verdict[OPEN] == NO_TABLE
-    assert by_verdict[HOLDS] == set(CLAIMS) - {*WRONG, *PARTLY} - NO_TABLE >= set(FOLLOW)
-    for name, numbers in {**WRONG, **PARTLY, **FOLLOW}.items():
+    assert by_verdict[HOLDS] == set(CLAIMS) - {*WRONG, *PARTLY, *LUCK} - NO_TABLE >= set(FOLLOW)
+    for name, numbers in {**WRONG, **PARTLY, **FOLLOW, **LUCK}.items():
         assert numbers in found[name].numbers, found[name]
     assert not any(v.trials for v in found.values())
 
 
 def test_those_of_one_paper() -> None:
     assert {v.paper for v in published("mbert-prunability")} == {"mbert-prunability"}
-    assert len(published("luck")) == 3
+    assert len(published("luck")) == 6
 
 
 def test_p_values_of_printed_rhos() -> None:

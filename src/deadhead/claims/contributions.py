@@ -17,7 +17,7 @@ from .contributions_heads import CLAIMS as ON_HEADS
 from .contributions_sources import CLAIMS as ON_SOURCES
 from .evidence import Evidence, Search
 from .from_papers import stated
-from .searches import CROSS, MODELS, MULTI, TASKS, gain, of_model, paired, single
+from .searches import CROSS, MODELS, MULTI, TASKS, chance, gain, of_model, paired, single
 from .strength import FEWEST, as_stated, count_as_stated, majority, needed, signs
 from .verdict import Claim, Finding, judged, missing
 
@@ -32,7 +32,7 @@ def count(evidence: Evidence, name: str, wanted: int, of: int) -> Finding:
     better = sum(gain(s) > 0 for s in found)
     holds, margin, sure = count_as_stated(better, len(found), wanted, of, evidence.printed)
     numbers = f"{better} of {len(found)} pairs gain (stated: {wanted} of {of})"
-    return judged(holds, margin, numbers, f"{sure}; {signs(map(gain, found))}", found)
+    return judged(holds, margin, numbers, f"{sure}; {chance(found)}", found)
 
 
 def mean(evidence: Evidence, name: str, model: str, setting: str) -> Finding:
@@ -47,7 +47,7 @@ def _mean_of(evidence: Evidence, found: Sequence[Search], wanted: float, what: s
     values = [gain(s) for s in found]
     holds, margin, sure = as_stated(values, wanted, evidence.printed)
     numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (stated: {wanted:g})"
-    return judged(holds, margin, numbers, f"{sure}; {signs(values)}", found)
+    return judged(holds, margin, numbers, f"{sure}; {chance(found)}", found)
 
 
 def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
@@ -55,7 +55,7 @@ def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
     if len(found) < FEWEST:
         return missing(f"{setting} searches of {model} on slots, of three pairs")
     value = fmean(map(gain, found))
-    return judged(value > 0, value, f"mean gain {value:.3f} over {len(found)} pairs (no number stated)", signs(map(gain, found)), found)
+    return judged(value > 0, value, f"mean gain {value:.3f} over {len(found)} pairs (no number stated)", chance(found), found)
 
 
 def overall(evidence: Evidence, model: str) -> Finding:
@@ -106,7 +106,13 @@ def lowers(evidence: Evidence, name: str, arm: str, share: float | None = None) 
     lower = sum(gain(s, arm) < 0 for s in found)
     border = majority(len(found)) if share is None else share * len(found)
     numbers = f"lower in {lower} of {len(found)} cases, {fmean(gain(s, arm) for s in found):+.2f} points on average"
-    return judged(lower >= border, lower - border, numbers, signs(gain(s, arm) for s in found), found)
+    return judged(
+        lower >= border,
+        lower - border,
+        numbers,
+        f"{signs(gain(s, arm) for s in found)}; as the best of {found[0].arms[arm].budget} it would gain by luck",
+        found,
+    )
 
 
 def max_vs_low(evidence: Evidence) -> Finding:

@@ -12,8 +12,8 @@ from ..analyses import overlap
 from .evidence import Evidence, Ranked, Rho, Search, is_xlmr, multilingual
 from .from_papers import stated
 from .relations import rhos
-from .searches import TASKS
-from .strength import FEWEST, as_stated, majority, signs
+from .searches import TASKS, chance
+from .strength import FEWEST, as_stated, majority
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
@@ -39,7 +39,13 @@ def heads(evidence: Evidence, name: str) -> Finding:
         used += mine
     if not margins:
         return missing(f"the number of heads gone at the best score, of three searches on {TASKS[name]}")
-    return judged(min(margins) >= 0, min(margins), "; ".join(told), f"{len(used)} searches", used)
+    return judged(
+        min(margins) >= 0,
+        min(margins),
+        "; ".join(told),
+        f"searches: {len(used)}; by luck alone every k is best as often, {(BUDGET + 1) / 2:g} on average",
+        used,
+    )
 
 
 def _known(evidence: Evidence, task: str = "") -> list[Rho]:
@@ -132,7 +138,7 @@ def low(evidence: Evidence) -> Finding:
     gains = [s.arms["lowest"].gain for s in found]
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {len(gains)} cases, by {fmean(gains):+.2f} points on average"
-    return judged(better >= majority(len(gains)), better - majority(len(gains)), numbers, signs(gains), found)
+    return judged(better >= majority(len(gains)), better - majority(len(gains)), numbers, chance(found), found)
 
 
 def low_ja(evidence: Evidence) -> Finding:

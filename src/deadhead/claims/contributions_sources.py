@@ -8,7 +8,7 @@ from functools import partial
 from .evidence import Evidence, Merged, Search
 from .from_papers import stated
 from .searches import CROSS, TASKS, gain, of_model, single
-from .strength import count_as_stated, signs
+from .strength import by_luck, count_as_stated, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
@@ -40,8 +40,9 @@ def multi_all(evidence: Evidence) -> Finding:
     if len(gains) < 6:
         return missing("multi-source searches by MD, SD and EC, in two cases")
     lost = [f"{name} {value:+.2f}" for name, value in gains.items() if value <= 0]
+    budgets = [m.budget * (len(m.train.split("+")) if way == "EC" else 1) for m in found for way in ("MD", "SD", "EC")]
     numbers = f"{len(gains) - len(lost)} of {len(gains)} gain" + (f"; not: {', '.join(lost[:6])}" if lost else "")
-    return judged(not lost, min(gains.values()), numbers, signs(gains.values()), _behind(found))
+    return judged(not lost, min(gains.values()), numbers, by_luck(len(gains) - len(lost), budgets), _behind(found))
 
 
 def against_single(evidence: Evidence, task: str) -> tuple[dict[str, float], dict[str, float], list[Search], list[Merged]]:

@@ -95,6 +95,7 @@ class Merged:
     full: float
     scores: Mapping[str, float]  # of MD, SD, EC
     trials: tuple[str, ...] = ()
+    budget: int = 12  # trials of each search; EC has one search for each source
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,16 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
             best.pop("EC", None)  # not every language's ranking was tried
         metric = group[0].lowest.metric if group[0].lowest else ""
         trials = tuple(dict.fromkeys(trial for pair in group if pair.lowest for trial in pair.lowest.trials.values()))
-        yield Merged(model, task, group[0].train, target, _points(metric, group[0].unpruned), best, trials)
+        yield Merged(
+            model,
+            task,
+            group[0].train,
+            target,
+            _points(metric, group[0].unpruned),
+            best,
+            trials,
+            min(len(p.lowest.scores) for p in group if p.lowest),
+        )
 
 
 def _measures(known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Measured]:

@@ -2,18 +2,20 @@
 
 The best of twelve trials beats one trial even where pruning does nothing. So the best of the lowest-k
 search is held against the best of as many trials that differ from it in one thing: unpruned models with
-other seeds, random heads, the highest-ranked heads. Pairs scored by the same trained models are one
+other seeds, random heads, the highest-ranked heads. And the number of pairs that gain is held against that which
+the best of as many equally good trials would help: the best of 12 beats one model 12 times of 13. Pairs scored by the same trained models are one
 experiment, not several, and are counted as one group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 
 from ..analyses import beyond_luck, luck
 from .evidence import Evidence, Search
-from .strength import LEVEL, signs
+from .searches import TASKS, chance, gain, paired
+from .strength import LEVEL, lucky_share, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "luck"
@@ -51,11 +53,36 @@ def _alone(found: Sequence[Search], arm: str) -> str:
     whole = [s for s in found if 0 < len(s.arms["lowest"].scores) == len(s.arms[arm].scores)]
     if not whole:
         return ""
-    clear = sum(luck(s.full, s.arms["lowest"].scores, s.arms[arm].scores).p < LEVEL for s in whole)
-    return f"; {clear} of {len(whole)} pairs clear by themselves (exact p < {LEVEL})"
+    ps = sorted((luck(s.full, s.arms["lowest"].scores, s.arms[arm].scores).p, f"{s.task} {s.source}-{s.target}") for s in whole)
+    clear = sum(p < LEVEL for p, _ in ps)
+    best = ", ".join(f"{pair} p = {p:.2g}" for p, pair in ps[:3])
+    return f"; {clear} of {len(whole)} pairs clear by themselves (exact p; clearest: {best})"
 
 
-CLAIMS = tuple(
-    Claim(f"L-{arm}", PAPER, f"The best of the lowest-k search beats the best of as many trials with {what}.", partial(beats, arm=arm))
-    for arm, what in ARMS.items()
-)
+def counted(evidence: Evidence, task: str) -> Finding:
+    """Whether more pairs gain than would if every trial were as good as every other."""
+    from scipy.stats import binom
+
+    found = paired(evidence, task)
+    budgets = [s.arms["lowest"].budget for s in found]
+    border = int(binom.ppf(1 - LEVEL, len(found), lucky_share(budgets))) + 1 if found else 1
+    if border > len(found):
+        return missing(
+            f"lowest-k searches on {task} of so many pairs that luck alone would not help nearly all of them (there are {len(found)})"
+        )
+    better = sum(gain(s) > 0 for s in found)
+    numbers = f"{better} of {len(found)} pairs gain ({border} would be more than luck)"
+    strength = f"{chance(found)}; pairs taken as independent; a search that stops early has less luck"
+    return judged(better >= border, better - border, numbers, strength, found)
+
+
+def _claims() -> Iterator[Claim]:
+    for arm, what in ARMS.items():
+        text = f"The best of the lowest-k search beats the best of as many trials with {what}."
+        yield Claim(f"L-{arm}", PAPER, text, partial(beats, arm=arm))
+    for name, task in TASKS.items():
+        text = f"On {name} cutting the lowest-ranked heads helps more pairs than the best of as many equally good trials would."
+        yield Claim(f"L-count-{name}", PAPER, text, partial(counted, task=task), "pairs")
+
+
+CLAIMS = tuple(_claims())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .evidence import Evidence, Merged, Search, is_xlmr, multilingual
+from .strength import by_luck
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 MODELS = {"mbert": "bert-base-multilingual-cased", "xlm-r": "xlm-roberta-base"}
@@ -33,6 +34,11 @@ def single(evidence: Evidence, task: str = "") -> list[Search]:
 def paired(evidence: Evidence, task: str) -> list[Search]:
     """Those from one language to another; for slots the paper counts the source alone as well."""
     return [s for s in single(evidence, task) if s.setting != "mono-lingual" or task == "slots"]
+
+
+def chance(found: Sequence[Search], arm: str = "lowest") -> str:
+    """What luck alone would give the best of an arm's trials against one unpruned model."""
+    return by_luck(sum(gain(s, arm) > 0 for s in found), [s.arms[arm].budget for s in found])
 
 
 def gain(search: Search, arm: str = "lowest") -> float:

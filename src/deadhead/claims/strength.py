@@ -49,6 +49,20 @@ def signs(differences: Iterable[float]) -> str:
     return f"sign test {more} to {less}: p = {sign_test(more, less):.2g}"
 
 
+def lucky_share(budgets: Sequence[int]) -> float:
+    """How often the best of so many trials beats one, were they all alike: the best of 12 wins 12 times of 13."""
+    return fmean(budget / (budget + 1) for budget in budgets)
+
+
+def by_luck(better: int, budgets: Sequence[int]) -> str:
+    """How many of the best of some trials would beat one by luck, in words."""
+    from scipy.stats import binom
+
+    share = lucky_share(budgets)
+    p = float(binom.sf(better - 1, len(budgets), share))
+    return f"luck alone: {share * len(budgets):.1f} of {len(budgets)}, as many or more with p = {p:.2g}"
+
+
 def interval(values: Sequence[float]) -> float:
     """Half the width of the 95 % interval of a mean."""
     from scipy.stats import t

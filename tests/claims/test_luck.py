@@ -1,0 +1,69 @@
+"""Luck: what the best of many equally good trials would do, by hand and by throwing dice."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cases import CROSS, MBERT, OTHERS, search
+
+from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN
+from deadhead.claims.evidence import Best, Evidence, Search
+from deadhead.claims.strength import by_luck, lucky_share
+
+
+def test_share_by_hand() -> None:
+    assert lucky_share([12]) == pytest.approx(12 / 13)
+    assert lucky_share([1, 3]) == pytest.approx((1 / 2 + 3 / 4) / 2)
+    assert by_luck(3, [1, 1, 1]) == "luck alone: 1.5 of 3, as many or more with p = 0.12"  # one of eight
+
+
+def thrown(rng: random.Random, source: str, target: str, task: str = "pos", better: float = 0.0) -> Search:
+    """A search in which every trial scores as a die falls; those of the lowest arm may be loaded."""
+    full = rng.gauss(50, 1)
+    arms = {}
+    for arm in ("lowest", "seeds", "random", "highest"):
+        scores = tuple(rng.gauss(50 + (better if arm == "lowest" else 0), 1) for _ in range(12))
+        arms[arm] = Best(max(scores) - full, 1 + scores.index(max(scores)), scores, 12)
+    return Search(MBERT, task, source, target, CROSS, full, arms, "gradient", trials=(f"{source}-{target}",))
+
+
+def many(better: float, seed: int = 0) -> Evidence:
+    rng = random.Random(seed)
+    return Evidence(
+        searches=tuple(
+            thrown(rng, source, target, better=better) for source in ("en", "zh", "ar", "sw") for target in OTHERS if source != target
+        )
+    )
+
+
+def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
+    """Nine of ten pairs "gain" where pruning does nothing; only the controls tell."""
+    found = {
+        name: CLAIMS[name].on(many(0.0)) for name in ("C-count-POS", "C-rand-vs-low", "L-seeds", "L-random", "L-highest", "L-count-POS")
+    }
+    assert found["C-count-POS"].verdict == HOLDS
+    assert {name: one.verdict for name, one in found.items() if name.startswith("L-")} == dict.fromkeys(
+        ("L-seeds", "L-random", "L-highest", "L-count-POS"), FAILS
+    )
+    assert found["C-rand-vs-low"].verdict == FAILS
+
+
+def test_what_is_more_than_luck_is_found() -> None:
+    for name in ("L-seeds", "L-random", "L-highest", "L-count-POS"):
+        found = CLAIMS[name].on(many(2.0))
+        assert found.verdict == HOLDS, found
+    assert "pairs clear by themselves" in CLAIMS["L-seeds"].on(many(2.0)).strength
+    assert len(CLAIMS["L-seeds"].on(many(2.0)).trials) == len(many(2.0).searches)
+
+
+def test_one_training_scored_in_many_languages_is_one_experiment() -> None:
+    several = tuple(search(1.0, target=target, seeds=0.0, trials=("one",)) for target in OTHERS)
+    found = CLAIMS["L-seeds"].on(Evidence(searches=several))
+    assert found.verdict == OPEN
+    assert "there are 1 (so far ahead in 12 of 12 pairs)" in found.numbers
+
+
+def test_arms_of_unequal_budget_are_not_compared() -> None:
+    uneven = tuple(search(1.0, target=target, seeds=0.0, budget=4) for target in OTHERS)  # the control had 12 tries
+    assert CLAIMS["L-seeds"].on(Evidence(searches=uneven)).verdict == OPEN
