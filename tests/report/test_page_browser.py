@@ -209,6 +209,8 @@ def test_twenty_thousand_trials_are_walked_through(page: Page, drawn: Drawn):
     page.find("#trial-filter").send_keys('remove:"random 96"')
     wanted = sum(n % 97 == 96 for n in range(20_000))
     assert f"{wanted} of 20,000 trials" in page.find("#trials .told").text
+    assert page.find("#trial-rows tr[data-at]").text.startswith("000096")  # though the reader was at the end before
+    assert page.find("#trial-rows tr[data-at]").is_displayed()
 
 
 def test_a_trial_is_shown_with_its_errors_right_to_left(page: Page, drawn: Drawn):

@@ -43,6 +43,8 @@ const said = (text) => el("bdi", { dir: "auto" }, text === null || text === unde
 const direction = (text) => (/^\P{L}*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u.test(text) ? "rtl" : "ltr");
 /** A value of any kind as text: words as they are, the rest as JSON. */
 const worded = (value) => (typeof value === "string" ? value : isNumber(value) ? short(value) : value === null || value === undefined ? "\u2013" : JSON.stringify(value));
+/** A value as one would type it to look for it. */
+const typed = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : isNumber(value) ? String(value) : JSON.stringify(value)).toLowerCase();
 const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many || one + "s"}`;
 
 function pairs(entries) {
@@ -57,12 +59,13 @@ function announce(text) {
 function remembered(where, id, first) {
   return (chosen[where][id] ||= first);
 }
+const natural = new Intl.Collator("en", { numeric: true });
 /** A natural order: numbers as numbers, none last. */
 function inOrder(a, b) {
   const [noA, noB] = [a, b].map((x) => x === null || x === undefined || x === "");
   if (noA || noB) return noA - noB;
   if (isNumber(a) && isNumber(b)) return a - b;
-  return String(a).localeCompare(String(b), "en", { numeric: true });
+  return natural.compare(String(a), String(b));
 }
 /** Sort by a value, none always last. */
 function sorted(items, value, down) {

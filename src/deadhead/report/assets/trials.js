@@ -8,7 +8,7 @@ function drawTrials(study) {
   const state = remembered("trials", study.name, { column: null, down: true, filter: "", state: "", top: 0, row: 0 });
   const numeric = fields.map((_, at) => rows.some((row) => isNumber(row[at])) && rows.every((row) => row[at] === null || isNumber(row[at])));
   const digits = fields.map((_, at) => (numeric[at] && rows.some((row) => isNumber(row[at]) && !Number.isInteger(row[at])) ? 2 : 0));
-  const view = { digits, study, fields, rows, state, numeric, shown: [], words: rows.map((row) => row.map((value) => worded(value)).join("\u0001").toLowerCase()) };
+  const view = { digits, study, fields, rows, state, numeric, shown: [] };
   view.told = el("span", { class: "told", role: "status" });
   view.body = el("tbody");
   view.table = el("table", { role: "grid", "aria-label": "Trials" }, el("colgroup", {}, fields.map((name, at) => widthOf(name, at, rows))), el("thead", {}, el("tr", {}, fields.map((name, at) => trialHead(view, name, at)))), view.body);
@@ -44,11 +44,12 @@ function trialControls(view) {
 }
 /** Filter and sort anew. */
 function arrange(view) {
-  const { state, fields, rows, words } = view, at = fields.indexOf("state");
+  const { state, fields, rows } = view, at = fields.indexOf("state");
   const asked = state.filter.toLowerCase().match(/(?:[^\s"]|"[^"]*")+/g)?.map((one) => one.replaceAll('"', "")) || [];
+  if (asked.length) view.words ||= rows.map((row) => row.map(typed).join("\u0001")); // made once, when first needed
   const tests = asked.map((one) => {
     const colon = one.indexOf(":"), field = colon > 0 ? fields.findIndex((name) => name.toLowerCase() === one.slice(0, colon)) : -1;
-    return field < 0 ? (nth) => words[nth].includes(one) : (nth) => worded(rows[nth][field]).toLowerCase() === one.slice(colon + 1);
+    return field < 0 ? (nth) => view.words[nth].includes(one) : (nth) => typed(rows[nth][field]) === one.slice(colon + 1);
   });
   const kept = rows.map((_, nth) => nth).filter((nth) => (!state.state || rows[nth][at] === state.state) && tests.every((test) => test(nth)));
   view.shown = state.column === null ? kept : sorted(kept, (nth) => rows[nth][state.column], state.down);
@@ -58,9 +59,10 @@ function arrange(view) {
   paint(view);
 }
 /** Draw the rows in sight; the rest is empty space of the right height. */
-function paint(view, force = true) {
-  const { box, shown, state, fields } = view, height = box.clientHeight || 540;
-  const first = Math.max(0, Math.floor(box.scrollTop / TALL) - SPARE), last = Math.min(shown.length, first + Math.ceil(height / TALL) + 2 * SPARE);
+function paint(view) {
+  const { box, shown, state, fields } = view, height = Math.max(box.clientHeight, 600);
+  const room = Math.ceil(height / TALL), at = Math.min(Math.floor(box.scrollTop / TALL), Math.max(0, shown.length - room)); // fewer rows than before may be left
+  const first = Math.max(0, at - SPARE), last = Math.min(shown.length, at + room + SPARE);
   const pad = (rows) => { const cell = el("td", { colspan: fields.length }); cell.style.height = `${rows * TALL}px`; return el("tr", { class: "pad", "aria-hidden": "true" }, cell); };
   const held = view.body.contains(document.activeElement);
   state.row = Math.min(state.row, Math.max(0, shown.length - 1));
