@@ -7,7 +7,8 @@ DIR holds parallel text (Multi30k, English to German); without it the data is th
 from scratch (tokens per second: all of source and target, no padding), then copies with half and three quarters of
 the heads of each component drawn and cut are trained on for `--again` epochs, so that what they say ends as it
 should, and all decode the same sentences: greedily and with a beam of 4, best of `--rounds`. Beside them is `generate` of
-transformers, asked for the same. Where sacrebleu is installed, BLEU is printed; `--texts` keeps what was said.
+transformers, asked for the same. What they say differs in length, so a step of the decoder is timed as well: with its
+cache, over as many rows, for as many tokens, whatever they are (`--only steps` does just that, with untrained models). Where sacrebleu is installed, BLEU is printed; `--texts` keeps what was said.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from rich.console import Console
@@ -31,8 +33,11 @@ from deadhead import discover, prune, strategies
 from deadhead.errors import DeadheadError
 from deadhead.evaluate import predict
 from deadhead.finetune import History, Settings, finetune, preset
+from deadhead.heads.kernels import for_sentences
 from deadhead.tasks import Measured, encode, load_data, score
 from deadhead.training import prediction
+from deadhead.training.decoding import Decoder
+from deadhead.training.feed import Feed
 from deadhead.translation import build, vocabulary
 
 PAIR = "en-de"
@@ -78,6 +83,24 @@ class Bench:
     def decoded(self, what: str, model: Any) -> float:
         return self._best(what, lambda: predict(model, self.test, tokenizer=self.tokenizer, beams=self.beams).texts)
 
+    def step(self, what: str, model: Any) -> float:
+        """Milliseconds of a step of the decoder with four beams for each sentence, its cache reordered after each."""
+        feed, numbers = Feed(self.test, self.options.device), np.arange(len(self.test))
+        batch = feed(torch.from_numpy(numbers).to(self.options.device), feed.shape(numbers))
+        rows, best = torch.arange(len(numbers), device=self.options.device).repeat_interleave(4), float("inf")
+        with torch.no_grad(), for_sentences():
+            for _ in range(self.options.rounds):
+                decoder = Decoder(model.eval(), batch["input_ids"], batch["attention_mask"])
+                decoder(rows[::4])
+                decoder.pick(rows, sources=True)
+                begun = now(self.options.device)
+                for _ in range(self.options.steps):
+                    decoder(rows)
+                    decoder.pick(torch.arange(len(rows), device=rows.device), sources=False)
+                best = min(best, (now(self.options.device) - begun) / self.options.steps)
+        self.row(f"a step of {len(rows):,} rows, {what}", 1000 * best, "ms")
+        return best
+
     def generated(self, what: str, model: Any) -> float:
         """By transformers' own `generate`, in the same batches."""
         ours = prediction.Marks.of
@@ -106,6 +129,19 @@ class Bench:
             return None
         return {name: round(value, 2) for name, value in found.items()}
 
+    def steps(self, models: dict[str, Any]) -> None:
+        took = {name: self.step(name, model) for name, model in models.items()}
+        for name in list(took)[1:]:
+            self.row(f"a step: {name} / whole", took["whole"] / took[name], "x", goal="> 1")
+
+    def untrained(self) -> None:
+        whole = build(self.options.size, self.tokenizer).to(self.options.device)
+        models = {"whole": whole}
+        for percent in (50, 75):
+            smaller = copy.deepcopy(whole)
+            models[f"{percent} % of the heads cut"] = prune(smaller, strategies.random(discover(smaller), percent, seed=0, per="block"))
+        self.steps(models)
+
     def __call__(self) -> None:
         o = self.options
         whole = build(o.size, self.tokenizer)
@@ -124,6 +160,7 @@ class Bench:
                 replace(settings, epochs=o.again, average=1, warmup=warm // 2, rate=peak / 2),
             )
             models[f"{percent} % of the heads cut"] = smaller
+        self.steps(models)
         for beams in (1, 4):
             self.beams = beams
             way = "greedy" if self.beams == 1 else "beam of 4"
@@ -161,6 +198,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--again", type=int, default=1, help="epochs of a pruned model")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=20, help="that are timed one by one")
+    parser.add_argument("--only", choices=("steps",))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--texts", type=Path)
@@ -170,7 +209,10 @@ def main() -> None:
     torch.set_num_threads(options.threads if options.device == "cpu" else 4)
     transformers.logging.set_verbosity_error()
     bench = Bench(options)
-    bench()
+    if options.only == "steps":
+        bench.untrained()
+    else:
+        bench()
     table = Table("what", "value", "unit", "goal", title=machine(options))
     for row in bench.rows:
         table.add_row(row["what"], f"{row['value']:,.4g}", row["unit"], row.get("goal", ""))
