@@ -12,7 +12,10 @@ from deadhead.report.content import content
 from deadhead.studies import Record, Trial, load, run, run_trial
 from deadhead.studies.trial import settle
 
-COSTLY = ("weak-link/table1", "weak-link/table2", "weak-link/table3", "weak-link/figure1")  # a model is trained from scratch
+COSTLY = (  # a model is trained from scratch, or the trials are those of other recipes
+    *("weak-link/table1", "weak-link/table2", "weak-link/table3"),
+    *("weak-link/figure1", "contributions/correlations"),
+)
 
 
 def smallest(trial: Trial) -> Trial:
@@ -33,11 +36,9 @@ def smallest(trial: Trial) -> Trial:
 
 def tried(name: str) -> list[Record]:
     """One trial of every kind of trial a recipe has; not the unpruned ones, whose steps are among the others'."""
-    kinds = {}
-    for trial in load(name, scale="mini").trials:
-        if trial.get("remove") or "prune" not in {step for t in load(name, scale="mini").trials for step in t.steps}:
-            kinds.setdefault(trial.steps, trial)
-    return [run_trial(smallest(trial)) for trial in kinds.values()]
+    trials = load(name, scale="mini").trials
+    pruned = [trial for trial in trials if trial.get("remove")] or trials
+    return [run_trial(smallest(trial)) for trial in {trial.steps: trial for trial in pruned}.values()]
 
 
 @pytest.mark.parametrize("name", [n if n not in COSTLY else pytest.param(n, marks=pytest.mark.slow) for n in OF_PAPERS])
