@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,34 @@ def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) ->
         (found,) = measured(order).searches
         assert set(found.arms) == {"lowest", "highest"}
         assert len(found.trials) == 3
+
+
+def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
+    fixed = {**FIXED, "task": "mnli", "measure": ["weights"]}
+    details = {
+        "measures": {
+            "after": {"weights": {"encoder.0.0": float("nan"), "encoder.0.1": 0.5}, "embeddings": {"silhouette": None}},
+            "first": None,
+        }
+    }
+    cells = [
+        {"labels": {"remove": {"random": 50}}, "details": details, "metrics": {"en/test/accuracy": float("nan")}},
+        {"labels": {"remove": {"layers": "top 1"}}, "cost": {"heads before": 8}, "metrics": {"en/test/accuracy": 0.5}},
+    ]
+    folder = study(tmp_path / "m", fixed, cells, ["prune", "finetune", "measure", "evaluate"])
+    found = measured([folder])
+    assert [(m.name, dict(m.values)) for m in found.measured] == [("weights", {"encoder.0.1": 0.5})]
+    assert [(f.remove, f.value, f.share) for f in found.facts] == [("layers top 1", 50.0, 0.0)]
+    (gone,) = [file for file in (folder / "records").iterdir() if "layers" in file.read_text()]
+    stamp = gone.stat()
+    gone.write_text(gone.read_text()[:-9].ljust(stamp.st_size))  # as long as it was, but cut off
+    os.utime(gone, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert [(f.remove, f.share) for f in measured([folder]).facts] == [("layers top 1", None)]
+
+
+def test_a_search_with_a_score_that_is_no_number(tmp_path: Path) -> None:
+    cells = lowest({"seed": 0}, 0.5, [0.6, float("nan"), 0.55])
+    (found,) = measured([study(tmp_path / "s", {**FIXED, "task": "pos", "targets": ["de"]}, cells)]).searches
+    assert (found.arms["lowest"].k, found.arms["lowest"].budget) == (1, 2)
+    lost = lowest({"seed": 0}, float("nan"), [0.6])
+    assert measured([study(tmp_path / "t", {**FIXED, "task": "pos", "targets": ["de"]}, lost)]).searches == ()

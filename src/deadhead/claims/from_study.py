@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ..errors import DeadheadError
 from ..studies import folder as place
+from ..studies.expand import label
+from ..studies.folder import StudyError
 from ..studies.records import Record, Summary, read, summaries
 from ..studies.scores import Pair, Score, pairs, scores
 from ..studies.search import Arm
@@ -49,7 +51,7 @@ def _both(one: Search, other: Search) -> Search:
 def _one(folder: Path) -> Evidence:
     home = place.inside(folder)
     known = {name: one for name, one in summaries(home).items() if one.state == "done"}
-    record = cache(lambda trial: read(home, trial))
+    record = cache(partial(_read, home))
     found = [pair for pair in pairs(home) if isfinite(pair.unpruned)]
     return Evidence(
         tuple(_facts(scores(home), known, record)),
@@ -60,7 +62,15 @@ def _one(folder: Path) -> Evidence:
     )
 
 
-def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Fact]:
+def _read(home: Path, trial: str) -> Record | None:
+    """A record; None where the file is damaged or gone, which says nothing about the others."""
+    try:
+        return read(home, trial)
+    except StudyError:
+        return None
+
+
+def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Fact]:
     tested = {row.trial for row in rows if row.split == "test"}  # what was scored on test is not judged by dev
     shares: dict[tuple[str, str], float | None] = {}
     for row in rows:
@@ -83,14 +93,14 @@ def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable
         )
 
 
-def _share(row: Score, summary: Summary, record: Callable[[str], Record]) -> float | None:
+def _share(row: Score, summary: Summary, record: Callable[[str], Record | None]) -> float | None:
     """The percentage of heads that are gone: as asked, or counted in the record."""
     if row.remove == "none":
         return 0.0
     if row.strategy == "random":
         return float(row.amount)
-    whole = summary.cost.get("heads before")
-    return 100 * len(record(row.trial).removed) / whole if whole else None
+    whole, one = summary.cost.get("heads before"), record(row.trial)
+    return 100 * len(one.removed) / whole if whole and one is not None else None
 
 
 @cache
@@ -175,35 +185,50 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
         )
 
 
-def _measures(known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Measured]:
-    from ..studies.expand import label
-
+def _measures(known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Measured]:
     for trial, summary in known.items():
-        if summary.trial.get("measure"):
-            one = record(trial)
-            remove = str(label(summary.trial.get("remove", "none")))
-            for stage, by_name in _dict(one.details.get("measures")).items():
-                for name, values in _dict(by_name).items():
-                    if isinstance(values, dict):
-                        fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task")))
-                        yield Measured(trial, *fields, remove, name, stage, values, one.removed)
+        one = record(trial) if summary.trial.get("measure") else None
+        if one is None:
+            continue
+        fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task"))), str(label(summary.trial.get("remove", "none")))
+        for stage, by_name in _dict(one.details.get("measures")).items():
+            for name, told in _dict(by_name).items():
+                values = _whole(_dict(told)) if name == "embeddings" else _numbers(told)
+                if values:
+                    yield Measured(trial, *fields, name, stage, values, one.removed)
 
 
-def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record]) -> Iterator[Ranked]:
+def _whole(embeddings: dict[str, Any]) -> dict[str, Any]:
+    """What was found about embeddings, if all of it is there."""
+    rows = _dict(embeddings.get("centroids")).get("distances") or []
+    whole = _is_number(embeddings.get("silhouette")) and all(_is_number(d) for row in rows for d in row)
+    return embeddings if whole and rows else {}
+
+
+def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Ranked]:
     seen: set[tuple[str, ...]] = set()
     for trial, summary in known.items():
         told, source = summary.trial.get("rank"), summary.trial.get("source")
-        if not told or not source:
-            continue
         fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task")))
-        key = (*fields, str(source), str(sorted(told.items())))
-        if key in seen:
-            continue  # the same ranking, shared by other trials
-        ranking = _dict(record(trial).details.get("ranking"))
-        if ranking.get("scores"):
+        key = (*fields, str(source), str(told))
+        if not told or not source or key in seen:
+            continue  # no ranking, or the same that another trial had
+        one = record(trial)
+        ranking = _dict(one.details.get("ranking")) if one is not None else {}
+        scores = _numbers(ranking.get("scores"))
+        if scores:
             seen.add(key)
-            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), ranking["scores"])
+            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), scores)
 
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    """The numbers by head; what was none (NaN) is null in a record, and left out."""
+    return {name: number for name, number in _dict(value).items() if _is_number(number)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -104,13 +104,14 @@ def _arm(group: dict[str, Any], arm: str, language: str, full: Summary, done: Ma
     metric = task_of(full.trial["task"]).metric
     source = next(iter(_sources(full.trial)), "")
     test, dev, source_dev = (_scores(done, f"{place}/{metric}") for place in (f"{language}/test", f"{language}/dev", f"{source}/dev"))
-    base = full.metrics.get(f"{language}/test/{metric}", float("nan"))
+    told = full.metrics.get(f"{language}/test/{metric}")
+    base = float("nan") if told is None else told
     ids = {0: full.id, **{k: one.id for k, one in done.items()}}
     return Arm(group, arm, language, metric, base, test, picks(base, test, dev, source_dev), missing, ids)
 
 
 def _scores(done: Mapping[int, Summary], name: str) -> dict[int, float]:
-    return {k: one.metrics[name] for k, one in done.items() if name in one.metrics}
+    return {k: one.metrics[name] for k, one in done.items() if one.metrics.get(name) is not None}  # what was no number is null
 
 
 def _sources(trial: Mapping[str, Any]) -> Iterator[str]:
