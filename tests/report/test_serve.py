@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from browser import HOW, Page
@@ -164,7 +167,18 @@ def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
         pass
 
 
-def test_the_command_says_where_it_is_and_what_is_wrong(tmp_path: Path):
+def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
+    command = [sys.executable, "-m", "deadhead", "serve", str(study), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
+        with urlopen(f"{address}content.json", timeout=60) as answer:
+            assert json.load(answer)["studies"][0]["progress"]["done"] == 7
+        process.send_signal(signal.SIGINT)
+        told, wrong = process.communicate(timeout=60)
+    assert (process.returncode, told, wrong) == (0, "ended.\n", "")
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path):
     done = subprocess.run([sys.executable, "-m", "deadhead", "serve", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == f"StudyError: {tmp_path} is not a study, and holds none."
@@ -219,6 +233,9 @@ def test_the_list_leads_to_a_study_and_to_several(page: Page, several: Path):
         page.click("p.key a")
         page.until("return document.getElementById('compare') !== null")
         assert page.texts(".tabs button") == ["one", "deep/two"]
+        page.click(".tabs .back")
+        page.until("return location.search === '' && document.querySelector('h1').textContent === 'Studies'")
+        assert page.complaints() == []
 
 
 def test_without_a_browser_the_tests_left_out_are_told():

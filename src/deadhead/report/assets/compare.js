@@ -1,8 +1,9 @@
 // Several studies: side by side where their tables and claims agree in name, and the list of those in a folder.
 
 function drawTabs(studies) {
-  if (studies.length < 2) return null;
-  return el("div", { class: "tabs", role: "group", "aria-label": "Studies" }, studies.map((study, at) => el("button", { type: "button", "aria-pressed": String(at === chosen.study), "data-focus": `study/${at}`, onclick: () => { chosen.study = at; draw(); } }, said(label(study, at)))));
+  const back = live && studies[0].folder ? el("a", { class: "back", href: "?" }, "\u2190 all studies") : null;
+  if (studies.length < 2) return back && el("div", { class: "tabs" }, back);
+  return el("div", { class: "tabs", role: "group", "aria-label": "Studies" }, back, studies.map((study, at) => el("button", { type: "button", "aria-pressed": String(at === chosen.study), "data-focus": `study/${at}`, onclick: () => { chosen.study = at; draw(); } }, said(label(study, at)))));
 }
 const label = (study, at) => study.folder || study.name || `study ${at + 1}`;
 
@@ -50,5 +51,5 @@ function drawList(list) {
     el("th", { scope: "row" }, el("a", { href: address([one.folder]) }, said(one.folder))), el("td", {}, said(one.name)), el("td", {}, said(one.about || "")), el("td", {}, `${one.done} of ${one.total}${one.failed ? `, ${one.failed} failed` : ""}${one.active ? ", running" : ""}`));
   renew();
   return el("section", { id: "top", "aria-label": "Studies" }, el("h1", {}, "Studies"), el("p", { class: "about" }, `${count(list.length, "study", "studies")} in this folder.`),
-    el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, ["", "folder", "recipe", "about", "trials done"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, list.map(row))), el("p", { class: "key" }, open));
+    el("article", { class: "card" }, el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, ["", "folder", "recipe", "about", "trials done"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, list.map(row))), el("p", { class: "key" }, list.length > 1 ? "Tick two or more to compare them." : null, open)));
 }
