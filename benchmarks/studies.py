@@ -2,8 +2,8 @@
 
     python benchmarks/studies.py [--trials 2000] [--many 20000] [--json]
 
-Goals: under 5 ms of engine time per trial, flat from 100 to 20,000 records; status and frame of
-20,000 records in under 3 s.
+Goals: under 5 ms of engine time per trial, flat from 100 to 20,000 records; status, frame and the
+content of a report of 20,000 records in under 3 s, the page under 8 MB.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from deadhead.report.content import content
 from deadhead.studies import frame, load, run, status
 from deadhead.studies.records import Record
 from deadhead.studies.trial import Trial, digest
@@ -76,6 +77,8 @@ def measure(trials: int, many: int) -> dict[str, float]:
         found[f"200 more after {many}, ms per trial"] = 1000 * (times[-1] - times[0]) / (len(times) - 1)
         found[f"status, {many} records, s"] = timed(lambda: status(study))
         found[f"frame, {many} records, s"] = timed(lambda: frame(study))
+        found[f"content of the report, {many} records, s"] = timed(lambda: content(study))
+        found[f"content of the report, {many} records, MB"] = len(json.dumps(content(study))) / 1e6
         (study / "index.jsonl").unlink()
         found[f"status without an index, {many} records, s"] = timed(lambda: status(study))
     return found

@@ -6,6 +6,7 @@ called `target`), `setting`, `strategy` and `amount`. Scores are in points: shar
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -40,7 +41,7 @@ class Cell:
     splits: tuple[str, ...]
     summary: Summary | None = None
 
-    @property
+    @cached_property
     def state(self) -> str:
         """Of done, failed, left."""
         return "left" if self.summary is None else self.summary.state
@@ -81,8 +82,20 @@ class Cell:
         """How the language scored stands to those trained on."""
         return setting("+".join(self.learnt), language)
 
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """The usual score in each language that has one, in points."""
+        if self.summary is None or self.summary.state != "done":
+            return {}
+        metric, metrics = self.metric, self.summary.metrics
+        after, scale = f"/{self.split}/{metric}", points(metric, 1.0)
+        held = ((language, metrics.get(language + after)) for language in self.languages)
+        return {language: scale * value for language, value in held if value is not None}
+
     def score(self, language: str, metric: str | None = None, split: str | None = None) -> float | None:
         """In points; None where there is none (yet)."""
+        if metric is None and split is None:
+            return self.scores.get(language)
         if self.summary is None or self.summary.state != "done":
             return None
         name = metric or self.metric
@@ -157,26 +170,33 @@ def _fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> 
 
 def _cell(fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None) -> Cell:
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
-    remove = fields.get("remove")
-    axes = {name: label(fields[name]) for name in LABELLED if name in fields}
-    axes |= {name: label(value) for name, value in labels.items() if name not in LABELLED}
-    unpruned = _nothing(remove)
-    if unpruned and "remove" in axes:
-        axes["remove"] = "none"
-    strategy = None if unpruned else strategy_of(remove)
-    if strategy is not None and isinstance(remove, Mapping):
-        axes |= {"strategy": strategy, "amount": label(remove[strategy])}
+    axes = {name: _label(fields[name]) for name in LABELLED if name in fields}
+    axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
+    removed = _removal(repr(fields.get("remove")))
+    unpruned = removed.get("remove") == "none"
+    if not unpruned or "remove" in axes:
+        axes |= removed
     learnt = several(fields.get("train", fields.get("source")))
     return Cell(
         axes, trial, unpruned, several(fields.get("targets")) or learnt, learnt, several(fields.get("splits")) or ("test",), summary
     )
 
 
-def _nothing(remove: Any) -> bool:
+def _label(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else label(value)
+
+
+@cache
+def _removal(written: str) -> dict[str, Any]:
+    """The labels of a removal, from its Python form: the same few come for very many cells."""
+    remove = literal_eval(written)
     try:
-        return removal(remove) is None
+        if removal(remove) is None:
+            return {"remove": "none"}
     except StopIteration:  # names no strategy that is known
-        return False
+        return {"remove": label(remove)}
+    strategy = strategy_of(remove)
+    return {"remove": label(remove), "strategy": strategy, "amount": label(remove[strategy])}
 
 
 def several(value: Any) -> tuple[str, ...]:

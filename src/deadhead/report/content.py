@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..studies import status
+from ..claims import check
+from ..studies import folder as place
 from ..studies.records import Record
 from ..studies.status import seconds
-from .cells import Cell, Study, read_study
+from .cells import Cell, Study, as_dict, read_study
 from .figures import study_figures
 from .findings import findings
 from .maps import cells_of, heads, layout, maps
@@ -20,11 +24,29 @@ from .shown import shown
 from .tables import study_tables
 
 FORMAT = 1
+MOST_JUDGED = 5000  # cells of a study that is judged without being asked to
 MOST_LANGUAGES = 24  # columns of scores in the list of trials
 
 
 def content(folder: str | Path) -> dict[str, Any]:
     """Everything about a study that is worth looking at; it may still be running."""
+    with _unhurried():
+        return _content(folder)
+
+
+@contextmanager
+def _unhurried() -> Iterator[None]:
+    """Without the search for garbage, which would look through the hundred thousands of numbers of a large study again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def _content(folder: str | Path) -> dict[str, Any]:
     study = read_study(folder)
     records = opened(study)
     made = study_tables(study)
@@ -52,15 +74,15 @@ def content(folder: str | Path) -> dict[str, Any]:
 
 def progress(study: Study) -> dict[str, Any]:
     """How far it has come; `running` counts the trials under way."""
-    found = status(study.home)
-    return {"total": found.total, "done": found.done, "failed": found.failed, "left": found.left, "running": len(found.running)}
+    states = Counter({cell.trial: cell.state for cell in study.cells}.values())
+    live = place.read_json(study.home / "live.json") if place.is_running(study.home) else None
+    running = len(as_dict(as_dict(live).get("running")))
+    return {"total": states.total(), "done": states["done"], "failed": states["failed"], "left": states["left"], "running": running}
 
 
 def claims(study: Study) -> list[dict[str, Any]]:
-    """The verdicts on what the papers claim, as far as this study can tell."""
-    try:
-        from ..claims import check
-    except ImportError:
+    """The verdicts on what the papers claim, as far as this study can tell; of very large studies only where its recipe names some."""
+    if len(study.cells) > MOST_JUDGED and not study.recipe.get("claims"):
         return []
     return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in check(study.home)]
 
@@ -83,7 +105,7 @@ def trials(study: Study) -> dict[str, Any]:
 
 
 def _row(cell: Cell, axes: list[str], languages: tuple[str, ...], kept: int) -> list[Any]:
-    scores = {language: score for language in cell.languages if (score := cell.score(language)) is not None}
+    scores = cell.scores
     cost = cell.summary.cost if cell.summary else {}
     return [
         cell.trial,

@@ -20,7 +20,7 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     score, where = scores_of(asked), as_dict(asked.get("where"))
     found: dict[tuple[str, str, str], dict[str, tuple[float, float | None, float | None]]] = {}
     for cell in study.cells:
-        if cell.summary is None or cell.state != "done" or not matches(cell, next(iter(cell.languages), ""), where):
+        if cell.summary is None or cell.state != "done" or (where and not matches(cell, next(iter(cell.languages), ""), where)):
             continue
         scores = [value for language in cell.languages if (value := score(cell, language, None, None)) is not None]
         if scores:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from statistics import fmean, stdev
+from functools import cache
+from statistics import fmean
 from typing import Any
 
 from ..tasks.languages import code_of, languages
@@ -12,7 +13,7 @@ from .cells import Cell, Study, as_dict, as_names, matches
 from .charts import Row, Spec, curves
 from .published import Published
 from .search_tables import pair_axis, scale, searches, targets
-from .summed import Unit
+from .summed import BY_LANGUAGE, Unit, Value, spread
 from .values import drops_of, scores_of
 
 WHOLE = 10  # parts of a training set
@@ -34,15 +35,17 @@ ARMS = {
 
 def place(cell: Cell) -> tuple[str, float | str]:
     """Where a removal stands: the line it belongs to, and how far along it; what cannot be counted stays a label."""
-    if cell.unpruned:
-        return "", 0.0
-    strategy, amount = str(cell.axes.get("strategy", "")), cell.axes.get("amount")
+    return ("", 0.0) if cell.unpruned else _place(str(cell.axes.get("strategy", "")), cell.axes.get("amount"), str(cell.axes.get("remove")))
+
+
+@cache
+def _place(strategy: str, amount: Any, label: str) -> tuple[str, float | str]:
     if isinstance(amount, int | float) and not isinstance(amount, bool):
         return strategy, float(amount)
     words, numbers = re.findall(r"[a-z]+", str(amount)), re.findall(r"\d+", str(amount))
     if strategy == "layers" and words and len(words) == len(numbers):
         return " + ".join(words), float(sum(map(int, numbers)))
-    return strategy, str(cell.axes.get("remove"))
+    return strategy, label
 
 
 def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
@@ -58,32 +61,53 @@ def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
 def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, Any], Unit]:
     """Values by panel, line and x; the unpruned model stands at 0 of every line."""
     value = drops_of(study, asked) if asked.get("value") == "drop" else scores_of(asked)
-    x, lines, over = str(asked.get("x") or "remove"), asked.get("lines"), as_names(asked.get("mean_over"))
-    where, group = as_dict(asked.get("where")), asked.get("group")
-    by_removal = x in ("remove", "amount")
+    x, lines, group, where = str(asked.get("x") or "remove"), asked.get("lines"), str(asked.get("group") or ""), as_dict(asked.get("where"))
+    over, panels = as_names(asked.get("mean_over")), as_names(asked.get("panels"))
+    by_removal, own = x in ("remove", "amount"), not lines or lines in ("remove", "strategy")  # own: the way to remove is the line
+    apart = bool(BY_LANGUAGE & {x, str(lines), *panels, *over, *where})
     found: dict[tuple[Any, Any, Any], Unit] = {}
     starts: list[tuple[Any, Any, Cell, str, Any, float | None]] = []
     for cell in study.cells:
-        for language in cell.languages:
-            if not matches(
-                cell, language, {name: one for name, one in where.items() if not (cell.unpruned and name in ("remove", "strategy"))}
-            ):
+        wanted = {name: one for name, one in where.items() if not (cell.unpruned and name in ("remove", "strategy"))}
+        strategy, at = place(cell) if by_removal else (str(cell.axes.get("remove", "")), None)
+        for language, kind, score in _scores(cell, value, group, apart):
+            if wanted and not matches(cell, language, wanted):
                 continue
-            strategy, at = place(cell) if by_removal else (str(cell.axes.get("remove", "")), _x(cell, x, language))
-            kind = class_of(language, str(group)) if group else ""
-            if group and not kind:
-                continue  # nothing is known of this language
-            own = not lines or lines in ("remove", "strategy")  # the way to remove is the line
-            line = kind if kind and not lines else strategy if own else cell.axis(str(lines), language)
-            panel = ", ".join(filter(None, [panel_of(cell, language, asked), kind if lines else ""]))  # classes side by side
+            line = kind if kind and not lines else strategy if own else str(cell.axis(str(lines), language))
+            named = [str(cell.axis(name, language)) for name in panels]
+            panel = ", ".join([*named, kind] if lines and kind else named)  # classes of languages side by side
             repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
-            score = value(cell, language, None, None)
+            key = (panel, line, at if by_removal else _x(cell, x, language))
             if by_removal and cell.unpruned and own and not (kind and not lines):
                 starts.append((panel, at, cell, language, repeat, score))
-            else:
-                found.setdefault((panel, str(line), at), Unit()).add(cell, language, repeat, score)
+                continue
+            unit = found.get(key)
+            if unit is None:
+                unit = found[key] = Unit()
+            unit.add(cell, language, repeat, score)
     _begin(found, starts)
     return found
+
+
+def _scores(cell: Cell, value: Value, group: str, apart: bool) -> Iterator[tuple[str, str, float | None]]:
+    """The values of a cell: one for each language where languages are told apart, else their mean, by class where one is asked for."""
+    if apart:
+        yield from ((language, kind, value(cell, language, None, None)) for language, kind in _classes(cell.languages, group))
+        return
+    sums: dict[str, list[float]] = {}
+    for language, kind in _classes(cell.languages, group):
+        held = sums.setdefault(kind, [])
+        if (score := value(cell, language, None, None)) is not None:
+            held.append(score)
+    first = cell.languages[0] if cell.languages else ""
+    yield from ((first, kind, fmean(held) if held else None) for kind, held in sums.items())
+
+
+@cache
+def _classes(names: tuple[str, ...], group: str) -> tuple[tuple[str, str], ...]:
+    """Languages with their class; those of which nothing is known are left out."""
+    known = [(language, class_of(language, group) if group else "") for language in names]
+    return tuple((language, kind) for language, kind in known if kind or not group)
 
 
 def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
@@ -163,8 +187,8 @@ def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any,
         row: Row = {"x": at, "line": names.get(str(line), str(line)), "panel": str(panel), "n": len(numbers)}
         row["y"] = round(fmean(numbers), 3) if numbers else None
         if len(numbers) > 1:
-            spread = stdev(numbers)
-            row |= {"low": round(fmean(numbers) - spread, 3), "high": round(fmean(numbers) + spread, 3)}
+            apart = spread(numbers)
+            row |= {"low": round(fmean(numbers) - apart, 3), "high": round(fmean(numbers) + apart, 3)}
         if theirs is not None:
             row["published"] = round(theirs, 3)
         yield row
@@ -187,10 +211,8 @@ def _published(study: Study, asked: Mapping[str, Any]) -> Any:
             **({lines: line} if lines else {}),
             **dict(zip(panels, str(panel).split(", "), strict=False)),
         }
-        removed = unit.context.get("remove", set())
-        if len(removed) != 1:
-            return None
-        return printed.value({**labels, "remove": next(iter(removed))}, unit.known())
+        known = unit.known()
+        return printed.value({**labels, "remove": known["remove"]}, known) if "remove" in known else None
 
     return of
 

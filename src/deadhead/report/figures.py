@@ -93,7 +93,7 @@ def _curves(study: Study) -> Iterator[dict[str, Any]]:
         named = {"lines": lines, "panels": panels} if len({line for line, _ in spots if line}) < 2 else {"panels": panels or lines}
         yield {"kind": "curve", "title": "Score as heads are removed", "x": "remove", **named}
         classes = {class_of(language, "word_order") for language in study.languages} - {""}
-        if len(classes) > 1 and len(study.languages) > 3:
+        if len(classes) > 1 and len(study.languages) > 3 and any(cell.unpruned for cell in study.cells):
             yield {"kind": "curve", "title": "Drop by word order", "x": "remove", "value": "drop", "group": "word_order", "panels": panels}
     for name in ("data.target_parts", "data.parts"):
         if name in study.axes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from ..analyses import sign_test
@@ -19,6 +19,7 @@ from .curves import place
 from .head_figures import spearman
 from .maps import ranking_of
 from .search_tables import scale, searches
+from .summed import spread
 
 MOST = 3
 SMALL = 1.0  # points that are called little
@@ -63,42 +64,45 @@ def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mappi
 
 def removals(study: Study) -> list[Removal]:
     """Every removal of the recipe that has an unpruned model beside it, in the recipe's order."""
-    full: dict[Any, float] = {}
-    held: dict[str, dict[Any, dict[Any, float]]] = {}
-    first: dict[str, Cell] = {}
+    full: dict[Any, Cell] = {}
+    held: dict[str, dict[Any, dict[Any, Cell]]] = {}
     for cell in study.cells:
-        for language in cell.languages:
-            score = cell.score(language)
-            if score is None:
-                continue
-            if cell.unpruned:
-                full[_key(cell, language)] = score
-            else:
-                label = str(cell.axes.get("remove"))
-                first.setdefault(label, cell)
-                held.setdefault(label, {}).setdefault(_repetition(cell), {})[_key(cell, language)] = score
-    return [one for label, several in held.items() if (one := _removal(first[label], several, full)) is not None]
+        if cell.state != "done":
+            continue
+        if cell.unpruned:
+            full[_key(cell)] = cell
+        else:
+            held.setdefault(str(cell.axes.get("remove")), {}).setdefault(_repetition(cell), {})[_key(cell)] = cell
+    return [one for several in held.values() if full and (one := _removal(several, full)) is not None]
 
 
-def _key(cell: Cell, language: str) -> Any:
-    return language, frozenset((name, value) for name, value in cell.axes.items() if name not in (*PRUNING, "seed"))
+def _key(cell: Cell) -> Any:
+    return frozenset((name, value) for name, value in cell.axes.items() if name not in (*PRUNING, "seed"))
 
 
 def _repetition(cell: Cell) -> Any:
     return cell.axes.get("seed"), cell.axes.get("draw")
 
 
-def _removal(cell: Cell, several: Mapping[Any, Mapping[Any, float]], full: Mapping[Any, float]) -> Removal | None:
+def _removal(several: Mapping[Any, Mapping[Any, Cell]], full: Mapping[Any, Cell]) -> Removal | None:
     """Over what every repetition and the unpruned model were scored on, so that means are of the same."""
-    shared = set(full).intersection(*several.values())
+    keys = set(full).intersection(*several.values())
+    shared = [
+        (key, language)
+        for key in keys
+        for language in set(full[key].scores).intersection(*(cells[key].scores for cells in several.values()))
+    ]
     if not shared:
         return None
-    scores = [fmean(values[key] for key in shared) for values in several.values()]
+    scores = [fmean(cells[key].scores[language] for key, language in shared) for cells in several.values()]
     gains: dict[str, list[float]] = {}
-    for key in shared:
-        gains.setdefault(key[0], []).append(fmean(values[key] for values in several.values()) - full[key])
-    tasks = len({dict(labels).get("task") for _, labels in shared})
-    return Removal(cell, fmean(full[key] for key in shared), tuple(scores), {name: fmean(values) for name, values in gains.items()}, tasks)
+    for key, language in shared:
+        after = fmean(cells[key].scores[language] for cells in several.values())
+        gains.setdefault(language, []).append(after - full[key].scores[language])
+    first = next(cell for cells in several.values() for cell in cells.values())
+    whole = fmean(full[key].scores[language] for key, language in shared)
+    by_language = {name: fmean(values) for name, values in gains.items()}
+    return Removal(first, whole, tuple(scores), by_language, len({full[key].axes.get("task") for key, _ in shared}))
 
 
 def words(cell: Cell) -> str:
@@ -142,7 +146,7 @@ def _behind(study: Study, one: Removal) -> str:
     if len(one.scores) == 1:
         return f"(one trial{over})"
     repeated = "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
-    return f"({len(one.scores)} {repeated}{over}, sd {stdev(one.scores):.1f})"
+    return f"({len(one.scores)} {repeated}{over}, sd {spread(one.scores):.1f})"
 
 
 def _choice_matters(found: Sequence[Removal]) -> list[str]:
@@ -152,11 +156,11 @@ def _choice_matters(found: Sequence[Removal]) -> list[str]:
         other = by.get(("random_k", amount)) or by.get(("highest", amount))
         if other is not None:
             lowest = by["lowest", amount]
-            difference, spread = lowest.score - other.score, [stdev(s.scores) for s in (lowest, other) if len(s.scores) > 1]
+            difference, apart = lowest.score - other.score, [spread(s.scores) for s in (lowest, other) if len(s.scores) > 1]
             told = "above" if difference >= 0 else "below"
-            known = f"sd {max(spread):.1f}" if spread else "one trial each, so this may be luck"
+            known = f"sd {max(apart):.1f}" if apart else "one trial each, so this may be luck"
             return [
-                f"Which heads go {'matters little' if spread and abs(difference) <= max(spread) else 'makes a difference'}: without "
+                f"Which heads go {'matters little' if apart and abs(difference) <= max(apart) else 'makes a difference'}: without "
                 f"{words(lowest.cell)} the mean is {abs(difference):.1f} points {told} that without {words(other.cell)} ({known})."
             ]
     return []

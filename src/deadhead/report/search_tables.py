@@ -75,7 +75,7 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     for name in shown:
 
         def unit(key: tuple[Any, ...], name: str = name) -> Unit:
-            return units.setdefault((*key, name), Unit(unpruned=name == "unpruned"))
+            return units.setdefault((*key, name), Unit(full=name == "unpruned"))
 
         of, arms = STATISTICS[name]
         _fill(expected, layout.axes, found, arms, of, unit)
@@ -94,7 +94,7 @@ def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Seque
     for arm in [name for name in ("full", "lowest", "seeds", "random", "highest") if any(c.axes.get("arm") == name for c in study.cells)]:
 
         def unit(key: tuple[Any, ...], arm: str = arm) -> Unit:
-            return units.setdefault((*key[:at], arm, *key[at:]), Unit(unpruned=arm == "full"))
+            return units.setdefault((*key[:at], arm, *key[at:]), Unit(full=arm == "full"))
 
         _fill(expected, bare.axes, found, ("full", arm), lambda pair, arm=arm: _best(pair, arm), unit)  # type: ignore[misc]
     file = study.published.get(str(asked.get("published")), [])
@@ -163,17 +163,11 @@ def _fill(
     """Put the pairs' numbers, and the states of all trials they need, into the units of a table."""
     for arm, key, cell in expected:
         if arm in arms:
-            _note(unit(key), cell)
+            unit(key).cells[cell.trial] = cell
     for pair in found:
         if (value := of(pair)) is not None:
             held = unit(tuple(pair_axis(pair, name) for name in axes))
             held.values.setdefault(pair.group, {})[str(pair.group), pair.target] = value
-
-
-def _note(unit: Unit, cell: Cell) -> None:
-    unit.states[cell.trial] = cell.state
-    for name in ("model", "task", "source", "train"):
-        unit.context.setdefault(name, set()).add(cell.axes.get(name))
 
 
 def _published(printed: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
@@ -240,19 +234,18 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
     units: dict[tuple[Any, ...], Unit] = {}
     for method, pair, value in _methods([pair for pair in searches(study, layout.where) if pair.setting == "cross-lingual"]):
         key = tuple(method if name == "arm" else pair_axis(pair, name) for name in layout.axes)
-        unit = units.setdefault(key, Unit(unpruned=method == "FL"))
+        unit = units.setdefault(key, Unit(full=method == "FL"))
         held = unit.values.setdefault(frozenset((name, label) for name, label in pair.group if name not in OF_SOURCES), {})
         at = (method, pair.target)
         held[at] = max(value, held.get(at, value))  # EC keeps the best of all sources
-        unit.states |= dict.fromkeys(_trials(pair, method), "done")
     for cell in study.cells:  # what is still to come
         for language in targets(cell):
             method = "FL" if cell.axes.get("arm") == "full" else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
             key = tuple(method if name == "arm" else cell.axis(name, language) for name in layout.axes)
             where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
             if cell.setting(language) == "cross-lingual" and matches(cell, language, where):
-                unit = units.setdefault(key, Unit(unpruned=method == "FL"))
-                unit.states[cell.trial] = cell.state
+                unit = units.setdefault(key, Unit(full=method == "FL"))
+                unit.cells[cell.trial] = cell
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, layout.axes)
     theirs = lambda labels, unit: printed.value(labels, unit.known() if unit else None)  # noqa: E731
@@ -273,8 +266,3 @@ def _methods(found: Sequence[Pair]) -> Iterator[tuple[str, Pair, float]]:
             yield "FL", pair, full
         if (value := _best(pair, "lowest")) is not None:
             yield _method(pair.source, pair.rank.partition("merge=")[2]), pair, value
-
-
-def _trials(pair: Pair, method: str) -> list[str]:
-    held = pair.lowest.trials if pair.lowest else {}
-    return [trial for k, trial in held.items() if (k == 0) == (method == "FL")]

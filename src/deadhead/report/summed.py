@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
+from math import fsum, sqrt
+from statistics import fmean
 from typing import Any
 
 from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
@@ -14,7 +15,14 @@ Value = Callable[[Cell, str, str | None, str | None], float | None]  # of a cell
 MOST_TRIALS = 100  # ids a cell of a table names
 ROUND = 4  # decimals of points that are kept
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
+NO_CHOICE: tuple[dict[str, str], ...] = ({},)
 CONTEXT = ("model", "task", "source", "train", "remove")  # told to the search for published numbers, where a cell has just one
+
+
+def spread(numbers: Sequence[float]) -> float:
+    """The standard deviation of a sample of two or more."""
+    centre = fmean(numbers)
+    return sqrt(fsum((number - centre) ** 2 for number in numbers) / (len(numbers) - 1))
 
 
 @dataclass(frozen=True)
@@ -47,63 +55,95 @@ class Layout:
 
 @dataclass
 class Unit:
-    """What one cell of a table takes in: values by what they are a mean over, and the trials behind them."""
+    """What one cell of a table takes in: values by what they are a mean over, and the cells of the study behind them."""
 
     values: dict[Any, dict[tuple[str, str], float]] = field(default_factory=dict)
-    states: dict[str, str] = field(default_factory=dict)  # trial -> state
+    cells: dict[str, Cell] = field(default_factory=dict)  # by trial
     lacking: int = 0  # done trials without this score
-    unpruned: bool = True
-    context: dict[str, set[Any]] = field(default_factory=dict)
+    full: bool | None = None  # whether it is of the unpruned model, where its cells do not tell
 
     def add(self, cell: Cell, language: str, over: Any, value: float | None) -> None:
-        self.states[cell.trial] = cell.state
-        self.unpruned = self.unpruned and cell.unpruned
-        for name in CONTEXT:
-            self.context.setdefault(name, set()).add(cell.axes.get(name))
+        self.cells[cell.trial] = cell
         if value is not None:
-            self.values.setdefault(over, {})[cell.trial, language] = value
+            held = self.values.get(over)
+            if held is None:
+                self.values[over] = {(cell.trial, language): value}
+            else:
+                held[cell.trial, language] = value
         elif cell.state == "done":
             self.lacking += 1
 
+    @property
+    def unpruned(self) -> bool:
+        return all(cell.unpruned for cell in self.cells.values()) if self.full is None else self.full
+
     def numbers(self) -> list[float]:
         """One number for each repetition; trials that several repetitions share count once."""
-        distinct = {frozenset(values): values for values in self.values.values()}
-        return [fmean(values.values()) for values in distinct.values()]
+        distinct = {tuple(values): values for values in self.values.values()}
+        return [fmean(values.values()) if len(values) > 1 else next(iter(values.values())) for values in distinct.values()]
 
     def state(self) -> str:
         """Of done, partial, failed, missing, none."""
-        found = set(self.states.values())
+        found = {cell.state for cell in self.cells.values()}
         if self.values:
             return "done" if found == {"done"} and not self.lacking else "partial"
         return "missing" if "left" in found else "failed" if "failed" in found else "none"
 
     def known(self) -> dict[str, Any]:
-        return {name: next(iter(found)) for name, found in self.context.items() if len(found) == 1}
+        """What all its cells agree in, of what published numbers are told apart by."""
+        found = {name: {cell.axes.get(name) for cell in self.cells.values()} for name in CONTEXT}
+        return {name: next(iter(labels)) for name, labels in found.items() if len(labels) == 1}
 
 
 def gathered(study: Study, layout: Layout, value: Value) -> dict[tuple[Any, ...], Unit]:
     """All cells of the study under the labels of the layout's axes."""
     found: dict[tuple[Any, ...], Unit] = {}
     axes = layout.axes
+    if not ({"split", "metric", "setting", "parts"} & {*axes} or layout.where or BY_LANGUAGE & {*layout.mean_over}):
+        _gather_plain(study, layout, value, found)
+        return found
+    several = "split" in axes or "metric" in axes
     for cell in study.cells:
-        for chosen in cell.variants(axes):
+        for chosen in cell.variants(axes) if several else NO_CHOICE:
+            metric, split = chosen.get("metric"), chosen.get("split")
             for language, key, over_key in _places(cell, chosen, layout):
-                unit = found.get(key)
-                if unit is None:
-                    unit = found[key] = Unit()
-                unit.add(cell, language, over_key, value(cell, language, chosen.get("metric"), chosen.get("split")))
+                found.setdefault(key, Unit()).add(cell, language, over_key, value(cell, language, metric, split))
     return found
+
+
+def _gather_plain(study: Study, layout: Layout, value: Value, found: dict[tuple[Any, ...], Unit]) -> None:
+    """The same where languages change nothing but the label `language`: most tables, and quick enough for very many trials."""
+    axes, over = layout.axes, layout.mean_over
+    placed: dict[Any, list[Unit]] = {}  # the units of the languages of cells with the same labels
+    for cell in study.cells:
+        labels = tuple([None if name in LANGUAGE else cell.axes.get(name) for name in axes])
+        units = placed.get((labels, cell.languages))
+        if units is None:
+            keys = [
+                tuple(language if name in LANGUAGE else label for name, label in zip(axes, labels, strict=True))
+                for language in cell.languages
+            ]
+            units = placed[labels, cell.languages] = [found.setdefault(key, Unit()) for key in keys]
+        over_key = tuple(cell.axes.get(name) for name in over) if over else cell.trial
+        for unit, language in zip(units, cell.languages, strict=True):
+            unit.add(cell, language, over_key, value(cell, language, None, None))
 
 
 def _places(cell: Cell, chosen: Mapping[str, str], layout: Layout) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
     """For each language of a cell: the labels it is gathered under, and what it is a repetition of."""
-    axes, over = layout.axes, layout.mean_over
-    by_language = bool(BY_LANGUAGE & {*axes, *layout.where, *over})
-    kept, key, over_key = False, (), None  # type: bool, tuple[Any, ...], Any
+    axes, over, where = layout.axes, layout.mean_over, layout.where
+    changing = [i for i, name in enumerate(axes) if name in BY_LANGUAGE]
+    by_language = bool(changing) or bool(BY_LANGUAGE & {*where, *over})
+    first = cell.languages[0] if cell.languages else ""
+    labels = [chosen[name] if name in chosen else cell.axis(name, first) for name in axes]
+    key, over_key = tuple(labels), tuple(cell.axis(name, first) for name in over) if over else cell.trial
+    kept = matches(cell, first, where)
     for i, language in enumerate(cell.languages):
-        if by_language or not i:
-            kept = matches(cell, language, layout.where)
-            key = tuple(chosen[name] if name in chosen else cell.axis(name, language) for name in axes)
+        if i and by_language:
+            for at in changing:
+                labels[at] = cell.axis(axes[at], language)
+            key = tuple(labels)
+            kept = matches(cell, language, where) if where else True
             over_key = tuple(cell.axis(name, language) for name in over) if over else cell.trial
         if kept:
             yield language, key, over_key
@@ -149,12 +189,12 @@ def entry(unit: Unit | None, published: float | None, base: list[float] | None =
     marked = mark(numbers, base or [], lower_is_better) if unit and not unit.unpruned else None
     return {
         "ours": round(fmean(numbers), ROUND) if numbers else None,
-        "spread": round(stdev(numbers), ROUND) if len(numbers) > 1 else None,
+        "spread": round(spread(numbers), ROUND) if len(numbers) > 1 else None,
         "n": len(numbers),
         "published": None if published is None else round(published, ROUND),
         "state": unit.state() if unit else "none",
         "mark": marked,
-        "trials": list(unit.states)[:MOST_TRIALS] if unit else [],
+        "trials": list(unit.cells)[:MOST_TRIALS] if unit else [],
     }
 
 
@@ -163,7 +203,7 @@ def mark(numbers: Sequence[float], base: Sequence[float], lower_is_better: bool 
     if not numbers or not base:
         return None
     difference = fmean(numbers) - fmean(base)
-    noise = max(stdev(side) if len(side) > 1 else 0.0 for side in (numbers, base))
+    noise = max(spread(side) if len(side) > 1 else 0.0 for side in (numbers, base))
     if abs(difference) <= max(noise, 10**-ROUND):
         return None
     return "better" if (difference < 0) == lower_is_better else "worse"
