@@ -99,6 +99,19 @@ def test_a_kill_changes_no_number(at: str, recipe: Any, study: Path, tmp_path: P
     assert not any(text.startswith("epoch 1/3") for text in told)  # it went on, and did not begin again
 
 
+def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
+    """A ranking of the model that was trained, by a trial that goes on from the shared model."""
+    changes = ["steps=[pretrain, rank, prune, finetune, evaluate]", "rank={method: gradient, examples: 8}", "remove={lowest: 5}"]
+    trial = load(recipe.source, changes).trials[0]
+    (tmp_path / "shared").mkdir()
+    first = run_trial(trial, tmp_path, trial.work)
+    assert first.error is None
+    assert len(first.removed) == 5
+    again = run_trial(trial, tmp_path, trial.work)  # from the ranking on
+    assert again.cost["reused"] == trial.keys[1]
+    assert (again.removed, again.metrics) == (first.removed, first.metrics)
+
+
 def test_the_seed_of_a_study_does_not_train_anew(recipe: Any) -> None:
     one, two = (load(recipe.source, [f"seed={seed}", "remove=none"]).trials[0] for seed in (0, 1))
     assert one.keys[0] == two.keys[0]
