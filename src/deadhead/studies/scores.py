@@ -120,6 +120,7 @@ def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary)
     gone = removal(labels.get("remove", fields.get("remove")))
     remove = labels.get("remove", fields.get("remove")) if gone else "none"
     train = _joined(fields.get("train") or fields.get("source"))
+    written, strategy, ranked = str(label(remove)), strategy_of(remove) or "", _ranked(record.trial)  # once, not for each number
     for name, value in record.metrics.items():
         if name.count("/") != 2 or value is None:
             continue
@@ -132,8 +133,8 @@ def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary)
             train,
             target,
             setting(train, target),
-            str(label(remove)),
-            strategy_of(remove) or "",
+            written,
+            strategy,
             _plain(gone[1]) if gone else 0,
             record.trial.get("draw"),
             record.trial.get("seed"),
@@ -143,7 +144,7 @@ def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary)
             split,
             metric,
             value,
-            _ranked(record.trial),
+            ranked,
         )
 
 
