@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
 from listed import OF_PAPERS, said
 
+from deadhead.report.tables import tables
 from deadhead.studies import Recipe, load
+from deadhead.studies.folder import prepare
 from deadhead.studies.scores import setting
+from deadhead.studies.study import _describe
 
 WITH_NUMBERS = {name: {table["published"] for table in load(name).data.get("tables") or () if "published" in table} for name in OF_PAPERS}
 NUMBERS = [(name, file) for name, files in WITH_NUMBERS.items() for file in sorted(files)]
@@ -63,3 +67,15 @@ def test_a_number_without_a_cell_is_noticed() -> None:
     cells = in_words(load("weak-link/table4", ["axes.remove={random: 50}"]))
     assert any(("remove", "random 50") in cell for cell in cells)
     assert not any(("remove", "random 10") in cell for cell in cells)
+
+
+@pytest.mark.parametrize(("name", "file"), NUMBERS)
+def test_every_number_stands_in_the_table(name: str, file: str, tmp_path: Path) -> None:
+    """In a study that has only begun, so before there is any number of ours."""
+    recipe = load(name)
+    _describe(recipe, prepare(tmp_path / "study"))
+    asked = [table.get("published") for table in recipe.data["tables"]]
+    (made,) = [table for table, published in zip(tables(tmp_path / "study"), asked, strict=True) if published == file]
+    last = [column[-1] for column in made["columns"]]
+    shown = [cell["published"] for row in made["cells"] for cell, told in zip(row, last, strict=True) if told != "gain"]
+    assert sorted(value for value in shown if value is not None) == sorted(float(row["value"]) for row in rows(name, file))

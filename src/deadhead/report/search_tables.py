@@ -64,11 +64,9 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     found = searches(study, layout.where)
     if "arm" in layout.axes:
         return _by_arm(study, asked, layout, found)
-    shown = [name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)] or [
-        "unpruned",
-        "best of k",
-        "gain",
-    ]
+    run = {cell.axes.get("arm") for cell in study.cells}
+    asked_for = ["unpruned", "best of k", "gain", *(f"gain of {arm}" for arm in ("seeds", "random", "highest") if arm in run)]
+    shown = [name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)] or asked_for
     wide = Layout(layout.rows, (*layout.columns, "statistic"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
     expected = _expected(study, layout)

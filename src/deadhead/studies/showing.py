@@ -17,7 +17,7 @@ from .plain import Path
 from .trial import FIELDS
 
 ALWAYS = ("language", "target", "setting", "arm", "k", "parts", "metric", "strategy", "amount", "split")  # axes of every number
-TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind", "note")
+TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind")
 TABLES = ("scores", "drop", "search", "multi-source")
 EVERY = ("title", "kind", "where", "note")  # fields of every figure
 FIGURES: Mapping[str, tuple[str, ...]] = {
