@@ -144,6 +144,25 @@ def test_a_head_pointed_at_is_outlined_in_every_map(page: Page, drawn: Drawn):
     assert page.run("return document.querySelectorAll('td.same').length") == 0
 
 
+def test_a_head_in_a_figure_is_outlined_in_the_maps_too(page: Page, drawn: Drawn):
+    page.open(drawn())
+    page.point_at(".plot .mark-symbol path")
+    page.until("return document.querySelectorAll('td.same').length")
+    assert page.run("return new Set([...document.querySelectorAll('td.same')].map((td) => td.dataset.head)).size") == 1
+    page.point_at("h1")
+    page.until("return document.querySelectorAll('td.same').length === 0")
+
+
+def test_a_head_of_a_trial_is_told_above_the_sheet(page: Page, drawn: Drawn):
+    trial = made_content()["trials"]["rows"][6][0]
+    page.open(drawn() + f"#trial={trial}")
+    page.point_at("#sheet td.gone")
+    page.until("return !document.getElementById('tip').hidden")
+    assert page.run("return document.getElementById('tip').matches(':popover-open')")  # in the top layer, opened after the sheet
+    page.run("document.querySelector('#sheet td.gone').click()")
+    assert page.run("return [document.getElementById('sheet').open, location.hash]") == [True, f"#trial={trial}"]
+
+
 def test_a_head_is_explored_by_keyboard(page: Page, drawn: Drawn):
     page.open(drawn())
     page.run("document.querySelector(\"[data-map=map-0] [data-head='encoder.0.0']\").focus()")

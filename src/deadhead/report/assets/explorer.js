@@ -15,7 +15,7 @@ function leading(study) {
 }
 function chooseHead(head) {
   chosen.head = head;
-  history.replaceState(null, "", `#head=${encodeURIComponent(head)}`);
+  if (!$("sheet").open) history.replaceState(null, "", `#head=${encodeURIComponent(head)}`); // an open sheet keeps its address
   showHead();
 }
 function showHead() {

@@ -13,6 +13,7 @@ function drawFigure(figure, study) {
   const plot = drawn.get(key)?.mark === mark ? drawn.get(key).plot : el("div", { class: "plot" });
   if (drawn.get(key)?.plot !== plot) {
     drawn.get(key)?.finalize?.();
+    if (drawn.has(key)) plot.style.minHeight = `${drawn.get(key).plot.offsetHeight}px`; // so that nothing below moves meanwhile
     const entry = { mark, plot };
     drawn.set(key, entry);
     embed(plot, figure, entry, study);
@@ -30,6 +31,7 @@ function embed(plot, figure, entry, study) {
   pending.push(vegaEmbed(plot, spec, options).then((made) => {
     entry.finalize = () => made.finalize();
     link(made.view);
+    plot.style.minHeight = "";
     const [width, room] = [plot.querySelector("svg")?.clientWidth || 0, plot.clientWidth];
     if (width > room && width <= room * SQUEEZE) plot.classList.add("fit");
     else if (width > room) {

@@ -48,6 +48,8 @@ const tip = {
     const box = $("tip");
     box.replaceChildren(...content);
     box.hidden = false;
+    if (box.matches(":popover-open")) box.hidePopover();
+    box.showPopover(); // anew, so that it lies above the sheet too
     const at = node.getBoundingClientRect(), size = box.getBoundingClientRect();
     const left = Math.min(Math.max(8, at.left + at.width / 2 - size.width / 2), innerWidth - size.width - 8);
     const above = at.top - size.height - 10;
@@ -55,6 +57,7 @@ const tip = {
     box.style.top = `${above > 8 ? above : at.bottom + 10}px`;
   },
   hide() {
+    if ($("tip").matches(":popover-open")) $("tip").hidePopover();
     $("tip").hidden = true;
   },
 };

@@ -50,7 +50,7 @@ function trialParts(study, id, record) {
   if (Object.keys(record.metrics || {}).length) out.push(el("h3", {}, "Scores"), el("div", { class: "scroll" }, metricTable(record.metrics)));
   if (removed.size) {
     const scores = Object.fromEntries(allHeads(study).map((head) => [head, removed.has(head) ? 1 : 0]));
-    out.push(el("h3", {}, `Removed: ${count(removed.size, "head")} of ${allHeads(study).length}`), el("div", { class: "maps" }, drawMap({ id: `trial-${id}`, title: `heads removed by ${id}`, what: "removed", scores }, study, "Heads removed")));
+    out.push(el("h3", {}, `Removed: ${count(removed.size, "head")} of ${allHeads(study).length}`), el("div", { class: "maps" }, drawMap({ id: `trial-${id}`, title: "in this trial", what: "removed", scores }, study, "Heads removed")));
   }
   if (record.epochs?.length) out.push(el("h3", {}, "Training"), epochCurves(record.epochs));
   if (record.sample?.length) out.push(el("h3", {}, "Some predictions"), record.sample.map(drawSample));
