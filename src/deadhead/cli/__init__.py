@@ -31,6 +31,7 @@ ON_STUDIES: tuple[Callable[..., None], ...] = (
     studies.recipes,
     studies.status,
     studies.stop,
+    studies.clean,
     claims.claims,
     report.report,
     serve.serve,

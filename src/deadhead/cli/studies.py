@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..studies import Recipe, Result, Status
     from ..studies.plan import Plan
 
+MUCH = 100_000_000  # bytes worth a word
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A built-in recipe, or a .yaml file of your own.", show_default=False)]
 Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again.")]
@@ -85,6 +86,12 @@ def tell(result: Result, out: Path) -> None:
         typer.echo(f"What failed: deadhead status {out} --failures; to try again, give --retry-failed.")
     if result.left:
         typer.echo("To go on, give the same command again.")
+        return
+    from ..studies import clean
+
+    models, size = clean(out, dry=True)
+    if size >= MUCH:
+        typer.echo(f"{models} trained models that no trial waits for take {_size(size)}; to free them: deadhead clean {out}")
 
 
 @contextmanager
@@ -252,6 +259,23 @@ def stop(study: Study, now: Annotated[bool, typer.Option("--now", help="At once,
         typer.echo("asked to stop at once." if now else "asked to stop; the running trials are finished first.")
     else:
         typer.echo("nothing is running there.")
+
+
+def clean(study: Study) -> None:
+    """Delete the trained models of a study that no trial waits for. Records, rankings and predictions are kept.
+
+    They lie there so that trials can start from them. A study that is extended later trains what it needs again.
+
+    Example:
+
+        deadhead clean my-study
+    """
+    from ..studies import clean as tidy
+
+    models, size = tidy(study)
+    typer.echo(
+        f"{models} trained model{'' if models == 1 else 's'} deleted, {_size(size)} freed." if models else "there is nothing to delete."
+    )
 
 
 def _clock(seconds: float) -> str:

@@ -16,7 +16,7 @@ from .records import Record, read, summaries
 from .run import STEPS, run_trial  # before `run` below, which is to be the name of the function
 from .search import arms
 from .status import Status, status
-from .study import Result, run, stop
+from .study import Result, clean, run, stop
 from .trial import Trial
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Trial",
     "arms",
     "built_in",
+    "clean",
     "frame",
     "load",
     "plan",

@@ -26,6 +26,32 @@ def wanted(trials: Iterable[Trial]) -> Mapping[str, int]:
     return {key: n for key, n in counted.items() if n > 1 or key in dear}
 
 
+def spare(folder: Path, trials: Iterable[Trial], left: Iterable[Trial]) -> list[Path]:
+    """Trained models under the study that no trial left waits for.
+
+    Not rankings, which are small, nor models trained from scratch, which are dear. Of other recipes nothing is known.
+    """
+    several = list(trials)
+    trained = {key for trial in several for one in (*trial.sources, trial) for at, key in one.keys.items() if one.steps[at] == "finetune"}
+    waited = {key for trial in left for key in trial.work}
+    return [home for key in sorted(trained - waited) if (home := find(folder, key)) is not None and not (home / "ranking.json").exists()]
+
+
+def size(home: Path) -> int:
+    """The bytes of a piece of work."""
+    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+
+
+def drop(home: Path) -> None:
+    """Take a piece of work away, by one rename: it is whole or absent."""
+    draft = home.with_name(f"{home.name}.{os.getpid()}{DRAFT}")
+    try:
+        os.rename(home, draft)
+    except OSError as problem:
+        raise refused(home, problem) from problem
+    shutil.rmtree(draft, ignore_errors=True)
+
+
 def find(folder: Path, key: str) -> Path | None:
     """The folder of a piece of work, if it is there; refused if it holds what deadhead would not have written."""
     home = folder / "shared" / key

@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,23 @@ def _has_cells(stored: Mapping[str, Any]) -> bool:
     return isinstance(cells, list) and all(
         isinstance(cell, list) and len(cell) == 2 and isinstance(cell[0], dict) and isinstance(cell[1], str) for cell in cells
     )
+
+
+def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
+    """Delete the trained models that no trial waits for; how many, and their bytes. `dry` only counts.
+
+    Trials that are left or failed keep what they need. A study that is extended later trains what it needs again.
+    """
+    home = place.inside(Path(folder))
+    study = described(home)
+    trials = Recipe(str(study["name"]), study["recipe"]).trials
+    with nullcontext() if dry else place.locked(home):
+        known = records.states(home)
+        found = shared.spare(home, trials, [trial for trial in trials if known.get(trial.id) != "done"])
+        total = sum(map(shared.size, found))
+        for one in found if not dry else ():
+            shared.drop(one)
+    return len(found), total
 
 
 def stop(folder: str | Path, *, now: bool = False) -> bool:

@@ -1,0 +1,72 @@
+"""`clean` deletes trained models that no trial waits for, and a study can still be resumed and extended."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from small_study import told
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.studies import clean, load, run
+from deadhead.studies import folder as place
+from deadhead.studies.folder import StudyTaken
+from deadhead.studies.material import home
+
+pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
+SMALL = ["data.examples=32", "targets=[de]", "finetune.scored=none", "rank={examples: 16}"]
+SHORT = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}]"]
+LONG = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}, {lowest: 6}]", "seed=0"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "s"
+    assert run(load("smoke", LONG), folder, executor="serial").done == 4
+    return folder
+
+
+def kinds(study: Path) -> list[bool]:
+    """For each piece of shared work whether it is a ranking."""
+    return sorted((one / "ranking.json").is_file() for one in (study / "shared").iterdir())
+
+
+def test_a_finished_study_is_tidied_and_extended(whole: Path, tmp_path: Path) -> None:
+    run(load("smoke", SHORT), tmp_path / "s", executor="serial")
+    assert kinds(tmp_path / "s") == [False, True]
+    models, size = clean(tmp_path / "s", dry=True)
+    assert models == 1
+    assert size > 4_000_000  # a million weights
+    said = CliRunner().invoke(app, ["clean", str(tmp_path / "s")])
+    assert said.exit_code == 0
+    assert "1 trained model deleted" in said.stdout
+    assert kinds(tmp_path / "s") == [True]
+    assert clean(tmp_path / "s") == (0, 0)
+    assert run(load("smoke", SHORT), tmp_path / "s", executor="serial").ran == 0
+    assert run(load("smoke", LONG), tmp_path / "s", executor="serial").ran == 1
+    longer, other = told(tmp_path / "s"), told(whole)
+    assert {name: record["metrics"] for name, record in longer.items()} == {name: record["metrics"] for name, record in other.items()}
+    assert kinds(tmp_path / "s") == [True]  # the ranking was there: nothing was trained again for it
+
+
+def test_what_a_trial_waits_for_is_kept(whole: Path, tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    shutil.copytree(whole, study)
+    recipe = load("smoke", LONG)
+    full = next(trial for trial in recipe.trials if "remove" not in trial.content)
+    (study / "records" / f"{full.id}.json").unlink()  # it starts from the trained model
+    assert clean(study) == (0, 0)
+    assert run(recipe, study, executor="serial").ran == 1
+    assert clean(study)[0] == 1
+    (study / "records" / f"{full.id}.json").unlink()
+    assert run(recipe, study, executor="serial").ran == 1  # trained again, to the same numbers
+    assert told(study)[full.id]["metrics"] == told(whole)[full.id]["metrics"]
+
+
+def test_a_running_study_is_left_alone(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "s")
+    with place.locked(tmp_path / "s"), pytest.raises(StudyTaken):
+        clean(tmp_path / "s")
+    assert kinds(tmp_path / "s") == [False, True]
