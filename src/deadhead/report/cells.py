@@ -74,8 +74,8 @@ class Cell:
         asked = [name for name in ("split", "metric") if name in names]
         if not asked:
             return [{}]
-        names = [name.split("/") for name in (self.summary.metrics if self.summary else {})]
-        found = dict.fromkeys((name[1], name[2]) for name in names if len(name) == 3)
+        parts = [name.split("/") for name in (self.summary.metrics if self.summary else {})]
+        found = dict.fromkeys((part[1], part[2]) for part in parts if len(part) == 3)
         chosen = dict.fromkeys(tuple((name, {"split": split, "metric": metric}[name]) for name in asked) for split, metric in found)
         return [dict(one) for one in chosen] or [dict.fromkeys(asked, "")]
 
