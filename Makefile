@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: setup demo test check bench world clean
+.PHONY: setup demo test check docs bench world clean
 
 setup: .venv/ready
 
@@ -26,12 +26,17 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# the pages of docs/ as a site in ./site, with the lists of commands and recipes made anew
+docs: setup
+	$(BIN)/python docs/make.py
+	$(BIN)/mkdocs build --strict --quiet
+
 bench: setup
 	$(BIN)/python benchmarks/heads.py
 
-# pre-trains the two tiny models of the small world anew: half an hour on two cores, minutes on a GPU
+# pre-trains the two tiny models of the small world anew: minutes on a GPU, hours on two cores
 world: setup
 	$(BIN)/python -m deadhead.world.build
 
 clean:
-	rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist out site .pytest_cache .mypy_cache .ruff_cache .hypothesis
