@@ -18,6 +18,7 @@ from .curves import class_of, curve, place
 from .head_figures import heads_figure, points_figure, similarity_figure
 from .maps import measures_of, ranking_of
 from .opened import opened
+from .summed import whose
 from .tables import id_of
 
 Records = Mapping[str, Record]
@@ -44,8 +45,16 @@ def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
     for one in asked or default_figures(study, records):
         spec = KINDS[one["kind"]](study, records, one)
         if spec is not None:
-            found.append({"title": spec["title"], "note": str(one.get("note") or _note(one)), "kind": one["kind"], "spec": spec})
+            note = " ".join(filter(None, [str(one.get("note") or _note(one)), _theirs(study, spec)]))
+            found.append({"title": spec["title"], "note": note, "kind": one["kind"], "spec": spec})
     return [{"id": id_of("figure", i, one["title"]), **one} for i, one in enumerate(found)]
+
+
+def _theirs(study: Study, spec: Spec) -> str:
+    """Whose the published numbers of a figure are, where they are not of the model studied."""
+    if not any("published" in row for row in spec["data"]["values"]):
+        return ""
+    return whose(study, next(iter(study.published.values()), []))
 
 
 def _note(asked: Mapping[str, Any]) -> str:

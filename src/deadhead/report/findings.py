@@ -19,8 +19,9 @@ from .curves import place
 from .head_figures import spearman
 from .maps import ranking_of
 from .search_tables import scale, searches
-from .summed import spread
+from .summed import spread, whose
 
+Scores = Mapping[str, float]  # by language
 MOST = 3
 SMALL = 1.0  # points that are called little
 
@@ -30,10 +31,14 @@ class Removal:
     """One removal over all it was tried on, beside the unpruned model on the same."""
 
     cell: Cell  # one of its cells
-    full: float
+    full: float | None  # None where the study has no unpruned model
     scores: tuple[float, ...]  # one for each repetition: the mean over languages and tasks
     by_language: Mapping[str, float]  # gain over the unpruned model
-    tasks: int
+    on: frozenset[Any]  # what it was scored on: labels and languages
+
+    @property
+    def tasks(self) -> int:
+        return len({dict(labels).get("task") for labels, _ in self.on})
 
     @property
     def score(self) -> float:
@@ -41,7 +46,7 @@ class Removal:
 
     @property
     def loss(self) -> float:
-        return self.full - self.score
+        return 0.0 if self.full is None else self.full - self.score
 
 
 def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mapping[str, Any]] = ()) -> list[str]:
@@ -51,8 +56,9 @@ def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mappi
         made = [*_searched(found), *_chosen(found), *_extremes(_by_target(found), "the best of k prunings")]
     else:
         tried = removals(study)
-        made = [*_can_go(study, tried), *_choice_matters(tried), *_hardest(tried)]
-    made += [*_published(tables), *_alike(records)]
+        made = [*_can_go(study, tried), *_best_and_worst(study, tried), *_choice_matters(tried), *_hardest(tried)]
+    theirs_are_ours = not any(whose(study, rows) for rows in study.published.values())
+    made += [*(_published(tables) if theirs_are_ours else ()), *_alike(records)]
     trials = {cell.trial: cell.state for cell in study.cells}
     done = sum(state == "done" for state in trials.values())
     if made and done < len(trials):
@@ -63,17 +69,25 @@ def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mappi
 
 
 def removals(study: Study) -> list[Removal]:
-    """Every removal of the recipe that has an unpruned model beside it, in the recipe's order."""
-    full: dict[Any, Cell] = {}
-    held: dict[str, dict[Any, dict[Any, Cell]]] = {}
+    """Every removal of the recipe, beside the unpruned model where there is one, in the recipe's order."""
+    seeds: dict[Any, list[Scores]] = {}
+    held: dict[str, dict[Any, dict[Any, Scores]]] = {}
+    first: dict[str, Cell] = {}
     for cell in study.cells:
-        if cell.state != "done":
-            continue
-        if cell.unpruned:
-            full[_key(cell)] = cell
-        else:
-            held.setdefault(str(cell.axes.get("remove")), {}).setdefault(_repetition(cell), {})[_key(cell)] = cell
-    return [one for several in held.values() if full and (one := _removal(several, full)) is not None]
+        if cell.state == "done" and cell.unpruned:
+            seeds.setdefault(_key(cell), []).append(cell.scores)
+        elif cell.state == "done":
+            label = str(cell.axes.get("remove"))
+            first.setdefault(label, cell)
+            held.setdefault(label, {}).setdefault(_repetition(cell), {})[_key(cell)] = cell.scores
+    full = {key: _mean(several) for key, several in seeds.items()}
+    return [one for label, several in held.items() if (one := _removal(first[label], list(several.values()), full)) is not None]
+
+
+def _mean(several: Sequence[Scores]) -> Scores:
+    """The mean over seeds in each language that all of them were scored in."""
+    shared = set(several[0]).intersection(*several)
+    return {language: fmean(scores[language] for scores in several) for language in shared}
 
 
 def _key(cell: Cell) -> Any:
@@ -84,25 +98,21 @@ def _repetition(cell: Cell) -> Any:
     return cell.axes.get("seed"), cell.axes.get("draw")
 
 
-def _removal(several: Mapping[Any, Mapping[Any, Cell]], full: Mapping[Any, Cell]) -> Removal | None:
-    """Over what every repetition and the unpruned model were scored on, so that means are of the same."""
-    keys = set(full).intersection(*several.values())
-    shared = [
-        (key, language)
-        for key in keys
-        for language in set(full[key].scores).intersection(*(cells[key].scores for cells in several.values()))
-    ]
+def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], full: Mapping[Any, Scores]) -> Removal | None:
+    """Over what every repetition and the unpruned model (if there is any) were scored on, so that means are of the same."""
+    sides = [*several, *([full] if full else [])]
+    keys = set(sides[0]).intersection(*sides)
+    shared = [(key, language) for key in keys for language in set(sides[0][key]).intersection(*(side[key] for side in sides))]
     if not shared:
         return None
-    scores = [fmean(cells[key].scores[language] for key, language in shared) for cells in several.values()]
+    scores = [fmean(side[key][language] for key, language in shared) for side in several]
+    if not full:
+        return Removal(cell, None, tuple(scores), {}, frozenset(shared))
     gains: dict[str, list[float]] = {}
     for key, language in shared:
-        after = fmean(cells[key].scores[language] for cells in several.values())
-        gains.setdefault(language, []).append(after - full[key].scores[language])
-    first = next(cell for cells in several.values() for cell in cells.values())
-    whole = fmean(full[key].scores[language] for key, language in shared)
-    by_language = {name: fmean(values) for name, values in gains.items()}
-    return Removal(first, whole, tuple(scores), by_language, len({full[key].axes.get("task") for key, _ in shared}))
+        gains.setdefault(language, []).append(fmean(side[key][language] for side in several) - full[key][language])
+    whole = fmean(full[key][language] for key, language in shared)
+    return Removal(cell, whole, tuple(scores), {name: fmean(values) for name, values in gains.items()}, frozenset(shared))
 
 
 def words(cell: Cell) -> str:
@@ -110,7 +120,7 @@ def words(cell: Cell) -> str:
     strategy, amount = cell.axes.get("strategy"), cell.axes.get("amount")
     return {
         "random": f"{amount} % of the heads at random",
-        "random_k": f"{amount} heads at random",
+        "random_k": "a head at random" if amount == 1 else f"{amount} heads at random",
         "lowest": "the lowest-ranked head" if amount == 1 else f"the {amount} lowest-ranked heads",
         "highest": "the highest-ranked head" if amount == 1 else f"the {amount} highest-ranked heads",
         "layers": f"all heads of the layers {amount}",
@@ -119,11 +129,12 @@ def words(cell: Cell) -> str:
 
 def _can_go(study: Study, found: Sequence[Removal]) -> list[str]:
     """The largest removal that costs little, or the one that costs least; and the one that costs most."""
-    if not found:
+    if not found or found[0].full is None:
         return []
+    found = _comparable(found)
     little = [one for one in found if one.loss <= SMALL]
     one = max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
-    metric = one.cell.metric or "score"
+    metric = one.cell.metric if one.tasks == 1 or len({cell.metric for cell in study.cells}) == 1 else "score"
     first = f"{words(one.cell)} can go: " if little else f"No removal comes without a cost; {words(one.cell)} costs least: "
     moved = "stays at" if abs(one.loss) < 0.05 else "falls" if one.loss > 0 else "rises"
     change = f"stays at {one.score:.1f}" if moved == "stays at" else f"{moved} from {one.full:.1f} to {one.score:.1f}"
@@ -134,6 +145,14 @@ def _can_go(study: Study, found: Sequence[Removal]) -> list[str]:
     return [text]
 
 
+def _comparable(found: Sequence[Removal]) -> list[Removal]:
+    """The removals that were scored on the same, of which there are most: a mean over other tasks is another number."""
+    groups: dict[frozenset[Any], list[Removal]] = {}
+    for one in found:
+        groups.setdefault(one.on, []).append(one)
+    return max(groups.values(), key=lambda several: (len(several), len(several[0].on)))
+
+
 def _size(cell: Cell) -> float:
     at = place(cell)[1]
     return at if isinstance(at, float) else 0.0
@@ -141,12 +160,25 @@ def _size(cell: Cell) -> float:
 
 def _behind(study: Study, one: Removal) -> str:
     """How much stands behind a number."""
-    over = f" over {len(one.by_language)} languages" if len(one.by_language) > 1 else ""
+    languages = len({language for _, language in one.on})
+    over = f" over {languages} languages" if languages > 1 else ""
     over += f"{' and' if over else ' over'} {one.tasks} tasks" if one.tasks > 1 else ""
     if len(one.scores) == 1:
         return f"(one trial{over})"
     repeated = "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
     return f"({len(one.scores)} {repeated}{over}, sd {spread(one.scores):.1f})"
+
+
+def _best_and_worst(study: Study, found: Sequence[Removal]) -> list[str]:
+    """Where no unpruned model stands beside them: the removals with the highest and the lowest mean."""
+    if len(found) < 2 or found[0].full is not None:
+        return []
+    found = _comparable(found)
+    best, worst = max(found, key=lambda one: one.score), min(found, key=lambda one: one.score)
+    return [
+        f"Of {len(found)} removals, without {words(best.cell)} the mean is highest, {best.score:.1f} {_behind(study, best)}, and without "
+        f"{words(worst.cell)} lowest, {worst.score:.1f}; there is no unpruned model beside them."
+    ]
 
 
 def _choice_matters(found: Sequence[Removal]) -> list[str]:
