@@ -12,8 +12,8 @@ from listed import OF_PAPERS
 from deadhead.studies import load
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "papers.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `([a-z-]+/[a-z0-9]+)` \| [^|]+ \| ([\d,]+) \| (\d+), ([\d,]+) s \|", re.M)
-LISTED = {name: (int(full.replace(",", "")), int(mini)) for name, full, mini, _ in ROW.findall(PAGE)}
+ROW = re.compile(r"^\| `([a-z-]+/[a-z0-9]+)` \| [^|]+ \| ([\d,]+) \| (\d+)(?:, [\d,]+ s)? \|", re.M)
+LISTED = {name: (int(full.replace(",", "")), int(mini)) for name, full, mini in ROW.findall(PAGE)}
 
 
 def test_every_recipe_is_listed() -> None:
@@ -36,8 +36,7 @@ def test_recipes_named_in_commands_exist() -> None:
 
 
 def test_functions_named_exist() -> None:
-    """`deadhead.room.name`, and those that follow it in the same row without their room."""
     named = re.findall(r"`(deadhead(?:\.[a-z_]+)*)\.([a-z_]+)\b", PAGE)
-    assert len(named) > 20
+    assert len(named) >= 20
     for room, name in named:
         assert hasattr(importlib.import_module(room), name), f"{room}.{name}"
