@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..claims import check
+from ..claims import OPEN, check
 from ..studies import folder as place
 from ..studies.records import Record
 from ..studies.status import seconds
@@ -81,10 +81,15 @@ def progress(study: Study) -> dict[str, Any]:
 
 
 def claims(study: Study) -> list[dict[str, Any]]:
-    """The verdicts on what the papers claim, as far as this study can tell; of very large studies only where its recipe names some."""
-    if len(study.cells) > MOST_JUDGED and not study.recipe.get("claims"):
+    """The verdicts on what the papers claim; where the recipe names no claims, only those this study can judge.
+
+    A very large study is judged only where its recipe names claims: it would take longer than a reader waits.
+    """
+    named = any(part.get("claims") for part in (study.recipe, *(study.recipe.get("include") or ())))
+    if len(study.cells) > MOST_JUDGED and not named:
         return []
-    return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in check(study.home)]
+    found = [verdict for verdict in check(study.home) if named or verdict.verdict != OPEN]
+    return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in found]
 
 
 def _versions(records: Mapping[str, Record]) -> dict[str, str]:

@@ -189,12 +189,11 @@ def _choice_matters(found: Sequence[Removal]) -> list[str]:
         if other is not None:
             lowest = by["lowest", amount]
             difference, apart = lowest.score - other.score, [spread(s.scores) for s in (lowest, other) if len(s.scores) > 1]
-            told = "above" if difference >= 0 else "below"
-            known = f"sd {max(apart):.1f}" if apart else "one trial each, so this may be luck"
-            return [
-                f"Which heads go {'matters little' if apart and abs(difference) <= max(apart) else 'makes a difference'}: without "
-                f"{words(lowest.cell)} the mean is {abs(difference):.1f} points {told} that without {words(other.cell)} ({known})."
-            ]
+            told = f"without {words(lowest.cell)} the mean is {abs(difference):.1f} points {'above' if difference >= 0 else 'below'} that without"
+            if not apart:
+                return [f"{told[0].upper()}{told[1:]} {words(other.cell)}; with one trial each this may be luck."]
+            verdict = "matters little" if abs(difference) <= max(apart) else "makes a difference"
+            return [f"Which heads go {verdict}: {told} {words(other.cell)} (sd {max(apart):.1f})."]
     return []
 
 
