@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Record:
     error: str | None = None  # the traceback, when failed
 
     def to_json(self) -> str:
-        parts = {name: value for name, value in asdict(self).items() if name != "trial"}
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "trial"}  # asdict would copy all of it
         return dumps({"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}) + "\n"
 
     @classmethod
