@@ -81,6 +81,7 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ("include: [three.yaml]", "there is no recipe"),
         ("include: [weak-link/table9]", "no recipe 'weak-link/table9'. Did you mean 'weak-link/table"),
         ("include: [both.yaml]", "both.yaml includes others itself"),
+        ("include: [wrong.yaml]", "wrong.yaml includes others itself"),
         ("include: [one.yaml]\nfixed: {model: m}", "which has no steps"),
         (ONE + "figures: [{title: F}]", "figures[0]: this figure says no kind"),
         (ONE + "figures: [{kind: curv, x: remove}]", "no kind of figure 'curv'. Did you mean 'curve'?"),

@@ -58,6 +58,11 @@ class Recipe:
 
 def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = None) -> Recipe:
     """The recipe of a built-in name or a file, with `a.b=c` overrides, checked whole."""
+    return _load(name, overrides, scale, "")
+
+
+def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside: str) -> Recipe:
+    """A recipe; `inside` is the place that includes it, if one does."""
     file = _find(name)
     plain = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
     if not isinstance(plain.data, dict):
@@ -67,6 +72,8 @@ def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = No
         _scale(plain, scale)
     if not plain.data.get("include"):
         plain.data.pop("include", None)
+    elif inside:
+        raise RecipeError(f"{inside}: {plain.name} includes others itself.", "name those instead")
     for text in overrides:
         if "include" not in plain.data or "steps" in plain.data or _is_told(text):
             _override(plain, text)
@@ -93,9 +100,8 @@ def _names(plain: Plain) -> list[str]:
 
 def _included(name: str, folder: File, overrides: Sequence[str], scale: str | None, plain: Plain) -> dict[str, Any]:
     """The trials of another recipe: its plain data without what it tells of them."""
-    other = load(folder / name if _is_file(name) else name, overrides, scale).data
-    if "include" in other:
-        raise RecipeError(f"{plain.where(('include',))}: {name} includes others itself.", "name those instead")
+    place = plain.where(("include",))
+    other = _load(folder / name if _is_file(name) else name, overrides, scale, place).data
     return {"name": name, **{field: value for field, value in other.items() if field not in TOLD}}
 
 
