@@ -154,7 +154,7 @@ def drawn(
         )
     panels = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
     x = str(asked.get("x") or "remove")
-    strategies = {str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned}
+    strategies = _strategies(study, asked)
     across = {
         "parts": "tenths of the training set",
         "data.parts": "tenths of the training set",
@@ -170,6 +170,13 @@ def drawn(
     return curves(
         values, str(asked.get("title") or "Curve"), x=told, y=y, numbers=numbers, order=list(order), lines=lines, panels=panels, line=legend
     )
+
+
+def _strategies(study: Study, asked: Mapping[str, Any]) -> set[str]:
+    """The ways to remove heads that a figure shows."""
+    only = as_names(as_dict(asked.get("where")).get("strategy"))
+    found = {str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned}
+    return found & {*only} if only else found
 
 
 def _score_name(study: Study, asked: Mapping[str, Any]) -> str:

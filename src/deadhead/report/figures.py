@@ -14,7 +14,7 @@ from ..studies.records import Record
 from .cells import CHANCE, Study, read_study
 from .charts import Spec
 from .cost_figures import cost_figure
-from .curves import class_of, curve, place
+from .curves import MEASURES, class_of, curve, place
 from .head_figures import heads_figure, points_figure, similarity_figure
 from .maps import measures_of, ranking_of
 from .opened import opened
@@ -96,17 +96,32 @@ def _curves(study: Study) -> Iterator[dict[str, Any]]:
         names = [*apart, "language"] if len(pairs) * len(study.languages) <= 12 else apart
         yield {"kind": "curve", "title": "Score by heads removed, for each arm", "x": "k", "panels": names}
         return
-    spots = {place(cell) for cell in study.cells}
+    yield from _by_removal(study)
     lines, panels = _lines_and_panels(study)
-    if len({at for _, at in spots}) > 2:
-        named = {"lines": lines, "panels": panels} if len({line for line, _ in spots if line}) < 2 else {"panels": panels or lines}
-        yield {"kind": "curve", "title": "Score as heads are removed", "x": "remove", **named}
-        classes = {class_of(language, "word_order") for language in study.languages} - {""}
-        if len(classes) > 1 and len(study.languages) > 3 and any(cell.unpruned for cell in study.cells):
-            yield {"kind": "curve", "title": "Drop by word order", "x": "remove", "value": "drop", "group": "word_order", "panels": panels}
     for name in ("data.target_parts", "data.parts"):
         if name in study.axes:
             yield {"kind": "curve", "title": "Score by size of the training set", "x": name, "lines": "remove", "panels": panels or lines}
+
+
+def _by_removal(study: Study) -> Iterator[dict[str, Any]]:
+    """A curve for each way to count what is removed: percent, heads and layers cannot share an axis."""
+    lines, panels = _lines_and_panels(study)
+    counted: dict[str, dict[str, set[Any]]] = {}  # what is counted -> strategy -> where its removals stand
+    for cell in study.cells:
+        if not cell.unpruned:
+            strategy = str(cell.axes.get("strategy"))
+            counted.setdefault(MEASURES.get(strategy, strategy), {}).setdefault(strategy, set()).add(place(cell))
+    ordered = len({class_of(language, "word_order") for language in study.languages} - {""}) > 1 and len(study.languages) > 3
+    for what, strategies in counted.items():
+        places = set().union(*strategies.values())
+        if len({at for _, at in places}) < 2:
+            continue
+        named = {"lines": lines, "panels": panels} if len({line for line, _ in places}) < 2 else {"panels": panels or lines}
+        where = {"where": {"strategy": list(strategies)}} if len(counted) > 1 else {}
+        yield {"kind": "curve", "title": f"Score by {what}", "x": "remove", **named, **where}
+        if ordered and any(cell.unpruned for cell in study.cells):
+            asked = {"x": "remove", "value": "drop", "group": "word_order", "panels": None if panels == "language" else panels, **where}
+            yield {"kind": "curve", "title": f"Drop by {what} and word order", **asked}
 
 
 def _lines_and_panels(study: Study) -> tuple[str | None, str | None]:

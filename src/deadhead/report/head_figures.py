@@ -11,7 +11,7 @@ from ..ranking.scores import ranks
 from ..studies.records import Record
 from .cells import Cell, Study, as_dict, matches
 from .charts import Row, Spec, head_maps, scatter, squares
-from .maps import cells_of, measures_of, ranking_name, ranking_of
+from .maps import cells_of, layout, measures_of, ranking_name, ranking_of
 
 MOST_PANELS = 12
 MOST_POINTS = 150  # of a language in a scatter
@@ -38,7 +38,8 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
     if show == "removed":
         found = {panel: several for panel, several in found.items() if any(several)}
     panels = list(found)[:MOST_PANELS]
-    values = [row for panel in panels for row in _squares(panel, found[panel], zero=show == "removed")]
+    every = [f"{b}.{layer}.{i}" for b, sizes in layout(records).items() for layer, size in enumerate(sizes) for i in range(size)]
+    values = [row for panel in panels for row in _squares(panel, found[panel], every if show == "removed" else [])]
     blocks = dict.fromkeys(row["block"] for row in values)
     if len(blocks) > 1:
         values = [{**row, "panel": f"{row['panel']} {row['block']}".strip()} for row in values]
@@ -71,11 +72,11 @@ def _panel(cell: Cell, axis: Any) -> str:
     return f"{axis} {label}" if isinstance(label, int | float) else str(label)
 
 
-def _squares(panel: str, several: list[Mapping[str, float]], *, zero: bool) -> Iterator[Row]:
-    """Means over the maps of a panel; a head that is not in a map was not there, or, of removals, was kept."""
-    for name in sorted({head for one in several for head in one}, key=lambda text: Head.parse(text)):
+def _squares(panel: str, several: list[Mapping[str, float]], every: list[str]) -> Iterator[Row]:
+    """Means over the maps of a panel; a head that is not in a map was not there, or, of removals (`every` head), was kept."""
+    for name in every or sorted({head for one in several for head in one}, key=Head.parse):
         head = Head.parse(name)
-        values = [one.get(name, 0.0) for one in several] if zero else [one[name] for one in several if one.get(name) is not None]
+        values = [one.get(name, 0.0) for one in several] if every else [one[name] for one in several if one.get(name) is not None]
         if values:
             row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name, "value": round(fmean(values), 6)}
             yield {**row, "panel": panel}
