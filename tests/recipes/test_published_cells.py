@@ -31,7 +31,7 @@ def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
         for target in cell.trial.get("targets", []):
             labels = {name: str(said(fields.get(name))) for name in ("model", "task", "source", "remove", "arm")}
             labels |= {"target": target, "setting": setting(train, target)}
-            if "rank_each" in recipe.data["steps"]:  # the ways to use several rankings are arms of the paper's table
+            if "rank_each" in recipe.data.get("steps", ()):  # the ways to use several rankings are arms of the paper's table
                 labels |= {"source": train, "arm": way(labels, fields)}
             found.add(tuple(sorted(labels.items())))
     return found
@@ -50,7 +50,7 @@ def rows(name: str, file: str) -> list[dict[str, str]]:
 
 def test_every_table_of_the_papers_has_its_numbers() -> None:
     tables = {name for name in OF_PAPERS if name.rpartition("/")[2].startswith("table")}
-    assert {name for name, files in WITH_NUMBERS.items() if files} == tables
+    assert {name for name, files in WITH_NUMBERS.items() if files} == {*tables, "weak-link/figure1"}  # which is tables 1 and 4
 
 
 @pytest.mark.parametrize(("name", "file"), NUMBERS)
