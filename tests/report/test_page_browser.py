@@ -27,6 +27,10 @@ def test_everything_is_drawn_without_complaint(page: Page, drawn: Drawn):
     page.until("return document.querySelector('.plot').dataset.ready")
     assert page.run("return document.querySelector('.plot').dataset.ready") == "yes"
     assert page.run("return document.querySelectorAll('.plot svg path').length") > 5
+    sizes = (
+        "return [...document.querySelectorAll('.plot svg text')].map((t) => [getComputedStyle(t).fontSize, t.getAttribute('font-size')])"
+    )
+    assert all(one == asked for one, asked in page.run(sizes))  # the style of the page leaves figures as they were specified
     assert page.texts("#sections a") == ["Summary", "Tables", "Figures", "Heads", "Claims", "Trials"]
     made = made_content()
     assert page.texts(".findings li") == made["findings"]

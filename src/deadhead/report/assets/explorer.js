@@ -1,5 +1,7 @@
 // The head explorer: one head under every ranker, its entropy and weights, and what happened where it was removed.
 
+const LONG = 20; // letters of a name beyond which it gets a line of its own
+
 function drawExplorer(study) {
   const card = el("aside", { class: "card explorer", id: "explorer", "aria-label": "Head explorer" });
   fillExplorer(card, study);
@@ -55,7 +57,7 @@ function headFacts(head, facts, study) {
 function strip(name, value, all) {
   const [low, high] = [Math.min(...all), Math.max(...all)], x = (one) => 4 + 132 * (high > low ? (one - low) / (high - low) : 0.5);
   const place = all.filter((one) => one > value).length + 1;
-  return el("div", { class: "strip" }, el("span", {}, said(name)),
+  return el("div", { class: name.length > LONG ? "strip long" : "strip" }, el("span", {}, said(name)),
     svg("svg", { viewBox: "0 0 140 20", role: "img", "aria-label": `${short(value)}, number ${place} of ${all.length} from the top` }, all.map((one) => svg("line", { class: "tick", x1: x(one), x2: x(one), y1: 6, y2: 14 })), svg("line", { class: "here", x1: x(value), x2: x(value), y1: 2, y2: 18 })),
     el("span", {}, short(value), el("small", {}, `${place} of ${all.length}`)));
 }

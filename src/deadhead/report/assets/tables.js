@@ -9,12 +9,13 @@ function drawTables(study) {
 }
 function drawTable(table) {
   const state = remembered("tables", table.id, { column: null, down: true, filter: "", show: { spread: true, published: true, difference: true } });
+  const digits = table.columns.map((_, at) => (table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // counts are no means
   const body = el("tbody"), told = el("span", { class: "told", role: "status" });
   const head = el("thead"), grid = el("table", { class: "grid", role: "grid", "aria-label": table.title }, head, body);
   const redraw = () => {
     head.replaceChildren(...headRows(table, state, redraw));
     const rows = chosenRows(table, state);
-    body.replaceChildren(...rows.map((at, nth) => bodyRow(table, at, state, state.column === null ? rows[nth - 1] : undefined)));
+    body.replaceChildren(...rows.map((at, nth) => bodyRow(table, at, state, state.column === null ? rows[nth - 1] : undefined, digits)));
     told.textContent = rows.length < table.rows.length ? `${rows.length} of ${count(table.rows.length, "row")}` : "";
     const inUse = body.querySelector("[data-stop]");
     for (const cell of grid.querySelectorAll("[data-stop]")) cell.tabIndex = cell === inUse ? 0 : -1;
@@ -67,20 +68,20 @@ function chosenRows(table, state) {
   const rows = table.rows.map((_, at) => at).filter((at) => words.every((word) => table.rows[at].join(" ").toLowerCase().includes(word)));
   return state.column === null ? rows : sorted(rows, (at) => table.cells[at][state.column]?.ours ?? null, state.down);
 }
-function bodyRow(table, at, state, before) {
+function bodyRow(table, at, state, before, digits) {
   const labels = table.rows[at].map((label, nth) => {
     const again = before !== undefined && nth < table.rows[at].length - 1 && JSON.stringify(table.rows[before].slice(0, nth + 1)) === JSON.stringify(table.rows[at].slice(0, nth + 1));
     return el("th", { scope: "row", class: again ? "again" : null }, said(label));
   });
-  return el("tr", {}, labels, table.cells[at].map((cell, column) => bodyCell(table, cell, at, column, state.show)));
+  return el("tr", {}, labels, table.cells[at].map((cell, column) => bodyCell(table, cell, at, column, state.show, digits)));
 }
-function bodyCell(table, cell, row, column, show) {
+function bodyCell(table, cell, row, column, show, digits) {
   const { ours, spread, n, published, state = "none", mark, trials = [] } = cell || {};
   const under = [];
   if (show.published && isNumber(published)) under.push(el("span", { class: "published" }, fixed(published)));
   if (show.difference && isNumber(published) && isNumber(ours)) under.push(el("span", { class: "difference" }, signed(ours - published)));
   const words = [...table.rows[row], ...table.columns[column]].filter((label) => label !== "").join(", ");
-  const value = isNumber(ours) ? fixed(ours) : STATES[state] ?? "\u2013";
+  const value = isNumber(ours) ? fixed(ours, digits[column]) : STATES[state] ?? "\u2013";
   const spoken = [words, isNumber(ours) ? `ours ${value}` : state, isNumber(spread) && `spread ${fixed(spread)}`, isNumber(published) && `published ${fixed(published)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published)}`, mark && MARKS[mark]?.[1], state === "partial" && "some trials not done", count(trials.length, "trial")];
   return el("td", { class: [state, mark].filter(Boolean).join(" "), "data-stop": true, tabindex: -1, "aria-label": spoken.filter(Boolean).join("; "), title: `${n ? count(n, "trial") : "no trial"}${state === "partial" ? ", some not done" : ""}`, "data-focus": `${table.id}/${row}/${column}`,
     onclick: trials.length ? () => go(`cell=${encodeURIComponent(table.id)}/${row}/${column}`) : null },
