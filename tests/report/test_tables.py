@@ -227,6 +227,18 @@ def test_a_search_that_still_runs(tmp_path: Path) -> None:
     assert {one["state"] for row in empty["cells"] for one in row} == {"missing"}
 
 
+def test_scores_that_are_no_numbers_are_not_there(tmp_path: Path) -> None:
+    def broken(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        record = searched(trial, labels)
+        lost = {"en/test/micro_f1"} if labels["arm"] == "full" else {"de/test/micro_f1"} if labels["k"] == 2 else set()
+        return replace(record, metrics={name: float("nan") if name in lost else value for name, value in record.metrics.items()})
+
+    recipe = SEARCH + "tables: [{title: Search, kind: search, rows: target}]\n"
+    (made,) = tables(study(tmp_path, recipe, broken))
+    assert cell(made, ["en"], ["best of k"])["ours"] is None  # nothing to hold it against
+    assert cell(made, ["de"], ["best of k"])["ours"] == pytest.approx(61)  # k = 2, the best, has no score
+
+
 MULTI = """\
 steps: [rank_each, prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, targets: [en, de, zh], splits: [dev, test]}

@@ -10,6 +10,7 @@ from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ class Study:
     @cached_property
     def pairs(self) -> list[Pair]:
         """The searches of the study, one for each language they are scored in."""
-        return pairs(self.home)
+        return [pair for pair in pairs(self.home) if isfinite(pair.unpruned)]
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -156,8 +157,7 @@ def read_study(folder: str | Path) -> Study:
     told = described(home)
     known = summaries(home)
     recipe = as_dict(told.get("recipe"))
-    parts = [part for part in (*(recipe.get("include") or ()), recipe) if isinstance(part, dict)]
-    fixed = [as_dict(part.get("fixed")) for part in parts]
+    fixed = [as_dict(part.get("fixed")) for part in parts_of(recipe)]
     found = tuple(_cell(_fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
     return Study(home, str(told.get("name", home.name)), recipe, found, known, published_rows(told))
 
@@ -235,6 +235,12 @@ def plain_text(value: Any) -> str:
 def as_dict(value: Any) -> dict[str, Any]:
     """A mapping out of a file that anyone may have written."""
     return value if isinstance(value, dict) else {}
+
+
+def parts_of(recipe: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The recipes that are drawn together: those included, and the recipe itself."""
+    included = recipe.get("include")
+    return [*(part for part in (included if isinstance(included, list) else ()) if isinstance(part, dict)), recipe]
 
 
 def as_names(value: Any) -> tuple[str, ...]:

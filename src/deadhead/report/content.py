@@ -15,7 +15,7 @@ from ..claims import OPEN, check
 from ..studies import folder as place
 from ..studies.records import Record
 from ..studies.status import seconds
-from .cells import Cell, Study, as_dict, read_study
+from .cells import Cell, Study, as_dict, parts_of, read_study
 from .figures import study_figures
 from .findings import findings
 from .maps import cells_of, heads, layout, maps
@@ -85,7 +85,7 @@ def claims(study: Study) -> list[dict[str, Any]]:
 
     A very large study is judged only where its recipe names claims: it would take longer than a reader waits.
     """
-    named = any(part.get("claims") for part in (study.recipe, *(study.recipe.get("include") or ())))
+    named = any(part.get("claims") for part in parts_of(study.recipe))
     if len(study.cells) > MOST_JUDGED and not named:
         return []
     found = [verdict for verdict in check(study.home) if named or verdict.verdict != OPEN]

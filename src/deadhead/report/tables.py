@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .cells import CHANCE, Study, read_study
+from .cells import CHANCE, Study, parts_of, read_study
 from .search_tables import multi_source_table, search_table
 from .summed import Layout, summed
 from .values import drops_of, scores_of
-
-KINDS = ("scores", "drop", "search", "multi-source")
 
 
 def tables(folder: str | Path) -> list[dict[str, Any]]:
@@ -28,7 +26,7 @@ def tables(folder: str | Path) -> list[dict[str, Any]]:
 def study_tables(study: Study) -> list[dict[str, Any]]:
     asked = study.recipe.get("tables")
     wanted = [one for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
-    found = [MADE[str(one.get("kind") or "scores")](study, one) for one in wanted or default_tables(study)]
+    found = [MADE.get(str(one.get("kind")), scores_table)(study, one) for one in wanted or default_tables(study)]
     return [{"id": id_of("table", i, one["title"]), **one} for i, one in enumerate(found)]
 
 
@@ -40,7 +38,7 @@ def id_of(kind: str, place: int, title: str) -> str:
 
 def default_tables(study: Study) -> Iterator[dict[str, Any]]:
     """For a recipe that names no tables: what was varied down the side, languages across."""
-    if not any("evaluate" in (part.get("steps") or ()) for part in (study.recipe, *(study.recipe.get("include") or ()))):
+    if not any("evaluate" in (part.get("steps") or ()) for part in parts_of(study.recipe)):
         return
     if study.recipe.get("search"):
         yield {"title": "Best of k", "kind": "search"}
