@@ -1,0 +1,89 @@
+"""What pages take as given: a model, a tagger, a study. Made once, and put where the page looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SMALL = ["data.examples=48", "targets=[en, de]", "remove=[none, {lowest: 4}, {random: 50}]"]
+
+
+def make_tagger(folder: Path) -> Path:
+    """The small encoder, shortly trained on English parts of speech."""
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    from deadhead import save
+    from deadhead.finetune import Settings, finetune
+    from deadhead.tasks import encode, first_parts, load_data
+    from deadhead.world import MODELS
+
+    data, tokenizer = first_parts(load_data("pos", "en", "train", root="world"), 1), AutoTokenizer.from_pretrained(MODELS / "encoder")
+    names = dict(enumerate(data.labels))
+    model = AutoModelForTokenClassification.from_pretrained(
+        MODELS / "encoder", id2label=names, label2id={name: number for number, name in names.items()}
+    )
+    finetune(model, encode(data, tokenizer), Settings(rate=1e-3, epochs=1))
+    save(model, folder / "tagger", tokenizer)
+    return folder / "tagger"
+
+
+def make_study(folder: Path) -> Path:
+    """Three trials of the recipe `smoke`."""
+    from deadhead.studies import load, run
+
+    run(load("smoke", SMALL), folder / "my-study", executor="serial")
+    return folder / "my-study"
+
+
+def big_model(shared: Path, page: Path) -> dict[str, Any]:
+    """A model of 12 x 12 heads, and a batch for it."""
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from deadhead.world import MODELS
+
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
+    size = {"hidden_size": 48, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 32}
+    model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), **size)).eval()
+    return {"model": model, "tokenizer": tokenizer, "batch": tokenizer("Maria bought a red car .", return_tensors="pt")}
+
+
+def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
+    """A tagger in the folder, and as `model` with `batches` of its task."""
+    from transformers import AutoTokenizer
+
+    from deadhead import load
+    from deadhead.tasks import batches, encode, first_parts, load_data
+
+    (page / "tagger").symlink_to(shared / "tagger")
+    model, tokenizer = load(shared / "tagger"), AutoTokenizer.from_pretrained(shared / "tagger")
+    data = first_parts(load_data("pos", "en", "dev", root="world"), 1)
+    return {"model": model, "tokenizer": tokenizer, "batches": batches(encode(data, tokenizer))}
+
+
+def with_studies(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
+    def link(shared: Path, page: Path) -> dict[str, Any]:
+        for name in names:
+            (page / name).symlink_to(shared / "my-study")
+        return {}
+
+    return link
+
+
+def with_tokenizer(shared: Path, page: Path) -> dict[str, Any]:
+    from transformers import AutoTokenizer
+
+    from deadhead.world import MODELS
+
+    return {"tokenizer": AutoTokenizer.from_pretrained(MODELS / "encoder")}
+
+
+# Trainings that take minutes are run shorter: page -> what stands there, and what is run.
+SHORTER = {"translation.md": {"epochs=12, average=3": "epochs=1", 'split, root="world")': 'split, root="world", parts=1)'}}
+
+GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
+    "heads.md": big_model,
+    "ranking.md": with_tagger,
+    "tasks.md": with_tokenizer,
+    "claims.md": with_studies("table4", "table5", "table6", "my-study"),
+}

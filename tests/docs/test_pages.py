@@ -1,0 +1,82 @@
+"""Every page does what it says: its blocks run, top to bottom, in an empty folder, and print what it says they print."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from doc_blocks import ROOT, Block, blocks, run_block, same
+from preludes import GIVEN, SHORTER, make_study, make_tagger
+
+PAGES = {str(page.relative_to(ROOT / "docs")): page for page in sorted((ROOT / "docs").rglob("*.md"))} | {"README.md": ROOT / "README.md"}
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tagger and a study for the pages that take one as given; made once."""
+    folder = tmp_path_factory.mktemp("shared")
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    make_tagger(folder)
+    make_study(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if blocks(page)])
+def test_page(name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page", **(GIVEN[name](shared, tmp_path) if name in GIVEN else {})}
+    for block in blocks(PAGES[name]):
+        for written, run in SHORTER.get(name, {}).items():
+            block = replace(block, text=block.text.replace(written, run))
+        try:
+            run_block(block, names, tmp_path)
+        except Exception as problem:
+            problem.add_note(f"in the block at {PAGES[name]}:{block.line}")
+            raise
+
+
+def test_output_is_compared() -> None:
+    assert same("4 of ... done", "4 of 12 done\n")
+    assert same("a\n...\nz", "a\nb\nc\nz")
+    assert same("a\n...\nz", "a\nz")
+    assert not same("4 of 12 done", "4 of 13 done")
+    assert not same("4 of", "4 of 13 done")
+
+
+@pytest.mark.parametrize(
+    ("tag", "text"),
+    [
+        ("python", "print(2)  # 3"),
+        ("python", "1 + 1  # 3"),
+        ("python", "layout = Path('a')  # Path('b')"),
+        ("python", "assert False"),
+        ("sh", "deadhead recipe\n"),
+        ("sh", "make nonsense\n"),
+        ("sh", 'pip install "deadhead[nonsense]"\n'),
+        ("sh", "rm -rf /\n"),
+        ("console", "$ deadhead --version\ndeadhead 99\n"),
+        ("text", "deadhead run demo --nonsense\n"),
+        ("text", "deadhead nonsense\n"),
+        ("ruby", "puts 1"),
+    ],
+)
+def test_a_wrong_page_is_noticed(tag: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError):
+        run_block(Block(tag, "", text, 1), {"Path": Path}, tmp_path)
+
+
+def test_right_blocks_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_block(Block("yaml", "a/b.yaml", "x: 1\n", 1), {}, tmp_path)
+    assert (tmp_path / "a/b.yaml").read_text(encoding="utf-8") == "x: 1\n"
+    run_block(Block("console", "", "$ deadhead --version\ndeadhead ...\n", 1), {}, tmp_path)
+    run_block(Block("console", "", "$ deadhead plan nonsense\nRecipeError: ...nonsense...\n", 1), {}, tmp_path)
+    run_block(Block("sh", "", 'make demo\npip install "deadhead[report]"  # words\n', 1), {}, tmp_path)
+    run_block(Block("python", "", "print(2)  # 2\nx = 3  # any words\nx  # 3\n", 1), {}, tmp_path)
