@@ -166,6 +166,8 @@ def test_the_command_takes_several_studies(tmp_path: Path) -> None:
     assert problem is None
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"study", "search"}
     assert "lowest-k prunings" in (tmp_path / "both.html").read_text(encoding="utf-8")
+    run(first, first, "--out", tmp_path / "both.html", "--figures", tmp_path / "twice")
+    assert {file.name for file in (tmp_path / "twice").iterdir()} == {"study-1", "study-2"}
 
 
 def test_the_command_and_a_folder_that_is_no_study(tmp_path: Path) -> None:

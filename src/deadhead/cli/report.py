@@ -35,6 +35,8 @@ def report(
     write(studies if len(studies) > 1 else studies[0], page)
     typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
     if figures is not None:
-        for study in studies:
-            home = figures if len(studies) == 1 else figures / study.resolve().name
+        names = [study.resolve().name for study in studies]
+        for i, study in enumerate(studies):
+            name = names[i] if names.count(names[i]) == 1 else f"{names[i]}-{i + 1}"
+            home = figures if len(studies) == 1 else figures / name
             typer.echo(f"{home}: {len(export(study, home))} files")
