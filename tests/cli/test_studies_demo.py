@@ -58,6 +58,7 @@ def test_without_the_extra_the_line_to_type_is_told(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("deadhead.report.page.write", lacking)
     monkeypatch.setattr("deadhead.studies.run", lambda *_, **__: Result(4, 4, 0, 0, 0, 0.1))
     monkeypatch.setattr("deadhead.report.tables.tables", lambda out: [table()])
+    monkeypatch.setattr("deadhead.studies.clean", lambda out, dry: (0, 0))
     monkeypatch.chdir(tmp_path)
     without = CliRunner().invoke(app, ["demo", *WORDS])
     assert without.exit_code == 0, without.output
