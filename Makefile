@@ -29,7 +29,7 @@ check: setup
 # the pages of docs/ as a site in ./site, with the lists of commands and recipes made anew
 docs: setup
 	$(BIN)/python docs/make.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	$(BIN)/python benchmarks/heads.py

@@ -60,7 +60,9 @@ def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
     if block.file:
         (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
         (folder / block.file).write_text(block.text, encoding="utf-8")
-    if block.tag == "python":
+    if block.tag == "python" and block.file:
+        compile(block.text, block.file, "exec")  # it is run by whoever imports it
+    elif block.tag == "python":
         run_python(block, names)
     elif block.tag == "yaml":
         yaml.safe_load(block.text)

@@ -78,10 +78,21 @@ def with_tokenizer(shared: Path, page: Path) -> dict[str, Any]:
     return {"tokenizer": AutoTokenizer.from_pretrained(MODELS / "encoder")}
 
 
+def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
+    """Files that the page puts into src/deadhead/ROOM are found there."""
+    import deadhead.measures
+    import deadhead.rankers
+
+    for room in (deadhead.measures, deadhead.rankers):
+        room.__path__.append(str(page / "src" / room.__name__.replace(".", "/")))
+    return {}
+
+
 # Trainings that take minutes are run shorter: page -> what stands there, and what is run.
 SHORTER = {"translation.md": {"epochs=12, average=3": "epochs=1", 'split, root="world")': 'split, root="world", parts=1)'}}
 
 GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
+    "extend.md": inside_the_package,
     "heads.md": big_model,
     "ranking.md": with_tagger,
     "tasks.md": with_tokenizer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,25 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def as_it_was() -> Iterator[None]:
+    """The tables of the package, which a page on how to add to them adds to, are put back."""
+    import deadhead.heads.sites as sites
+    from deadhead import measures, rankers, strategies
+
+    words, paths = (sites.TRIPLES, sites.OUTPUTS), [(room, [*room.__path__]) for room in (measures, rankers)]
+    tables = [(table, dict(table)) for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES)]
+    yield
+    sites.TRIPLES, sites.OUTPUTS = words
+    for room, path in paths:
+        room.__path__[:] = path
+    for table, before in tables:
+        table.clear()
+        table.update(before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("as_it_was")
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if blocks(page)])
 def test_page(name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
