@@ -92,8 +92,19 @@ def run_python(block: Block, names: dict[str, Any]) -> None:
                 exec(compile(code, f"line {block.line}", "exec"), names)
                 value = names.get(getattr(statement.targets[0], "id", "")) if isinstance(statement, ast.Assign) else None
                 met.write(repr(value) if SPOKEN.match(said) else "")
-        if said and (_shows(statement) or SPOKEN.match(said)):
+        if not said and hasattr(statement, "body") and not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            said = "\n".join(_printed(statement, lines))
+        elif not _shows(statement) and not SPOKEN.match(said):
+            continue
+        if said:
             assert same(said, met.getvalue()), f"`{code}` gives\n{met.getvalue()}\nand not\n{said}"
+
+
+def _printed(statement: ast.stmt, lines: list[str]) -> Iterator[str]:
+    """What the prints inside a statement, such as those of a `try`, are said to print."""
+    for inner in ast.walk(statement):
+        if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) and _shows(inner):
+            yield lines[(inner.end_lineno or 1) - 1][inner.end_col_offset :].partition("# ")[2].strip()
 
 
 def _shows(statement: ast.stmt) -> bool:

@@ -1,4 +1,4 @@
-"""What pages take as given: a model, a tagger, a study. Made once, and put where the page looks for it."""
+"""What pages take as given: a model, a tagger, a study. Made when a page first asks, and put where it looks for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 SMALL = ["data.examples=48", "targets=[en, de]", "remove=[none, {lowest: 4}, {random: 50}]"]
 
 
-def make_tagger(folder: Path) -> Path:
+def tagger(folder: Path) -> Path:
     """The small encoder, shortly trained on English parts of speech."""
+    if (folder / "tagger").is_dir():
+        return folder / "tagger"
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
     from deadhead import save
@@ -28,8 +30,10 @@ def make_tagger(folder: Path) -> Path:
     return folder / "tagger"
 
 
-def make_study(folder: Path) -> Path:
+def study(folder: Path) -> Path:
     """Three trials of the recipe `smoke`."""
+    if (folder / "my-study").is_dir():
+        return folder / "my-study"
     from deadhead.studies import load, run
 
     run(load("smoke", SMALL), folder / "my-study", executor="serial")
@@ -55,7 +59,7 @@ def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
     from deadhead import load
     from deadhead.tasks import batches, encode, first_parts, load_data
 
-    (page / "tagger").symlink_to(shared / "tagger")
+    (page / "tagger").symlink_to(tagger(shared))
     model, tokenizer = load(shared / "tagger"), AutoTokenizer.from_pretrained(shared / "tagger")
     data = first_parts(load_data("pos", "en", "dev", root="world"), 1)
     return {"model": model, "tokenizer": tokenizer, "batches": batches(encode(data, tokenizer))}
@@ -64,7 +68,7 @@ def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
 def with_studies(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
     def link(shared: Path, page: Path) -> dict[str, Any]:
         for name in names:
-            (page / name).symlink_to(shared / "my-study")
+            (page / name).symlink_to(study(shared))
         return {}
 
     return link

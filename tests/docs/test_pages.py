@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from doc_blocks import ROOT, Block, blocks, run_block, same
-from preludes import GIVEN, SHORTER, make_study, make_tagger
+from preludes import GIVEN, SHORTER
 
 PAGES = {str(page.relative_to(ROOT / "docs")): page for page in sorted((ROOT / "docs").rglob("*.md"))} | {"README.md": ROOT / "README.md"}
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tagger and a study for the pages that take one as given; made once."""
-    folder = tmp_path_factory.mktemp("shared")
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-    make_tagger(folder)
-    make_study(folder)
-    return folder
+    """Where a tagger and a study are kept for the pages that take one as given."""
+    return tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture
@@ -30,10 +25,10 @@ def as_it_was() -> Iterator[None]:
     import deadhead.heads.sites as sites
     from deadhead import measures, rankers, strategies
 
-    words, paths = (sites.TRIPLES, sites.OUTPUTS), [(room, [*room.__path__]) for room in (measures, rankers)]
+    words, paths = sites.TRIPLES, [(room, [*room.__path__]) for room in (measures, rankers)]
     tables = [(table, dict(table)) for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES)]
     yield
-    sites.TRIPLES, sites.OUTPUTS = words
+    sites.TRIPLES = words
     for room, path in paths:
         room.__path__[:] = path
     for table, before in tables:
@@ -74,6 +69,7 @@ def test_output_is_compared() -> None:
         ("python", "print(2)  # 3"),
         ("python", "1 + 1  # 3"),
         ("python", "layout = Path('a')  # Path('b')"),
+        ("python", "try:\n    1 / 0\nexcept ZeroDivisionError:\n    print(1)  # 2"),
         ("python", "assert False"),
         ("sh", "deadhead recipe\n"),
         ("sh", "make nonsense\n"),
