@@ -6,7 +6,8 @@
     ```yaml title="FILE"   any block with a title is written to that file first
     ```text, ```           not run; commands of deadhead in it must still parse
 
-`...` in what is said to be printed stands for anything.
+`...` in what is said to be printed stands for anything. `deadhead run` runs its trials in this process unless the page says
+otherwise: that those in others give the same records is tested elsewhere, and each of them would load torch anew.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ def run_command(line: str) -> tuple[int, str]:
         return 0, ""
     from deadhead.cli import main
 
+    given += ["--executor", "serial"] if given[1] == "run" and "--executor" not in given else []
     met, before = io.StringIO(), sys.argv
     sys.argv = given
     try:

@@ -92,8 +92,11 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     return {}
 
 
-# Trainings that take minutes are run shorter: page -> what stands there, and what is run.
-SHORTER = {"translation.md": {"epochs=12, average=3": "epochs=1", 'split, root="world")': 'split, root="world", parts=1)'}}
+# Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
+SHORTER = {
+    "studies.md": {"workers=1)": 'executor="serial")'},
+    "translation.md": {"epochs=12, average=3": "epochs=1", 'split, root="world")': 'split, root="world", parts=1)'},
+}
 
 GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "extend.md": inside_the_package,

@@ -22,7 +22,8 @@ def made() -> Any:
 def test_not_stale(which: str) -> None:
     now = getattr(made(), which)()
     kept = (ROOT / "docs" / "reference" / f"{which}.md").read_text(encoding="utf-8")
-    assert now == kept, f"docs/reference/{which}.md is stale: run `make docs`"
+    if now != kept:  # a line, not the difference of two long pages
+        pytest.fail(f"docs/reference/{which}.md is stale: run `make docs`", pytrace=False)
 
 
 def test_all_are_there() -> None:
@@ -31,8 +32,8 @@ def test_all_are_there() -> None:
     from deadhead.cli import app
     from deadhead.studies import built_in
 
-    text = made().commands()
+    text, listed = made().commands(), made().recipes()
     assert all(f"## deadhead {name}" in text for name in get_command(app).commands if name != "data")
     assert "## deadhead data check" in text
     assert "`--retry-failed`" in text
-    assert all(f"## {name}\n" in made().recipes() for name in built_in())
+    assert all(f"## {name}\n" in listed for name in built_in())
