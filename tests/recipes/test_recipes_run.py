@@ -1,4 +1,4 @@
-"""Every recipe of the papers runs at its mini scale: one small trial of each kind always, the whole of it where `slow` is asked for."""
+"""Every recipe of the papers runs at its mini scale: one small trial of each kind always, the whole of it with `pytest -m whole`."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_one_trial_runs(name: str) -> None:
             assert any("@1/" in metric for metric in record.metrics)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_the_whole_of_it_runs(name: str, tmp_path: Path) -> None:
     recipe = load(name, scale="mini")
-    result = run(recipe, tmp_path / "study", workers=2)
+    result = run(recipe, tmp_path / "study", workers=1)
     assert (result.done, result.failed, result.left) == (len(recipe.trials), 0, 0)
     page = content(tmp_path / "study")
     assert len(page["tables"]) >= len(recipe.data.get("tables") or ())
