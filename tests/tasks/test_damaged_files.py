@@ -48,6 +48,8 @@ DAMAGE = [
     b",",
     b"-",
     b"{",
+    b"1",
+    b"9" * 5_000,  # more digits than Python turns into a number
     b"x" * 1_000_000,
 ]
 edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(DAMAGE)), min_size=1, max_size=3)
@@ -135,6 +137,22 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"[" * 1_000_000)
     assert rows_or_error(path, "jsonl", SST2) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "task", "text", "told"),
+    [
+        ("conllu", POS, CONLLU.replace("1\tHi", f"{'1' * 5_000}\tHi"), "word id '1111"),
+        ("tsv", SST2, f"sentence\tlabel\na\t{'1' * 5_000}\n", "is not a label of sst2"),
+        ("jsonl", SST2, f'{{"sentence": "a", "label": {"1" * 5_000}}}', "not JSON"),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(tmp_path: Path, form: str, task: object, text: str, told: str) -> None:
+    path = tmp_path / "f"
+    path.write_text(text)
+    with pytest.raises(DataError, match=told):
+        reader_of(form)({"": path}, task, Counter())
+    assert rows_or_error(path, form, task) is None
 
 
 def test_a_megabyte_line_is_read(tmp_path: Path) -> None:

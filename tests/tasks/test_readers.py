@@ -250,6 +250,34 @@ def test_multiatis_and_massive(tmp_path: Path) -> None:
         read(tmp_path, "jsonl", json.dumps({"annot_utt": "at [time : nine"}), "slots")
 
 
+def test_a_row_of_no_split_is_refused(tmp_path: Path) -> None:
+    lines = [{"partition": "validation", "annot_utt": "stop"}, {"partition": "train", "annot_utt": "go"}]
+    text = "\n".join(map(json.dumps, lines))
+    assert read(tmp_path, "jsonl", text, "slots", partition="dev")[0] == [Row(("stop",), ("O",))]
+    for partition in ("held out", None, ["train"]):
+        with pytest.raises(DataError, match=r":3: .* in the field 'partition', which names no split"):
+            read(tmp_path, "jsonl", text + "\n" + json.dumps({"partition": partition, "annot_utt": "x"}), "slots", partition="train")
+
+
+def test_tags_in_tables_are_checked_and_repairs_counted(tmp_path: Path) -> None:
+    for task in ("slots", "ner"):
+        with pytest.raises(DataError, match=rf":1: 'city' is not a tag of {task}"):
+            read(tmp_path, "tsv", "to boston\tO city\n", task)
+    rows, notes = read(tmp_path, "tsv", "to boston now\tO I-LOC I-PER\n", "ner")
+    assert rows == [Row(("to", "boston", "now"), ("O", "B-LOC", "B-PER"))]
+    assert notes == {"spans begun by I-": 2}
+    with pytest.raises(DataError, match=r":1: 'noun' is not a label of pos"):
+        read(tmp_path, "tsv", "dog\tnoun\n", "pos")
+
+
+def test_rows_of_other_languages(tmp_path: Path) -> None:
+    """In a file of all languages each takes its own; what no language is known for is kept and told."""
+    text = "language\tpremise\thypothesis\tlabel\nen\ta\tb\tneutral\nde\tc\td\tneutral\nGerman\te\tf\tneutral\nqq\tg\th\tneutral\n"
+    rows, notes = read(tmp_path, "tsv", text, "xnli", lang="de")
+    assert [row.texts[0] for row in rows] == ["c", "e", "g"]
+    assert notes == {"rows of an unknown language kept": 1}
+
+
 def test_translation_records(tmp_path: Path) -> None:
     text = json.dumps({"translation": {"en": "a", "de": "x"}}) + "\n" + json.dumps({"en": "b", "de": ""})
     rows, notes = read(tmp_path, "jsonl", text, "wmt14", lang="en-de")

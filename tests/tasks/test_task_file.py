@@ -105,12 +105,12 @@ def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
 
 def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
-    (yaml,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (rows,) = re.findall(r"```\n(review\t.*?)```", page, re.DOTALL)
+    (yaml,) = re.findall(r"```yaml[^\n]*\n(.*?)```", page, re.DOTALL)
+    (rows,) = re.findall(r"```[^\n]*\n(review\t.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("reviews.yaml").write_text(yaml)
     Path("train.tsv").write_text(rows)
-    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    first, second = re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
     exec(second)
     assert capsys.readouterr().out.strip() == second.split("# ")[1].strip()
     found: dict[str, Any] = {}

@@ -222,6 +222,11 @@ def test_early_stop(foxes: Encoded) -> None:
     assert "stopped early" in history.reason
 
 
+def test_patience_needs_a_score(foxes: Encoded) -> None:
+    with pytest.raises(SettingsError, match="patience is 2, and nothing is scored"):
+        trained(small_tasks.bert(), foxes, Settings(patience=2))
+
+
 def test_early_stop_holds_when_it_is_killed_right_after(foxes: Encoded, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.5, 0.4, 0.9, 0.9, 0.9])
     settings = Settings(batch=8, epochs=5, patience=1)

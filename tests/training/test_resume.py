@@ -14,6 +14,7 @@ import pytest
 import small_tasks
 import torch
 
+from deadhead import prune
 from deadhead.errors import FolderError
 from deadhead.finetune import Settings, finetune
 from deadhead.tasks import Encoded
@@ -95,6 +96,18 @@ def test_the_folder_of_another_training_is_refused(foxes: Encoded, cache: Path, 
     (tmp_path / "history.json").write_text("{")
     with pytest.raises(FolderError, match="is damaged"):
         finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
+
+
+def test_the_folder_of_a_model_cut_differently_is_refused(foxes: Encoded, tmp_path: Path) -> None:
+    """The same number of heads gone from the same layer: the same shapes, another model."""
+    one, other = (prune(small_tasks.bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))
+    assert [p.shape for p in one.parameters()] == [p.shape for p in other.parameters()]
+    finetune(one, foxes, SETTINGS, folder=tmp_path, progress=False)
+    with pytest.raises(FolderError, match="holds another training"):
+        finetune(other, foxes, SETTINGS, folder=tmp_path, progress=False)
+    again = prune(small_tasks.bert(), ["encoder.0.1"])
+    finetune(again, foxes, SETTINGS, folder=tmp_path, progress=_fails)
+    assert torch.equal(weights(again), weights(one))
 
 
 def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:

@@ -84,6 +84,9 @@ def test_settings_go_through_json() -> None:
     [
         ({"epochs": 0}, "epochs is 0"), ({"rate": 0}, "learning rate of 0"), ({"rate": float("nan")}, "learning rate of nan"), ({"batch": 0}, "batch is 0"),
         ({"accumulate": 0}, "accumulate"), ({"smoothing": 1.0}, "smoothing"), ({"clip": 0.0}, "clip 0"), ({"warmup": -0.1}, "warmup"), ({"batch": 2.5}, "batch is 2.5"),
+        ({"batch": "x"}, "batch is 'x'"), ({"batch": float("nan")}, "batch is nan"), ({"epochs": True}, "epochs is True"), ({"rate": None}, "rate is None"),
+        ({"warmup": "1"}, "warmup is '1'"), ({"seed": "x"}, "seed is 'x'"), ({"betas": (0.9,)}, "betas is"), ({"betas": None}, "betas is None"),
+        ({"betas": (0.9, 1.5)}, "betas is"), ({"epsilon": 0}, "epsilon is 0"), ({"epsilon": -1e-8}, "epsilon is -1e-08"),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(wrong: dict[str, float], told: str) -> None:

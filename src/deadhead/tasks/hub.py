@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import DataError, MissingExtra
 from .dataset import Dataset, dataset
-from .records import BLANK, Row, Unlabelled, Unusable, blank, row_of
+from .records import Row, Unlabelled, Unusable, row_of
 from .table import Task
 
 LOCAL = "put the files in a folder and name it with --data DIR or DEADHEAD_DATA"
@@ -56,9 +56,7 @@ def _rows(table: Any, task: Task, lang: str, where: str, notes: Counter[str]) ->
         names = {}  # numbers are read by the task's own labels
     for number, record in enumerate(table, 1):
         try:
-            row = row_of({**record, **_named(record, names)}, task, lang)
-            notes[BLANK] += blank(row, task)
-            yield row
+            yield row_of({**record, **_named(record, names)}, task, lang, notes)
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:

@@ -42,7 +42,6 @@ def read_conllu(files: Files, task: Task, notes: Notes, **_: Any) -> list[Row]:
     return _rows(task, notes, list(_conllu(path, notes)))
 
 
-_ID = re.compile(r"[1-9][0-9]*")
 _UNTAGGED = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
 
 
@@ -62,8 +61,8 @@ def _conllu(path: Path, notes: Notes) -> Iterator[Sentence]:
         if _UNTAGGED.fullmatch(cells[0]):
             notes["multiword ranges and empty nodes passed over"] += 1
             continue
-        if not _ID.fullmatch(cells[0]) or int(cells[0]) != len(sentence.words) + 1:
-            want = len(sentence.words) + 1
+        want = len(sentence.words) + 1
+        if cells[0] != str(want):
             mend = "put a blank line between sentences" if cells[0] == "1" else None
             raise bad(path, number, f"word id {_short(cells[0])} where {want} was to follow.", mend)
         if not cells[1].strip():
@@ -161,14 +160,13 @@ def _rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
 
 
 def _check_tags(task: Task, s: Sentence, known: set[str], plain: bool, notes: Notes) -> None:
-    spans = task.types is not None or any(name.startswith("span") for name in task.metrics)
     for i, (number, tag) in enumerate(zip(s.numbers, s.tags, strict=True)):
-        if spans and task.types is None and tag[:1] == "O" and tag != "O":  # xSID has Orecurring_datetime; scorers read the O
+        if task.spans and task.types is None and tag[:1] == "O" and tag != "O":  # xSID has Orecurring_datetime; scorers read the O
             notes["tags read as O"] += 1
             tag = s.tags[i] = "O"
-        if not tag or (spans and not plain and split_tag(tag) is None):
+        if not tag or (task.spans and not plain and split_tag(tag) is None):
             raise bad(s.path, number, f"{_short(tag)} is not a tag.", "tags are O, B-TYPE and I-TYPE")
-        if known and not spans and tag not in known:
+        if known and not task.spans and tag not in known:
             raise bad(s.path, number, f"{_short(tag)} is not a label of {task.name}.", f"use one of {', '.join(task.labels)}")
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import DataError
-from .languages import languages
+from .entry import SPLIT_NAMES
+from .languages import code_of, languages
 from .table import Task
 from .tags import split_tag, to_bio
 from .text import bad, lines
@@ -25,6 +26,7 @@ from .text import bad, lines
 NO_LABEL = "-"  # MNLI and SNLI: the annotators did not agree
 SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated training sets of XNLI
 BLANK = "rows with a text that is blank"
+MANY_DIGITS = 9  # no task has labels beyond; a longer number is not turned into one
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
 
 
@@ -43,14 +45,16 @@ class Unlabelled(Unusable):
     """The record has no label by intent, so it is dropped and counted."""
 
 
-def row_of(record: Mapping[str, Any], task: Task, lang: str = "") -> Row:
-    """The row of a record for a task, or `Unusable`."""
-    return _ROW_OF[task.kind](record, task, lang)
+def row_of(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
+    """The row of a record for a task, or `Unusable`; what is odd about it is counted in `notes`."""
+    return _ROW_OF[task.kind](record, task, lang, notes)
 
 
-def _classify(record: Mapping[str, Any], task: Task, lang: str) -> Row:
+def _classify(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
     texts = tuple(_text(_get(record, names)) for names in task.texts)
-    return Row(texts, (label_of(_get(record, task.label), task),))
+    row = Row(texts, (label_of(_get(record, task.label), task),))
+    notes[BLANK] += not all(text.strip() for text in texts)  # kept and told
+    return row
 
 
 def label_of(value: Any, task: Task) -> str:
@@ -59,7 +63,7 @@ def label_of(value: Any, task: Task) -> str:
     text = SAME_LABEL.get(text, text)
     if text in task.labels or (text and not task.labels):
         return text
-    if text.isdecimal() and int(text) < len(task.labels):
+    if text.isdecimal() and len(text) <= MANY_DIGITS and int(text) < len(task.labels):
         return task.labels[int(text)]
     if text == NO_LABEL:
         raise Unlabelled("no label")
@@ -67,7 +71,7 @@ def label_of(value: Any, task: Task) -> str:
     raise Unusable(f"{_short(value)} is not a label of {task.name}{hidden}; its labels are {', '.join(task.labels) or 'words'}.")
 
 
-def _tag(record: Mapping[str, Any], task: Task, lang: str) -> Row:
+def _tag(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
     if "annot_utt" in record:
         words, tags = massive(_text(record["annot_utt"]), str(record.get("locale", lang))[:2])
     else:
@@ -76,11 +80,14 @@ def _tag(record: Mapping[str, Any], task: Task, lang: str) -> Row:
         raise Unusable(f"{len(tags)} tags for {len(words)} words.")
     if not words:
         raise Unusable("no words.")
+    wrong = next((tag for tag in tags if task.spans and split_tag(tag) is None), None)
+    if wrong is not None:
+        raise Unusable(f"{_short(wrong)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE.")
     if task.types is not None:
-        unknown = next((tag for tag in tags if split_tag(tag) is None), None)
-        tags, _begun = to_bio(tags, task.types or None)
-    else:
-        unknown = next((tag for tag in tags if task.labels and tag not in task.labels), None)
+        tags, begun = to_bio(tags, task.types or None)
+        notes["spans begun by I-"] += begun
+        return Row(words, tags)
+    unknown = next((tag for tag in tags if task.labels and tag not in task.labels), None)
     if unknown is not None:
         raise Unusable(f"{_short(unknown)} is not a label of {task.name}.")
     return Row(words, tags)
@@ -107,7 +114,7 @@ def massive(text: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(words), tuple(tags)
 
 
-def _translate(record: Mapping[str, Any], task: Task, lang: str) -> Row:
+def _translate(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
     inner = record.get("translation", record)
     source, target = lang.split("-") if "-" in lang else ("source", "target")
     if not isinstance(inner, Mapping):
@@ -118,7 +125,11 @@ def _translate(record: Mapping[str, Any], task: Task, lang: str) -> Row:
     return Row(pair)
 
 
-_ROW_OF: Mapping[str, Callable[[Mapping[str, Any], Task, str], Row]] = {"classify": _classify, "tag": _tag, "translate": _translate}
+_ROW_OF: Mapping[str, Callable[[Mapping[str, Any], Task, str, Counter[str]], Row]] = {
+    "classify": _classify,
+    "tag": _tag,
+    "translate": _translate,
+}
 
 
 def _get(record: Mapping[str, Any], names: str) -> Any:
@@ -210,11 +221,6 @@ def _check_header(path: Path, number: int, header: list[str], task: Task) -> Non
         raise bad(path, number, f"{header.count(twice)} columns are named {twice!r}.", "give every column that is read a name of its own")
 
 
-def blank(row: Row, task: Task) -> bool:
-    """Whether a text to classify has nothing in it; such rows are kept and told."""
-    return task.kind == "classify" and not all(text.strip() for text in row.texts)
-
-
 def read_jsonl(files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any) -> list[Row]:
     """One JSON object a line."""
     (path,) = files.values()
@@ -232,7 +238,11 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
             continue
         if not isinstance(record, dict):
             yield number, Unusable("not a JSON object.")
-        elif partition is None or record.get("partition") == partition:
+        elif partition is None:
+            yield number, record
+        elif not isinstance(record.get("partition"), str) or record["partition"] not in SPLIT_NAMES:
+            yield number, Unusable(f"{_short(record.get('partition'))} in the field 'partition', which names no split.")
+        elif SPLIT_NAMES[record["partition"]] == partition:
             yield number, record
 
 
@@ -243,10 +253,9 @@ def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Co
         try:
             if isinstance(item, Unusable):
                 raise item
-            if _other_language(item, str(options.get("lang", ""))):
-                continue  # a file of all languages; each is read for itself
-            rows.append(row_of(item, task, str(options.get("lang", ""))))
-            notes[BLANK] += blank(rows[-1], task)
+            lang = str(options.get("lang", ""))
+            if not _other_language(item, lang, notes):  # in a file of all languages each is read for itself
+                rows.append(row_of(item, task, lang, notes))
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:
@@ -256,10 +265,14 @@ def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Co
     return rows
 
 
-def _other_language(record: Mapping[str, Any], lang: str) -> bool:
-    """XNLI's own files hold all languages, each row with its code."""
-    code = record.get("language")
-    return isinstance(code, str) and code != lang and code in languages() and lang in languages()
+def _other_language(record: Mapping[str, Any], lang: str, notes: Counter[str]) -> bool:
+    """XNLI's own files hold all languages, each row with its code; a row of a language that nobody knows is kept and told."""
+    name = record.get("language")
+    if not isinstance(name, str) or lang not in languages():
+        return False
+    code = code_of(name)
+    notes["rows of an unknown language kept"] += code is None
+    return code is not None and code != lang
 
 
 def _refusal(path: Path, number: int, reason: Unusable) -> DataError:

@@ -37,6 +37,11 @@ class Task:
     def metric(self) -> str:
         return self.metrics[0]
 
+    @property
+    def spans(self) -> bool:
+        """Whether its tags mark spans, so that each is O or has a prefix."""
+        return self.types is not None or any(name.startswith("span") for name in self.metrics)
+
 
 @dataclass(frozen=True)
 class Kind:

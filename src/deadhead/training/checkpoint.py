@@ -56,7 +56,7 @@ class Folder:
             raise FolderError(f"{file} is damaged.", "remove the folder and train anew") from problem
         if mine != self.identity:
             raise FolderError(
-                f"{self.path} holds another training: its settings, data, masked heads or shapes of weights differ.",
+                f"{self.path} holds another training: its settings, data, heads or shapes of weights differ.",
                 "name another folder, or remove this one",
             )
         found.weights = self.weights()

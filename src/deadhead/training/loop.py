@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import DeadheadError
 from ..heads import discover, gated
 from ..heads.kernels import for_sentences
 from ..layout import Head
@@ -33,7 +34,7 @@ from .graphs import Graphs
 from .history import Epoch, History, put, read
 from .pairs import on_pairs
 from .progress import Progress, Tick
-from .settings import Settings
+from .settings import Settings, SettingsError
 from .update import Updater, lower
 from .watch import WINDOW, Watch
 
@@ -81,6 +82,8 @@ def finetune(
     settings = settings or Settings()
     notes = check(model, train, settings, dev)
     scored = _scoring(score, dev, tokenizer, bleu_every)
+    if settings.patience is not None and scored is None:
+        raise SettingsError(f"patience is {settings.patience}, and nothing is scored.", "give finetune dev=encoded or score=function")
     closed = discover(model).check(masked) if masked else ()
     place = torch.device(device) if device is not None else next(model.parameters()).device
     if place.type == "cuda" and place.index is None:
@@ -93,7 +96,7 @@ def finetune(
     store = None
     if folder is not None:
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
-        store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes))
+        store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes, _heads(model)))
     with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), for_sentences():
         run = _Run(model, train, settings, history, place, scored, store, keep_first)
         return run(progress, graphs and place.type == "cuda", name)
@@ -111,6 +114,14 @@ def _scoring(score: Score | None, dev: Encoded | None, tokenizer: Any, bleu_ever
     if KINDS[dev.data.task.kind].labels == "text":
         return on_pairs(dev, tokenizer, bleu_every)
     return lambda model, epoch: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
+
+
+def _heads(model: Any) -> list[str]:
+    """The heads that are left, since two models cut differently may have the same shapes; none of a model whose heads are not found."""
+    try:
+        return [str(head) for head in discover(model)]
+    except DeadheadError:
+        return []
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from ..errors import DeadheadError, unknown_name
 SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")
 PRECISIONS = ("float32", "bf16")
+OPTIONAL = ("tokens", "clip", "patience")
+NUMBERS = ("batch", "rate", "epochs", "warmup", "decay", "accumulate", "smoothing", "epsilon", "average", *OPTIONAL)
 
 
 class SettingsError(DeadheadError):
@@ -49,13 +51,14 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        self._check_types()
         object.__setattr__(self, "betas", tuple(self.betas))  # out of JSON and YAML it comes as a list
         for name, known in (("schedule", SCHEDULES), ("sampler", SAMPLERS), ("precision", PRECISIONS)):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
         for name, least in (("batch", 1), ("tokens", 1), ("epochs", 1), ("accumulate", 1), ("patience", 1), ("average", 1)):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or value != int(value) or value < least):
+            if value is not None and (not math.isfinite(value) or value != int(value) or value < least):
                 mend = "to score a model as it is, use deadhead.evaluate" if name == "epochs" else f"give {name} of at least {least}"
                 raise SettingsError(f"{name} is {value}, so there is nothing to train.", mend)
         if not (math.isfinite(self.rate) and self.rate > 0):
@@ -66,6 +69,21 @@ class Settings:
                 raise SettingsError(f"{name} is {value}.", f"give a number from {low}" + (f" to below {high}" if high < math.inf else ""))
         if self.clip == 0:
             raise SettingsError("clip 0 would hold every weight where it is.", "give clip=None to clip nothing")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise SettingsError(f"betas is {self.betas}.", "give two numbers from 0 to below 1, such as (0.9, 0.999)")
+        if not 0 < self.epsilon < math.inf:
+            raise SettingsError(f"epsilon is {self.epsilon}.", "give a number above 0, such as 1e-8")
+
+    def _check_types(self) -> None:
+        """Numbers where numbers belong, before they are compared."""
+        for name in NUMBERS:
+            value = getattr(self, name)
+            if not (_is_number(value) or (value is None and name in OPTIONAL)):
+                raise SettingsError(f"{name} is {value!r}.", f"give {name} as a number")
+        if not (isinstance(self.betas, list | tuple) and all(map(_is_number, self.betas))):
+            raise SettingsError(f"betas is {self.betas!r}.", "give two numbers from 0 to below 1, such as (0.9, 0.999)")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise SettingsError(f"seed is {self.seed!r}.", "give a whole number")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"betas": list(self.betas)}
@@ -92,6 +110,10 @@ class Settings:
             return self.rate * rise * np.sqrt(max(1, warm) / np.maximum(done + 1, max(1, warm)))
         fall = np.clip((total - done) / max(1, total - warm), 0.0, 1.0)
         return self.rate * np.where(done < warm, rise, fall)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # Weak-link paper 3, BERT: AdamW of the released code, ten epochs, batch 128, a rate for each task.
