@@ -88,6 +88,8 @@ def test_overrides_and_scales(table4: Path) -> None:
         ("sst2]", "sst3]", 8, "axes.task[3]: no task 'sst3'. Did you mean 'sst2'?"),
         ("{random:", "{randum:", 9, "axes.remove: this names no strategies, not one. Did you mean 'random'?"),
         ("epochs: 10", "epoch: 10", 6, "fixed.finetune.epoch: no setting of training 'epoch'. Did you mean 'epochs'?"),
+        ("epochs: 10", "patience: 2, scored: none", 6, "fixed.finetune.patience: patience waits for better scores"),
+        ("epochs: 10", "betas: [1, 2, 3]", 6, "fixed.finetune.betas: betas is (1, 2, 3)."),
         ("epochs: 10", "epochs: 0", 6, "fixed.finetune.epochs: epochs is 0, so there is nothing to train."),
         ("weak-link-bert", "weak-lnk-bert", 6, "fixed.finetune.preset: no preset 'weak-lnk-bert'. Did you mean 'weak-link-bert'?"),
         ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: 1.5 is not a whole number from 0."),

@@ -12,7 +12,7 @@ from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.ranking.merging import merge
 from deadhead.studies import load, read, run, run_trial
-from deadhead.studies.material import home
+from deadhead.studies.material import dataset, home
 
 pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
@@ -52,6 +52,30 @@ def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
     assert lowest.cost["parameters after"] < full.cost["parameters"]
     assert {*full.data} == {"en/train", "en/test", "de/test"}
     assert (study / "predictions" / full.trial.id / "test" / "de.npz").is_file()
+
+
+def test_what_was_cut_and_never_learnt_is_in_the_record() -> None:
+    """Two sentences have not every part of speech, and windows of eight sub-words split many: both are told."""
+    short = ["data={root: world, examples: 2, max_length: 8}", "targets=[en, de]", "finetune.scored=none"]
+    trial = load("smoke", short).trials[0]
+    record = run_trial(trial)
+    assert record.error is None
+    told = record.details["data notes"]
+    assert {"en/test", "de/test"} <= set(told) <= set(record.data)
+    assert all(notes["sentences split"] > 0 for notes in told.values())
+    train = dataset(trial, ["en"], "train")
+    assert len(train) == 2
+    for lang in ("en", "de"):
+        labels = [label for row in dataset(trial, [lang], "test").rows for label in row.labels]
+        wanted = {label: labels.count(label) for label in {*labels} - {label for row in train.rows for label in row.labels}}
+        assert wanted
+        assert record.details["labels never trained on"][f"{lang}/test"] == wanted
+
+
+def test_nothing_is_told_where_nothing_is_odd(study: Path) -> None:
+    full = read(study, load("smoke", SMALL).trials[0].id)
+    assert "data notes" not in full.details
+    assert "labels never trained on" not in full.details
 
 
 def test_the_ranking_is_in_the_record(study: Path) -> None:

@@ -147,6 +147,8 @@ def _finetune(value: Any, more: tuple[str, ...] = ("first",)) -> Iterator[Proble
     for name, allowed in TRAINING.items():
         if not among(value.get(name, allowed[0]), allowed):
             yield (name,), unknown_name(name, value[name], allowed).message
+    if value.get("patience") is not None and value.get("scored") == "none":
+        yield ("patience",), "patience waits for better scores, and `scored: none` makes none."
     for name in known:
         if name in value:
             try:

@@ -7,6 +7,7 @@ on disk by `encode`, under the hash of data, tokenizer and options.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -88,9 +89,23 @@ def encoded(
         from dataclasses import replace
 
         data = replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{trial.get('seed', 0)}")[:examples])])
-    state.data["+".join(languages) + f"/{split}"] = data.fingerprint
+    name = "+".join(languages) + f"/{split}"
+    state.data[name] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
-    return encode(data, tokenizer(state, trial), labels=labels, **options)
+    made = encode(data, tokenizer(state, trial), labels=labels, **options)
+    if data.notes or made.notes:  # what was dropped, repaired, split or cut
+        state.details.setdefault("data notes", {})[name] = {**data.notes, **made.notes}
+    return made
+
+
+def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
+    """Labels of a set that the training before this step never saw, and how often they are there: no model gets them right."""
+    trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
+    if not trained or KINDS[encoded.data.task.kind].labels == "text":
+        return {}
+    seen = {label for place in trained for label in dataset(trial, trial.languages(place), "train").found}
+    counted = Counter(label for row in encoded.data.rows for label in row.labels if label not in seen)
+    return dict(sorted(counted.items()))
 
 
 def given(state: State, trial: Trial) -> Given:

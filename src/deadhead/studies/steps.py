@@ -157,6 +157,8 @@ def evaluate(state: State, trial: Trial) -> None:
             found = score(model, sets, tokenizer=material.tokenizer(state, trial), folder=folder)
             signatures.update(metrics.signature for metrics in found.values() if metrics.signature)
             for lang, metrics in found.items():
+                if strange := material.untrained(trial, state.at, sets[lang]):
+                    state.details.setdefault("labels never trained on", {})[f"{lang}/{split}"] = strange
                 state.metrics.update({f"{lang}/{split}{mark}/{name}": float(value) for name, value in metrics.items()})
 
     scored("")
