@@ -20,13 +20,16 @@ from deadhead.report import shown as showing
 from deadhead.report.cells import read_study
 from deadhead.report.content import content
 from deadhead.report.findings import findings
+from deadhead.report.measured_findings import scored
+from deadhead.report.opened import opened
 from deadhead.studies.folder import StudyError
 from deadhead.studies.records import Record
 from deadhead.studies.trial import Trial
 from deadhead.tasks import load_data
 
+MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
 PARTS = {"format", "name", "about", "recipe", "models", "versions", "data", "progress", "findings", "tables", "figures", "claims"}
-PARTS |= {"layout", "maps", "trials", "records", "heads"}
+PARTS |= {"opened", "layout", "maps", "trials", "records", "heads"}
 
 
 def test_all_parts_as_plain_data(tmp_path: Path) -> None:
@@ -233,7 +236,7 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
     (first,) = findings(read_study(study(tmp_path, recipe, seeded)), {})
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
-        "A head at random can go: mean micro_f1 falls from 81.0 to 80.0 (2 repetitions, sd 1.4). Without 5 heads at random it is 76.0."
+        "A head at random can go: mean F1 falls from 81.0 to 80.0 (2 repetitions, sd 1.4). Without 5 heads at random it is 76.0."
     )
 
 
@@ -241,3 +244,40 @@ def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "{random_k: [1, 5]}")
     (first,) = findings(read_study(study(tmp_path, recipe, seeded)), {})
     assert "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without 5 heads at random lowest, 76.0" in first
+
+
+def test_what_was_measured_is_told_where_nothing_can_be_compared(tmp_path: Path) -> None:
+    recipe = """\
+steps: [prune, finetune, measure, evaluate]
+fixed: {model: a/model, task: pos, source: en, targets: [en, de], remove: {random: 50}, measure: [entropy, weights, embeddings]}
+axes: {draw: [0, 1]}
+"""
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        stages = {stage: {"entropy": dict.fromkeys(HEADS, value), "embeddings": {"silhouette": value / 10}} for stage, value in MEASURED}
+        stages["after"] |= {"weights": {head: 0.001 * (1 + int(head.split(".")[1])) for head in HEADS}}
+        scores = {"en/test/micro_f1": 0.8, "de/test/micro_f1": 0.6, "en/test@1/micro_f1": 0.5, "de/test@1/micro_f1": 0.3}
+        return Record(trial, "done", HEADS[:2], scores, details={"measures": stages})
+
+    made = content(study(tmp_path, recipe, outcome))
+    assert made["findings"] == [
+        "Training narrows the attention of heads: mean entropy goes from 2.00 to 1.50 nats (2 trials).",
+        "Training changes the weights of encoder layer 1 most (0.002 in the mean) and of encoder layer 0 least (0.001; 2 trials).",
+        "Sentences of different languages lie mixed after training: the silhouette of languages goes from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
+    ]
+    assert made["tables"][0]["note"].startswith(
+        "F1 on the test set (over all words, which is the share of words labelled right), in points."
+    )
+    whole = read_study(tmp_path / "study")
+    assert scored(whole) == [
+        "Mean F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
+        "After one epoch the mean is 40.0, after all of them 70.0.",
+    ]
+    assert {one["title"].split(":")[0] for one in made["maps"] if one["what"] == "weights"} == {"Weight change after training"}
+
+
+def test_how_many_records_were_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    assert content(made)["opened"] == {"records": 8, "of": 8}
+    monkeypatch.setattr("deadhead.report.content.opened", lambda whole: opened(whole, 3))
+    assert content(made)["opened"] == {"records": 3, "of": 8}

@@ -177,8 +177,11 @@ def test_spearman_by_hand() -> None:
 def test_points_before_and_after(tmp_path: Path) -> None:
     figure = only(tmp_path, "{title: Points, kind: points}", DRAWN, measured)
     rows = values(figure)
-    assert {row["panel"] for row in rows if row["panel"].startswith("before")} == {"before training, silhouette 0.50"}
-    assert sum(row["panel"].startswith("before") for row in rows) == 3
+    assert {row["panel"] for row in rows if row["panel"].startswith("before")} == {
+        "before training, none, silhouette 0.50",
+        "before training, random 50, silhouette 0.50",
+    }
+    assert sum(row["panel"].startswith("before") for row in rows) == 6
 
 
 def test_the_front_of_cost_and_score(tmp_path: Path) -> None:

@@ -54,9 +54,8 @@ def _apart(gains: Sequence[Gain]) -> Correlation | None:
         return None
 
 
-@cache
 def _distances(source: str, target: str) -> Mapping[str, float]:
-    return {DISTANCE: distances(source, target)[DISTANCE]}
+    return distances(source, target, [DISTANCE])
 
 
 def _alike(gains: Sequence[Gain], rankings: Mapping[str, Ranked]) -> Correlation | None:

@@ -144,6 +144,11 @@ class Study:
             return list(dict.fromkeys(cell.axis(name, language) for cell in self.cells for language in cell.languages))
         return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
 
+    @cached_property
+    def known_trials(self) -> set[str]:
+        """The trials of this recipe that have a record."""
+        return {cell.trial for cell in self.cells if cell.summary is not None}
+
     def done(self) -> Iterator[Summary]:
         """The records of this recipe that are done, each once."""
         yield from {c.trial: c.summary for c in self.cells if c.summary is not None and c.summary.state == "done"}.values()

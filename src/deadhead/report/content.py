@@ -60,6 +60,7 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "versions": _versions(records),
         "data": {name: value for record in records.values() for name, value in record.data.items()},
         "progress": progress(study),
+        "opened": {"records": len(records), "of": len(study.known_trials)},
         "findings": findings(study, records, made),
         "tables": made,
         "figures": study_figures(study, records),

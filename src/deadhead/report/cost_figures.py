@@ -1,4 +1,4 @@
-"""What a score costs: parameters that are left and seconds it took, with the points that no other beats."""
+"""What a score costs: parameters that are left and seconds of scoring, with the points that no other beats."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from ..studies.status import seconds
 from .cells import Study, as_dict, matches
 from .charts import Row, Spec, trade
 from .values import scores_of
+from .words import STRATEGIES, joined
 
 MILLION = 1e6
-COSTS = ("parameters, millions", "seconds of a trial")
+COSTS = ("parameters, millions", "seconds to score", "seconds of a trial")  # the last where scoring was not timed
 
 
 def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """Each removal as a point: its mean score over trials and languages against what it costs."""
     score, where = scores_of(asked), as_dict(asked.get("where"))
-    found: dict[tuple[str, str, str], dict[str, tuple[float, float | None, float | None]]] = {}
+    found: dict[tuple[str, str, str], dict[str, tuple[float | None, ...]]] = {}
     for cell in study.cells:
         if cell.summary is None or cell.state != "done" or (where and not matches(cell, next(iter(cell.languages), ""), where)):
             continue
         scores = [value for language in cell.languages if (value := score(cell, language, None, None)) is not None]
         if scores:
-            panel = " ".join(str(cell.axes.get(name)) for name in ("task", "model") if name in study.axes)
-            group = "nothing" if cell.unpruned else str(cell.axes.get("strategy"))
+            panel = joined(*(cell.axes.get(name) for name in ("task", "model") if name in study.axes), by=" ")
+            strategy = str(cell.axes.get("strategy"))
+            group = "nothing" if cell.unpruned else STRATEGIES.get(strategy, strategy)
             costs = _costs(cell.summary.cost, seconds(cell.summary))
             found.setdefault((panel, group, str(cell.axes.get("remove", "none"))), {})[cell.trial] = (fmean(scores), *costs)
     rows = [_row(key, list(trials.values())) for key, trials in found.items()]
-    kept = [i for i in range(len(COSTS)) if len({row.get(f"cost{i}") for row in rows} - {None}) > 1]
+    timed = any(row["cost1"] is not None for row in rows)
+    kept = [i for i in (0, 1 if timed else 2) if len({row.get(f"cost{i}") for row in rows} - {None}) > 1]
     if not kept or len(rows) < 2:
         return None
     panels = list(dict.fromkeys(row["panel"] for row in rows))
@@ -42,13 +45,17 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     return trade(shown, str(asked.get("title") or "Cost against score"), costs=names, groups=groups, panels=panels, y="mean score, points")
 
 
-def _costs(cost: Mapping[str, Any], took: float) -> tuple[float | None, float | None]:
+def _costs(cost: Mapping[str, Any], took: float) -> tuple[float | None, ...]:
+    """Parameters, seconds of the last evaluation, which is what the smaller model may be quicker in, and of the trial."""
     left = cost.get("parameters after", cost.get("parameters"))
-    return (left / MILLION if isinstance(left, int | float) else None), took or None
+    scoring = [
+        value for name, value in cost.items() if name.startswith("evaluate") and name.endswith(" s") and isinstance(value, int | float)
+    ]
+    return (left / MILLION if isinstance(left, int | float) else None), (scoring[-1] if scoring else None), took or None
 
 
-def _row(key: tuple[str, str, str], trials: Sequence[tuple[float, float | None, float | None]]) -> Row:
-    row: Row = {"panel": key[0], "group": key[1], "label": key[2], "n": len(trials), "y": round(fmean(one[0] for one in trials), 3)}
+def _row(key: tuple[str, str, str], trials: Sequence[tuple[float | None, ...]]) -> Row:
+    row: Row = {"panel": key[0], "group": key[1], "label": key[2], "n": len(trials), "y": round(fmean(one[0] or 0.0 for one in trials), 3)}
     for i in range(len(COSTS)):
         values = [value for one in trials if (value := one[1 + i]) is not None]
         row[f"cost{i}"] = round(fmean(values), 4) if values else None

@@ -15,6 +15,7 @@ from .published import Published
 from .search_tables import pair_axis, scale, searches, targets
 from .summed import BY_LANGUAGE, Unit, Value, spread
 from .values import drops_of, scores_of
+from .words import joined, metric_words
 
 WHOLE = 10  # parts of a training set
 MEASURES = {
@@ -73,9 +74,9 @@ def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, An
         for language, kind, score in _scores(cell, value, group, apart):
             if wanted and not matches(cell, language, wanted):
                 continue
-            line = kind if kind and not lines else strategy if own else str(cell.axis(str(lines), language))
-            named = [str(cell.axis(name, language)) for name in panels]
-            panel = ", ".join([*named, kind] if lines and kind else named)  # classes of languages side by side
+            line = kind if kind and not lines else strategy if own else joined(cell.axis(str(lines), language))
+            named = [cell.axis(name, language) for name in panels]
+            panel = joined(*named, kind if lines else "")  # classes of languages side by side
             repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
             key = (panel, line, at if by_removal else _x(cell, x, language))
             if by_removal and cell.unpruned and own and not (kind and not lines):
@@ -111,8 +112,13 @@ def _classes(names: tuple[str, ...], group: str) -> tuple[tuple[str, str], ...]:
 
 
 def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
-    """The panel of a figure that a score belongs to."""
-    return ", ".join(str(cell.axis(name, language)) for name in as_names(asked.get("panels")))
+    """The panel of a figure that a score belongs to; a cell that names no languages to train on learns its source."""
+    named = {name: cell.axis(name, language) for name in as_names(asked.get("panels"))}
+    if "train" in named:
+        named["train"] = "+".join(cell.learnt)
+    if named.get("train") == named.get("source"):
+        named.pop("source", None)
+    return joined(*named.values())
 
 
 def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: list[tuple[Any, Any, Cell, str, Any, float | None]]) -> None:
@@ -181,7 +187,7 @@ def _strategies(study: Study, asked: Mapping[str, Any]) -> set[str]:
 
 def _score_name(study: Study, asked: Mapping[str, Any]) -> str:
     metrics = {str(asked["metric"]): None} if asked.get("metric") else dict.fromkeys(filter(None, (cell.metric for cell in study.cells)))
-    return f"{next(iter(metrics))}, points" if len(metrics) == 1 else "score, points"
+    return f"{metric_words(next(iter(metrics)))}, points" if len(metrics) == 1 else "score, points"
 
 
 def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str]) -> Iterator[Row]:
@@ -216,7 +222,7 @@ def _published(study: Study, asked: Mapping[str, Any]) -> Any:
         labels = {
             **as_dict(asked.get("where")),
             **({lines: line} if lines else {}),
-            **dict(zip(panels, str(panel).split(", "), strict=False)),
+            **(dict(zip(panels, parts, strict=True)) if len(parts := str(panel).split(", ")) == len(panels) else {}),
         }
         known = unit.known()
         return printed.value({**labels, "remove": known["remove"]}, known) if "remove" in known else None
@@ -257,12 +263,16 @@ def _search_of(cell: Cell) -> Any:
 
 
 def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
-    seeds: dict[Any, list[float]] = {}
+    seeds: dict[Any, dict[Any, list[float]]] = {}  # panel -> search -> its unpruned trials
     most = max((k for _, _, k in units), default=0.0)
     for (panel, arm, k), unit in units.items():
         numbers = unit.numbers()
         if arm in ("seeds", "full"):
-            seeds.setdefault(panel, []).extend(numbers)
+            for search, values in unit.values.items():
+                by_trial: dict[str, list[float]] = {}
+                for (trial, _), value in values.items():
+                    by_trial.setdefault(trial, []).append(value)
+                seeds.setdefault(panel, {}).setdefault(search, []).extend(map(fmean, by_trial.values()))
         if arm == "full":
             others = {name for shown, name, _ in units if shown == panel} - {"seeds", "full"}
             yield from (
@@ -270,10 +280,12 @@ def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
             )
         elif arm != "seeds":
             yield {"x": k, "y": round(fmean(numbers), 3), "line": arm, "panel": panel, "n": len(numbers)}
-    for panel, numbers in seeds.items():
-        if len(numbers) > 1:  # from the worst to the best of the unpruned trials
-            band = {"low": round(min(numbers), 3), "high": round(max(numbers), 3), "line": "other seeds", "panel": panel, "n": len(numbers)}
-            yield from ({"x": at, "y": round(fmean(numbers), 3), **band} for at in (0.0, most))
+    for panel, by_search in seeds.items():
+        several = [numbers for numbers in by_search.values() if len(numbers) > 1]
+        if several:  # from the worst to the best of the unpruned trials of a search: what searches differ in is no luck
+            band = {"low": fmean(map(min, several)), "high": fmean(map(max, several)), "y": fmean(map(fmean, several))}
+            told = {"line": "other seeds", "panel": panel, "n": sum(map(len, several))}
+            yield from ({"x": at, **{name: round(value, 3) for name, value in band.items()}, **told} for at in (0.0, most))
 
 
 def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
@@ -284,7 +296,7 @@ def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
         group = dict(pair.group)
         at = pair.parts if x in ("parts", "data.parts", "data.target_parts") else group.get(x, getattr(pair, x, None))
         at = WHOLE if at is None and "parts" in x else at
-        label = ", ".join(str(pair_axis(pair, name)) for name in as_names(asked.get("panels")))
+        label = joined(*(pair_axis(pair, name) for name in as_names(asked.get("panels"))))
         arms = {"full": pair.unpruned} | {
             arm.arm: arm.picks["test"].score for arm in (pair.lowest, *pair.controls.values()) if arm is not None and "test" in arm.picks
         }

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtra
-from ..studies.folder import StudyError, refused
+from ..studies.folder import StudyError
 from .cells import read_study
 from .figures import study_figures
+from .files import put
 from .opened import opened
 from .tables import study_tables
 from .text_tables import WRITERS
@@ -69,15 +69,3 @@ def _drawers() -> dict[str, Callable[[dict[str, Any]], str | bytes]]:
         "png": lambda spec: bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGALITE, scale=SCALE)),
         "pdf": lambda spec: bytes(vl_convert.vegalite_to_pdf(spec, vl_version=VEGALITE)),
     }
-
-
-def put(path: Path, made: bytes) -> Path:
-    """A file in its place, whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_bytes(made)
-        os.replace(draft, path)
-    except OSError as problem:
-        draft.unlink(missing_ok=True)
-        raise refused(path, problem) from problem
-    return path

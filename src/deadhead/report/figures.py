@@ -65,7 +65,7 @@ def _note(asked: Mapping[str, Any]) -> str:
         "curve": "Points are means, bands one standard deviation over repetitions, hollow points published numbers.",
         "similarity": "1: the same order of heads; 0: no relation.",
         "points": "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is of the space itself.",
-        "cost": "Dashed: the points that no other beats in both.",
+        "cost": "Dashed: the points that no other beats in both. Seconds are of this machine, with whatever else it did; `deadhead bench` measures latency alone.",
     }.get(str(asked["kind"]), "")
 
 
@@ -91,8 +91,10 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
 
 def _curves(study: Study) -> Iterator[dict[str, Any]]:
     if any("arm" in cell.axes for cell in study.cells):
-        apart = [name for name in ("model", "task", "source", "train") if name in study.axes]
-        pairs = {tuple(cell.axes.get(name) for name in apart) for cell in study.cells}
+        apart: list[str] = [name for name in ("model", "task", "source") if name in study.axes]
+        if len({cell.learnt for cell in study.cells}) > len(study.labels("source")):
+            apart.append("train")
+        pairs = {(*(cell.axes.get(name) for name in apart), cell.learnt) for cell in study.cells}
         names = [*apart, "language"] if len(pairs) * len(study.languages) <= 12 else apart
         yield {"kind": "curve", "title": "Score by heads removed, for each arm", "x": "k", "panels": names}
         return

@@ -18,8 +18,10 @@ from .cells import PRUNING, Cell, Study
 from .curves import place
 from .head_figures import spearman
 from .maps import ranking_of
+from .measured_findings import measured, scored
 from .search_tables import scale, searches
 from .summed import spread, whose
+from .words import metric_words
 
 Scores = Mapping[str, float]  # by language
 MOST = 3
@@ -34,6 +36,7 @@ class Removal:
     full: float | None  # None where the study has no unpruned model
     scores: tuple[float, ...]  # one for each repetition: the mean over languages and tasks
     by_language: Mapping[str, float]  # gain over the unpruned model
+    by_task: Mapping[str, float]
     on: frozenset[Any]  # what it was scored on: labels and languages
 
     @property
@@ -58,7 +61,8 @@ def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mappi
         tried = removals(study)
         made = [*_can_go(study, tried), *_best_and_worst(study, tried), *_choice_matters(tried), *_hardest(tried)]
     theirs_are_ours = not any(whose(study, rows) for rows in study.published.values())
-    made += [*(_published(tables) if theirs_are_ours else ()), *_alike(records)]
+    made += [*(_published(tables) if theirs_are_ours else ()), *_alike(records), *measured(records)]
+    made += scored(study) if len(made) < MOST else []
     trials = {cell.trial: cell.state for cell in study.cells}
     done = sum(state == "done" for state in trials.values())
     if made and done < len(trials):
@@ -107,12 +111,16 @@ def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], full: Mapping[
         return None
     scores = [fmean(side[key][language] for key, language in shared) for side in several]
     if not full:
-        return Removal(cell, None, tuple(scores), {}, frozenset(shared))
+        return Removal(cell, None, tuple(scores), {}, {}, frozenset(shared))
     gains: dict[str, list[float]] = {}
+    of_tasks: dict[str, list[float]] = {}
     for key, language in shared:
-        gains.setdefault(language, []).append(fmean(side[key][language] for side in several) - full[key][language])
+        gain = fmean(side[key][language] for side in several) - full[key][language]
+        gains.setdefault(language, []).append(gain)
+        of_tasks.setdefault(str(dict(key).get("task")), []).append(gain)
+    by_language, by_task = ({name: fmean(values) for name, values in held.items()} for held in (gains, of_tasks))
     whole = fmean(full[key][language] for key, language in shared)
-    return Removal(cell, whole, tuple(scores), {name: fmean(values) for name, values in gains.items()}, frozenset(shared))
+    return Removal(cell, whole, tuple(scores), by_language, by_task, frozenset(shared))
 
 
 def words(cell: Cell) -> str:
@@ -134,7 +142,7 @@ def _can_go(study: Study, found: Sequence[Removal]) -> list[str]:
     found = _comparable(found)
     little = [one for one in found if one.loss <= SMALL]
     one = max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
-    metric = one.cell.metric if one.tasks == 1 or len({cell.metric for cell in study.cells}) == 1 else "score"
+    metric = metric_words(one.cell.metric) if one.tasks == 1 or len({cell.metric for cell in study.cells}) == 1 else "score"
     first = f"{words(one.cell)} can go: " if little else f"No removal comes without a cost; {words(one.cell)} costs least: "
     moved = "stays at" if abs(one.loss) < 0.05 else "falls" if one.loss > 0 else "rises"
     change = f"stays at {one.score:.1f}" if moved == "stays at" else f"{moved} from {one.full:.1f} to {one.score:.1f}"
@@ -198,19 +206,22 @@ def _choice_matters(found: Sequence[Removal]) -> list[str]:
 
 
 def _hardest(found: Sequence[Removal]) -> list[str]:
-    several = [one for one in found if len(one.by_language) > 1]
-    if not several:
-        return []
-    one = max(several, key=lambda one: one.loss)
-    return _extremes(one.by_language, words(one.cell), "without ")
+    """Languages and tasks, where the removal that costs most was tried on several."""
+    told = []
+    for who, gains in (("Languages", lambda one: one.by_language), ("Tasks", lambda one: one.by_task)):
+        several = [one for one in found if len(gains(one)) > 1]
+        if several:
+            one = max(several, key=lambda one: one.loss)
+            told += _extremes(gains(one), words(one.cell), "without ", who)
+    return told
 
 
-def _extremes(gains: Mapping[str, float | None], what: str, lead: str = "with ") -> list[str]:
+def _extremes(gains: Mapping[str, float | None], what: str, lead: str = "with ", who: str = "Languages") -> list[str]:
     known = {name: gain for name, gain in gains.items() if gain is not None}
     if len(known) < 2:
         return []
     low, high = min(known, key=lambda name: known[name]), max(known, key=lambda name: known[name])
-    return [f"Languages differ: {lead}{what}, {low} changes by {known[low]:+.1f} points and {high} by {known[high]:+.1f}."]
+    return [f"{who} differ: {lead}{what}, {low} changes by {known[low]:+.1f} points and {high} by {known[high]:+.1f}."]
 
 
 def _gain(pair: Pair) -> float | None:

@@ -12,6 +12,7 @@ from ..studies.records import Record
 from .cells import Cell, Study, as_dict, matches
 from .charts import Row, Spec, head_maps, scatter, squares
 from .maps import cells_of, layout, measures_of, ranking_name, ranking_of
+from .words import STAGES, joined
 
 MOST_PANELS = 12
 MOST_POINTS = 150  # of a language in a scatter
@@ -60,7 +61,7 @@ def _maps(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Ite
     else:
         for stage, measure in measures_of(record):
             if measure.get(show) and (show == "entropy" or stage == "after"):
-                words = [panel, f"{'after epoch 1' if stage == 'first' else stage + ' training'}" if show == "entropy" else ""]
+                words = [panel, STAGES[stage] if show == "entropy" else ""]
                 yield ", ".join(filter(None, words)), measure[show]
 
 
@@ -69,7 +70,7 @@ def _panel(cell: Cell, axis: Any) -> str:
     if not axis:
         return ""
     label = cell.axes.get(axis)
-    return f"{axis} {label}" if isinstance(label, int | float) else str(label)
+    return f"{axis} {label}" if isinstance(label, int | float) else joined(label)
 
 
 def _squares(panel: str, several: list[Mapping[str, float]], every: list[str]) -> Iterator[Row]:
@@ -126,8 +127,8 @@ def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
             held = as_dict(measure.get("embeddings"))
             if not isinstance(held.get("points"), dict) or len(panels) >= 6:
                 continue
-            name = "after epoch 1" if stage == "first" else f"{stage} training"
-            label = str(cell.axes.get("remove")) if "remove" in study.axes and stage != "before" else ""
+            name = STAGES[stage]
+            label = joined(cell.axes.get("remove")) if "remove" in study.axes else ""
             silhouette = f"silhouette {held['silhouette']:.2f}" if isinstance(held.get("silhouette"), float) else ""
             panel = ", ".join(filter(None, [name, label, silhouette]))
             if panel in panels:

@@ -11,10 +11,10 @@ from ..errors import DeadheadError
 from ..layout import Head
 from ..studies.records import Record
 from .cells import Cell, Study
+from .words import STAGES
 
 MOST_RANKINGS = 48  # maps of one kind that a page still shows
 MOST_MEASURED = 48
-STAGES = ("before", "first", "after")
 DIGITS = 5
 
 
@@ -117,9 +117,9 @@ def _measured(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str,
     for trial, record in records.items():
         for stage, measure in measures_of(record):
             for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
-                if measure.get(what) and count < 2 * MOST_MEASURED:
+                if measure.get(what) and any(measure[what].values()) and count < 2 * MOST_MEASURED:  # before training no weight has changed
                     count += 1
-                    name = f"{title} {stage} training: {trial_name(study, cells[trial])}" if trial in cells else title
+                    name = f"{title} {STAGES[stage]}: {trial_name(study, cells[trial])}" if trial in cells else title
                     yield {"title": name, "what": what, "trial": trial, "scores": rounded(measure[what])}
 
 
@@ -129,7 +129,12 @@ def _removed(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, 
     if not everything:
         return
     total = sum(bool(record.removed) for record in records.values())
-    yield {"title": f"Times removed, in {total} pruned trials", "what": "removed", "trial": None, "scores": dict(everything)}
+    yield {
+        "title": f"Times removed, in {total} pruned trial{'' if total == 1 else 's'}",
+        "what": "removed",
+        "trial": None,
+        "scores": dict(everything),
+    }
     by_label: dict[str, list[Record]] = {}
     cells = cells_of(study)
     for trial, record in records.items():
@@ -138,7 +143,12 @@ def _removed(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, 
     if 1 < len(by_label) <= MOST_RANKINGS // 2:
         for name, several in by_label.items():
             counts = Counter(head for record in several for head in record.removed)
-            yield {"title": f"Removed: {name} ({len(several)} trials)", "what": "removed", "trial": None, "scores": dict(counts)}
+            yield {
+                "title": f"Removed: {name} ({len(several)} trial{'' if len(several) == 1 else 's'})",
+                "what": "removed",
+                "trial": None,
+                "scores": dict(counts),
+            }
 
 
 def removed_counts(records: Mapping[str, Record]) -> Counter[str]:

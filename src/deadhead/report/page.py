@@ -13,9 +13,11 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from html import escape
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -24,6 +26,7 @@ from typing import Any
 from ..errors import DeadheadError, MissingExtra
 from ..studies.folder import StudyError
 from ..studies.records import dumps
+from .files import put
 
 SCRIPTS = ("base", "keys", "top", "tables", "maps", "explorer", "figures", "claims", "trials", "sheet", "trial", "compare", "main")
 MOST = 8_000_000  # bytes of a page
@@ -109,11 +112,25 @@ def _own_script() -> str:
 
 @cache
 def _vega() -> str:
+    """Vega as one script. Bundling it takes seconds, so it is kept in the user's cache folder, by the version it is of."""
     try:
         from vl_convert import javascript_bundle
     except ImportError:
         raise MissingExtra("vl-convert-python", "report", "a page with figures") from None
-    return str(javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    from ..tasks.stored import cache_folder
+
+    kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"
+    try:
+        text, mark = kept.read_text(encoding="utf-8").split("\n//", 1)
+        if mark == _hash(text):
+            return text
+    except (OSError, ValueError):
+        pass
+    text = str(javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    with suppress(OSError, DeadheadError):  # a cache that cannot be written is none
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        put(kept, f"{text}\n//{_hash(text)}".encode())
+    return text
 
 
 def _fitting(content: Mapping[str, Any], room: int) -> Mapping[str, Any]:

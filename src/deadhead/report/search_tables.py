@@ -13,6 +13,7 @@ from ..studies.scores import Pair, is_target
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
 from .published import Published, number
 from .summed import Layout, Unit, entry, grid, keys_in_order, whose
+from .words import measured_words, sentence
 
 Statistic = Callable[[Pair], float | None]
 METHODS = ("FL", "MD", "SD", "EC")
@@ -204,9 +205,11 @@ def _table(
 
     cells = [[cell(row, column) for column in columns] for row in rows]
     most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
+    metrics = dict.fromkeys(cell.metric for cell in study.cells if cell.metric)
     note = (
-        f"k up to {most}; in points. The best of k is chosen on the test set unless said otherwise, so it gains a little even "
-        "where pruning does nothing: compare it with the gain of as many unpruned seeds."
+        f"{sentence(measured_words(metrics, ('test',)))}, in points. Up to {most} heads are removed; k is the number that does best on the "
+        "test set unless said otherwise, so it gains a little even where pruning does nothing: compare it with the gain of as many "
+        "unpruned seeds."
     )
     return grid(str(asked.get("title") or "Search"), " ".join(filter(None, [note, whose(study, file)])), layout, rows, columns, cells)
 

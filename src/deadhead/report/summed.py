@@ -10,6 +10,7 @@ from typing import Any
 
 from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
 from .published import Published
+from .words import measured_words, sentence
 
 Value = Callable[[Cell, str, str | None, str | None], float | None]  # of a cell, a language, a metric and a split, if not the usual ones
 MOST_TRIALS = 100  # ids a cell of a table names
@@ -79,6 +80,8 @@ class Unit:
 
     def numbers(self) -> list[float]:
         """One number for each repetition; trials that several repetitions share count once."""
+        if all(len(values) == 1 for values in self.values.values()):  # most units, and those of very many trials
+            return list({trial: value for values in self.values.values() for trial, value in values.items()}.values())
         distinct = {tuple(values): values for values in self.values.values()}
         return [fmean(values.values()) if len(values) > 1 else next(iter(values.values())) for values in distinct.values()]
 
@@ -248,8 +251,8 @@ def _told(study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mappin
     """What the numbers are, in a line or two."""
     metrics = dict.fromkeys(filter(None, (asked.get("metric") or cell.metric for cell in study.cells)))
     splits = dict.fromkeys(asked.get("split") or cell.split for cell in study.cells)
-    what = f"{' / '.join(metrics) or 'score'} on {' / '.join(splits)}"
-    text = f"Relative drop of {what} against the unpruned model, in %." if drop else f"{what}, in points."
+    what = measured_words(metrics, splits)
+    text = f"Relative drop of {what} against the unpruned model, in %." if drop else f"{sentence(what)}, in points."
     most = max((len(unit.values) for unit in units.values()), default=0)
     over = " and ".join(layout.mean_over) or "trials"
     if most > 1:

@@ -6,16 +6,17 @@ function verdict(word) {
   const [kind, sign] = VERDICTS[word] || ["open", "\u25cb"];
   return el("span", { class: `chip ${kind}` }, el("span", { "aria-hidden": "true" }, sign), word);
 }
+const tallied = (word, n) => ({ holds: n === 1 ? "1 holds" : `${n} hold`, "does not hold": n === 1 ? "1 does not hold" : `${n} do not hold`, "not enough data": `${n} cannot be judged on so little data` })[word];
 function drawClaims(study) {
   if (!study.claims?.length) return null;
   const tally = Object.keys(VERDICTS).map((word) => [word, study.claims.filter((claim) => claim.verdict === word).length]).filter(([, n]) => n);
   const judged = study.claims.filter((claim) => claim.verdict !== "not enough data"), open = study.claims.filter((claim) => !judged.includes(claim));
   const list = (claims) => (claims.length ? el("ul", { class: "claims" }, claims.map(drawClaim)) : null);
-  return section("claims", "Claims", judged.length ? tally.map(([word, n]) => `${n} ${word}`).join(", ") + "." : "No claim of the papers can be judged on this study.", list(judged), open.length ? el("details", { class: "more", "data-keep": "claims" }, el("summary", {}, `${count(open.length, "claim")} of the papers that this study has not enough data to judge`), list(open)) : null);
+  return section("claims", "Claims", judged.length ? `Of ${count(study.claims.length, "claim")}: ${tally.map(([word, n]) => tallied(word, n)).join(", ")}.` : "No claim of the papers can be judged on this study.", list(judged), open.length ? el("details", { class: "more", "data-keep": "claims" }, el("summary", {}, `${count(open.length, "claim")} of the papers that this study has not enough data to judge`), list(open)) : null);
 }
 function drawClaim(claim) {
   const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);
   return el("li", { id: `claim-${claim.id}` }, el("div", {}, verdict(claim.verdict)),
-    el("div", {}, el("p", { class: "statement" }, said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part)])), el("p", { class: "numbers" }, said(claim.paper))),
+    el("div", {}, el("p", { class: "statement" }, said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part.replaceAll("+-", "\u00b1"))])), el("p", { class: "numbers" }, said(claim.paper))),
     claim.trials?.length ? el("a", { href: `#claim=${encodeURIComponent(claim.id)}` }, count(claim.trials.length, "record")) : el("span", { class: "chip open" }, "no records"));
 }

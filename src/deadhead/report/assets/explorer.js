@@ -1,5 +1,6 @@
 // The head explorer: one head under every ranker, its entropy and weights, and what happened where it was removed.
 
+const STAGES = { before: "before training", first: "after epoch 1", after: "after training" };
 const LONG = 20; // letters of a name beyond which it gets a line of its own
 
 function drawExplorer(study) {
@@ -44,14 +45,19 @@ function headFacts(head, facts, study) {
   const ranks = Object.keys(facts.rankings || {});
   if (ranks.length) out.push(el("h4", {}, "Importance under each ranking"), ranks.map((name) => strip(name, facts.rankings[name], of((one) => one.rankings?.[name]))));
   const stages = Object.keys(facts.entropy || {});
-  if (stages.length) out.push(el("h4", {}, "Entropy of its attention (nats)"), stages.map((stage) => strip(`${stage} training`, facts.entropy[stage], of((one) => one.entropy?.[stage]))));
+  if (stages.length) out.push(el("h4", {}, "Entropy of its attention (nats)"), stages.map((stage) => strip(STAGES[stage] || stage, facts.entropy[stage], of((one) => one.entropy?.[stage]))));
   if (isNumber(facts.weights)) out.push(el("h4", {}, "Change of its weights"), strip("mean |change|", facts.weights, of((one) => one.weights)));
-  out.push(el("h4", {}, "When it was removed"), el("p", { class: "note" }, facts.removed ? `Removed in ${count(facts.removed, "trial")}.` : "No trial removed it."));
+  out.push(el("h4", {}, "When it was removed"), el("p", { class: "note" }, `${facts.removed ? `Removed in ${count(facts.removed, "trial")}` : "No trial removed it"}${outOf(study)}.`));
   const effect = Object.entries(facts.effect || {}).filter(([, value]) => isNumber(value));
   if (effect.length) out.push(el("p", { class: "note" }, "Mean score of the trials that removed it less that of like trials that kept it, in points:"), effectBars(effect));
   const trials = Object.entries(study.records || {}).filter(([, record]) => record.removed?.includes(head)).map(([id]) => id);
   if (trials.length) out.push(el("p", {}, el("a", { href: `#removed=${encodeURIComponent(head)}` }, `Trials that removed it (${trials.length})`)));
   return out.flat();
+}
+/** How many records stand behind what is told of heads, where not all of them could be opened. */
+function outOf(study) {
+  const { records, of } = study.opened || {};
+  return records < of ? `, of the ${records.toLocaleString("en")} that were looked into (there are ${of.toLocaleString("en")} records; scores in tables and curves are of all)` : "";
 }
 /** Where one value stands among those of all heads. */
 function strip(name, value, all) {

@@ -30,7 +30,7 @@ function drawMaps(study) {
     more.textContent = `Show all ${wanted.length} maps`;
   }
   redraw();
-  return section("heads", "Heads", "Rows are layers, the input at the bottom; columns are heads. Point at a head to find it in every map; choose it to see all that is known of it.",
+  return section("heads", "Heads", "Rows are layers, the input at the bottom; columns are heads. Point at a head to find it in every map; choose it to see all that is known of it." + (outOf(study) ? ` Maps of rankings, measures and removals are${outOf(study).slice(1)}.` : ""),
     el("div", { class: "heads" }, el("div", {}, kinds.length > 1 ? el("div", { class: "controls", role: "group", "aria-label": "Which maps" }, buttons) : null, place, more), drawExplorer(study)));
 }
 function drawMap(stored, study, caption = stored.title) {

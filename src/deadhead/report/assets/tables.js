@@ -9,7 +9,7 @@ function drawTables(study) {
 }
 function drawTable(table) {
   const state = remembered("tables", table.id, { column: null, down: true, filter: "", show: { spread: true, published: true, difference: true } });
-  const digits = table.columns.map((_, at) => (table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // counts are no means
+  const digits = table.columns.map((column, at) => (column.at(-1) === "k" && table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // k counts heads; all else is a mean
   const body = el("tbody"), told = el("span", { class: "told", role: "status" });
   const head = el("thead"), grid = el("table", { class: "grid", role: "grid", "aria-label": table.title }, head, body);
   const redraw = () => {

@@ -1,0 +1,55 @@
+"""Names of metrics, splits, stages and strategies in words that a reader without the code beside them understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+METRICS = {
+    "accuracy": "accuracy",
+    "micro_f1": "F1",
+    "macro_f1": "macro F1",
+    "span_f1": "F1 of spans",
+    "span_precision": "precision of spans",
+    "span_recall": "recall of spans",
+    "chunk_f1": "F1 of chunks",
+    "bleu": "BLEU",
+    "bleu_13a": "BLEU (13a)",
+    "bleu_uncased": "BLEU (uncased)",
+}
+MEANT = {
+    "micro_f1": "over all words, which is the share of words labelled right",
+    "macro_f1": "the mean over labels, rare ones counting as much as frequent ones",
+    "span_f1": "a span counts where its ends and its type are right",
+    "chunk_f1": "a chunk counts where its ends and its type are right",
+}
+STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
+STRATEGIES = {"random": "random share", "random_k": "random heads", "lowest": "lowest-ranked", "highest": "highest-ranked"}
+
+
+def metric_words(name: str) -> str:
+    return METRICS.get(name, name.replace("_", " "))
+
+
+def split_words(name: str) -> str:
+    """`dev@1` is the dev set scored with the weights after the first epoch."""
+    base, _, epoch = name.partition("@")
+    return f"the {base} set" + (f" after epoch {epoch}" if epoch else "")
+
+
+def measured_words(metrics: Iterable[str], splits: Iterable[str]) -> str:
+    """What a table's numbers are, and where that is not plain, what it means."""
+    metrics = list(dict.fromkeys(metrics))
+    named = " / ".join(dict.fromkeys(map(metric_words, metrics))) or "score"
+    meant = [MEANT[name] if len(metrics) == 1 else f"{metric_words(name)}: {MEANT[name]}" for name in metrics if name in MEANT]
+    return f"{named} on {' / '.join(map(split_words, dict.fromkeys(splits)))}" + (f" ({'; '.join(meant)})" if meant else "")
+
+
+def sentence(text: str) -> str:
+    """With a capital at its start; what is a name already stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def joined(*labels: Any, by: str = ", ") -> str:
+    """Labels in a row, without those that a cell does not have."""
+    return by.join(str(one) for one in labels if one not in (None, ""))
