@@ -55,8 +55,9 @@ class DataError(DeadheadError):
 class MissingExtra(DeadheadError):
     """An optional dependency is not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", f'pip install "deadhead[{extra}]"')
+    def __init__(self, package: str, extra: str, purpose: str, otherwise: str = ""):
+        mend = f'pip install "deadhead[{extra}]"' + (f", or {otherwise}" if otherwise else "")
+        super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", mend)
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:

@@ -59,4 +59,6 @@ def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.exit_code == 0
     assert "nowhere: there is no such folder" in told.stdout
     assert told.stdout.count("there is no such folder") == 1  # one reason, one line
+    told = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
+    assert "  Mend: put ner/conll2003/ and the like into a folder and name it with --data DIR" in told.stdout
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deadhead.errors import DataError, MissingExtra
-from deadhead.tasks import Row, load_data
+from deadhead.tasks import TASKS, Row, find_data, load_data
 
 
 class Table(list[Any]):
@@ -48,7 +48,17 @@ def test_classification_by_number(hub: dict[tuple[str, str, str], Any]) -> None:
 def test_tags_by_number(hub: dict[tuple[str, str, str], Any]) -> None:
     feature = SimpleNamespace(feature=SimpleNamespace(names=["O", "B-PER", "I-PER"]))
     hub["unimelb-nlp/wikiann", "nl", "test"] = Table([{"tokens": ["Jan", "S"], "ner_tags": [1, 2]}], ner_tags=feature)
-    assert load_data("ner", "nl", "test").rows == [Row(("Jan", "S"), ("B-PER", "I-PER"))]
+    assert load_data("ner", "nl", "test", source="wikiann").rows == [Row(("Jan", "S"), ("B-PER", "I-PER"))]
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_another_corpus_than_the_papers_is_taken_only_by_name(hub: dict[tuple[str, str, str], Any], tmp_path: Path, folder: bool) -> None:
+    hub["unimelb-nlp/wikiann", "nl", "test"] = Table([{"tokens": ["Jan"], "ner_tags": ["B-PER"]}], ner_tags=None)
+    root = tmp_path if folder else None
+    with pytest.raises(DataError, match=r"no test data of ner in nl .*\n.*put ner/conll2003/ .*--data DIR.*source: wikiann"):
+        load_data("ner", "nl", "test", root=root)
+    assert isinstance(find_data("ner", "nl", ["test"], root=root)["test"], DataError)
+    assert find_data("ner", "nl", ["test"], root=root, source="wikiann") == {"test": "hub:unimelb-nlp/wikiann:nl:test"}
 
 
 def test_translation(hub: dict[tuple[str, str, str], Any]) -> None:
@@ -86,8 +96,12 @@ def test_the_folder_comes_first(hub: dict[tuple[str, str, str], Any], tmp_path: 
 
 def test_without_datasets_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtra, match=r'pip install "deadhead\[hub\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "deadhead\[hub\]", or put SST-2/ of GLUE in a folder and name it with --data DIR'):
         load_data("sst2", "en", "train")
+
+
+def test_every_task_says_what_to_put_into_a_folder() -> None:
+    assert all(task.place for task in TASKS.values())
 
 
 def test_a_task_without_hub_asks_for_a_folder() -> None:

@@ -87,10 +87,14 @@ def told(found: list[Lack]) -> list[str]:
     return lines if len(lines) <= MOST else [*lines[:MOST], f"and {len(lines) - MOST:,} more"]
 
 
+def mends(found: list[Lack]) -> list[str]:
+    """What to do about it, each once."""
+    return list(dict.fromkeys(lack.mend for lack in found if lack.mend))[:FEW] or ["change task, source or targets"]
+
+
 def check(trials: Iterable[Trial]) -> None:
     """Raise one error that names all the data that is missing."""
     found = lacking(trials)
     if found:
-        mends = list(dict.fromkeys(lack.mend for lack in found if lack.mend))
         lines = "\n".join(f"  {line}" for line in told(found))
-        raise DataError(f"data is missing, so nothing was started:\n{lines}", "; ".join(mends[:2]) or "change task, source or targets")
+        raise DataError(f"data is missing, so nothing was started:\n{lines}", "\n        ".join(mends(found)))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .needs import lacking, told
+from .needs import lacking, mends, told
 from .processes import cores, gpus
 from .recipe import Recipe
 from .records import Summary, summaries
@@ -51,6 +51,7 @@ class Plan:
     bytes: int
     basis: str  # what the estimate rests on
     lacking: tuple[str, ...] = ()  # data that cannot be found, a line each
+    mend: tuple[str, ...] = ()  # what to do about it
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -73,6 +74,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     for step, _ in works.values():
         steps[step] += 1
     shared = [trial for key, (step, trial) in works.items() if key in counted and step in TRAINS]
+    missing = lacking(left)
     time, basis = _time(left, works, known, workers)
     disk = RECORD * len(left) + sum(int(4 * _weights(trial)) for trial in shared)
     return Plan(
@@ -86,7 +88,8 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         seconds=time,
         bytes=disk,
         basis=basis,
-        lacking=tuple(told(lacking(left))),
+        lacking=tuple(told(missing)),
+        mend=tuple(mends(missing)) if missing else (),
     )
 
 

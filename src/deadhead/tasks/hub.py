@@ -15,6 +15,11 @@ from .table import Task
 LOCAL = "put the files in a folder and name it with --data DIR or DEADHEAD_DATA"
 
 
+def local(task: Task) -> str:
+    """What to do for data from a folder."""
+    return LOCAL.replace("the files", task.place) if task.place else LOCAL
+
+
 def read_hub(task: Task, lang: str, split: str, root: Path | None = None) -> Dataset:
     """The rows of a split as the hub has it."""
     on_hub(task, lang, split, root)
@@ -25,7 +30,7 @@ def read_hub(task: Task, lang: str, split: str, root: Path | None = None) -> Dat
         table = datasets.load_dataset(repository, config, split=task.hub_dev if split == "dev" else split)
     except Exception as error:  # the hub client has a family of errors of its own for each way of failing
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{task.name} in {lang} ({split}) could not be had from {repository} on the hub: {first}", LOCAL) from error
+        raise DataError(f"{task.name} in {lang} ({split}) could not be had from {repository} on the hub: {first}", local(task)) from error
     notes: Counter[str] = Counter()
     rows = list(_rows(table, task, lang, f"{repository} ({config}, {split})", notes))
     return dataset(task, lang, split, rows, notes, (f"hub:{repository}:{config}:{split}",))
@@ -34,12 +39,12 @@ def read_hub(task: Task, lang: str, split: str, root: Path | None = None) -> Dat
 def on_hub(task: Task, lang: str, split: str, root: Path | None = None) -> str:
     """Where on the hub a split would be, as far as one can tell without asking it."""
     if not any(place in task.hub for place in ("{lang}", "{pair}")) and lang not in task.languages:
-        raise DataError(f"the hub has {task.name} in {', '.join(task.languages)} only; met {lang!r}.", LOCAL)
+        raise DataError(f"the hub has {task.name} in {', '.join(task.languages)} only; met {lang!r}.", local(task))
     try:
         import datasets  # noqa: F401
     except ImportError as error:
         tried = f" (nothing of it is in {root})" if root else ""
-        raise MissingExtra("datasets", "hub", f"{task.name} in {lang} from the hub{tried}") from error
+        raise MissingExtra("datasets", "hub", f"{task.name} in {lang} from the hub{tried}", local(task)) from error
     return ":".join(("hub", *_name(task, lang), split))
 
 

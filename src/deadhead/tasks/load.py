@@ -45,7 +45,7 @@ def load_data(
     """The data of a task in a language; several languages are put one after the other.
 
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded one; without one, the hub is asked.
-    source: a corpus other than the default one, such as `wikiann`.
+    source: a corpus other than the default one, such as `wikiann`, which the hub has.
     cut: `auto` cuts the missing splits of tagged corpora out of train; `given` takes only what is there; `pooled` pools all files and cuts 80/10/10.
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
     parts: only the first so many of ten disjoint random parts (seeded), for low-resource curves.
@@ -194,12 +194,15 @@ class _Splits:
         return _Splits(lender, lender.name, self.lang, self.root, None, self.cut, self.options)
 
     def _refuse(self, split: str) -> None:
-        """No file has the split: say so, unless the hub can be asked."""
-        if self.entries or self.task.files or not self.task.hub:
+        """No file has the split: say so, unless the hub can be asked. Another corpus than the papers' is not taken unasked."""
+        other = self.task.hub_source if self.task.hub_source != (self.source or "").lower() else ""
+        if self.entries or self.task.files or not self.task.hub or other:
             there = f" There is: {', '.join(self.splits)}." if self.entries else ""
             where = f"in {self.root}" if self.root else "without a folder of data"
+            put = f"put {self.task.place} into a folder and name it with --data DIR; " if self.task.place else ""
+            hub = f"; the hub has {other}, another corpus: data: {{source: {other}}}" if other else ""
             raise DataError(
-                f"no {split} data of {self.name} in {self.lang} {where}.{there}", "deadhead data check DIR lists what a folder holds"
+                f"no {split} data of {self.name} in {self.lang} {where}.{there}", f"{put}deadhead data check DIR lists what it holds{hub}"
             )
 
 

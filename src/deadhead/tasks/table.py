@@ -28,6 +28,8 @@ class Task:
     types: Mapping[str, str] | None = None  # entity types to merge; None: tags as they are
     hub: str = ""  # REPOSITORY:CONFIG on the hub; {lang} and {pair} are filled in
     hub_dev: str = "validation"  # what the hub calls the dev split
+    hub_source: str = ""  # the corpus of the hub where it is another than that of the papers: it is asked for by this name only
+    place: str = ""  # what to put into a folder of data
     train_on: str = ""  # the task whose training set this one borrows (zero-shot)
     files: Mapping[str, str] = field(default_factory=dict)  # task files only: split -> path, with {lang}
     format: str = ""  # task files only: of FORMATS; empty: by the file
@@ -74,17 +76,20 @@ WORDS = "tokens|words|utterance"
 # fmt: off
 _TABLE = (
     #    name        kind         metrics   languages  columns of the texts
-    Task("mnli",     "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=NLI, hub=GLUE + "mnli", hub_dev="validation_matched"),
-    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP, hub=GLUE + "qqp"),
-    Task("qnli",     "classify",  SENTENCE, ("en",),   ("question", "sentence"), labels=RTE, hub=GLUE + "qnli"),
-    Task("rte",      "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=RTE, hub=GLUE + "rte"),
-    Task("sst2",     "classify",  SENTENCE, ("en",),   ("sentence|content|text",), labels=SST, hub=GLUE + "sst2"),
-    Task("xnli",     "classify",  SENTENCE, XNLI,      (PREMISE, HYPOTHESIS), labels=NLI, hub="facebook/xnli:{lang}", train_on="mnli"),
-    Task("pos",      "tag",       WORD,     NINE,      (WORDS,), TAGS, UPOS),
-    Task("ner",      "tag",       SPANS,    NINE,      (WORDS,), TAGS, BIO_ENTITIES, NER_TYPES, hub="unimelb-nlp/wikiann:{lang}"),
-    Task("slots",    "tag",       SPANS,    ATIS,      (WORDS,), TAGS),
-    Task("wmt14",    "translate", BLEU,    ("en-de", "en-ru"), hub="wmt/wmt14:{pair}"),
-    Task("parallel", "translate", BLEU,    ("en-de", "en-ru")),
+    Task("mnli",     "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=NLI, hub=GLUE + "mnli", hub_dev="validation_matched",
+         place="MNLI/ of GLUE"),
+    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP, hub=GLUE + "qqp", place="QQP/ of GLUE"),
+    Task("qnli",     "classify",  SENTENCE, ("en",),   ("question", "sentence"), labels=RTE, hub=GLUE + "qnli", place="QNLI/ of GLUE"),
+    Task("rte",      "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=RTE, hub=GLUE + "rte", place="RTE/ of GLUE"),
+    Task("sst2",     "classify",  SENTENCE, ("en",),   ("sentence|content|text",), labels=SST, hub=GLUE + "sst2", place="SST-2/ of GLUE"),
+    Task("xnli",     "classify",  SENTENCE, XNLI,      (PREMISE, HYPOTHESIS), labels=NLI, hub="facebook/xnli:{lang}", train_on="mnli",
+         place="xnli/xnli.dev.tsv of XNLI 1.0"),
+    Task("pos",      "tag",       WORD,     NINE,      (WORDS,), TAGS, UPOS, place="pos/UD_English-EWT/ and the like"),
+    Task("ner",      "tag",       SPANS,    NINE,      (WORDS,), TAGS, BIO_ENTITIES, NER_TYPES, hub="unimelb-nlp/wikiann:{lang}", hub_source="wikiann",
+         place="ner/conll2003/ and the like"),
+    Task("slots",    "tag",       SPANS,    ATIS,      (WORDS,), TAGS, place="slots/train_EN.tsv and the like"),
+    Task("wmt14",    "translate", BLEU,    ("en-de", "en-ru"), hub="wmt/wmt14:{pair}", place="wmt14/en-de/train.en, train.de and the like"),
+    Task("parallel", "translate", BLEU,    ("en-de", "en-ru"), place="parallel/en-de/train.en, train.de and the like"),
 )
 # fmt: on
 
