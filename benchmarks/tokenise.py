@@ -1,6 +1,6 @@
 """How long it takes to tokenise 400,000 examples the size of MNLI, and how much memory: wanted are under 60 s on 2 cores and 2 GB.
 
-    python benchmarks/tokenise.py [--examples N] [--tokenizer FOLDER] [--keep FOLDER]
+    python benchmarks/tokenise.py [--examples N] [--tokenizer FOLDER] [--keep FOLDER] [--json FILE]
 
 The text is made up but shaped like MNLI: premises of about 20 words that come three times each,
 hypotheses of about 10, words by Zipf's law with punctuation and rare words. Without `--tokenizer` a
@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import random
 import resource
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +68,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--examples", type=int, default=400_000)
     parser.add_argument("--tokenizer", type=Path, help="a folder with a tokenizer; without one, one is trained")
+    parser.add_argument("--json", type=Path, help="write the numbers there, with the machine and the date")
     parser.add_argument("--keep", type=Path, help="keep the text and the cache in this folder")
     given = parser.parse_args()
     folder = given.keep or Path(tempfile.mkdtemp(prefix="tokenise-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        print(json.dumps(measure(folder, given.examples, given.tokenizer), indent=1))
+        found = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), **measure(folder, given.examples, given.tokenizer)}
+        print(json.dumps(found, indent=1))
+        if given.json:
+            given.json.write_text(json.dumps(found, indent=1) + "\n")
     finally:
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def machine() -> str:
+    """The processor, what of it was free, and the versions that count."""
+    named = Path("/proc/cpuinfo")
+    rows = named.read_text().splitlines() if named.exists() else []
+    cpu = next((row.split(":")[1].strip() for row in rows if row.startswith("model name")), platform.machine())
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("tokenizers", "transformers", "numpy"))
+    load = f"load {os.getloadavg()[0]:.1f} before it began" if hasattr(os, "getloadavg") else ""
+    return f"{cpu}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}, {versions}"
 
 
 def measure(folder: Path, count: int, tokenizer_folder: Path | None) -> dict[str, float]:

@@ -51,6 +51,9 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
     [
         (REVIEWS.replace("kind: classify", "kind: clasify"), UnknownName, "Did you mean 'classify'"),
         (REVIEWS.replace("metrics: [accuracy]", "metrics: [acuracy]"), UnknownName, "Did you mean 'accuracy'"),
+        (REVIEWS.replace("metrics: [accuracy]", "metrics: [bleu]"), UnknownName, "no metric of the kind classify .* 'bleu'"),
+        (REVIEWS.replace("metrics: [accuracy]", "metrics: []"), DataError, "metrics is empty"),
+        (REVIEWS + "merge: maybe\n", DataError, "merge is 'maybe'"),
         (REVIEWS.replace("texts:", "text:"), UnknownName, "Did you mean 'texts'"),
         (REVIEWS.replace("{train:", "{trian:"), UnknownName, "Did you mean 'train'"),
         (REVIEWS.replace("labels: [bad, good]", "labels: bad"), DataError, "a list was expected"),
@@ -80,6 +83,16 @@ def test_a_folder_with_braces_in_its_name(tmp_path: Path) -> None:
     (folder / "task.yaml").write_text(REVIEWS)
     (folder / "train.tsv").write_text("review\tstars\na\tgood\n")
     assert len(load_data(str(folder / "task.yaml"), "de", "train")) == 1
+
+
+@pytest.mark.parametrize(("old", "new"), [("texts: [review]", "texts: [revue]"), ("label: stars", "label: star")])
+def test_a_header_with_a_misnamed_column_is_no_row(tmp_path: Path, old: str, new: str) -> None:
+    """Where any word is a label, the names of the columns would be the first row."""
+    assert old in REVIEWS
+    (tmp_path / "task.yaml").write_text(REVIEWS.replace("labels: [bad, good]\n", "").replace(old, new))
+    (tmp_path / "train.tsv").write_text("review\tstars\na fine book\tgood\n")
+    with pytest.raises(DataError, match=rf"train.tsv:1: the first line names columns, but none is {new.split()[1].strip('[]')}"):
+        load_data(str(tmp_path / "task.yaml"), "en", "train")
 
 
 def test_two_columns_of_one_name(tmp_path: Path) -> None:

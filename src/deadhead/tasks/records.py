@@ -195,7 +195,7 @@ def _named(path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, option
     header: list[str] = []
     for number, cells in rows:
         if not header:
-            header = _header(cells, task, str(options.get("lang", "")))
+            header = _header(path, number, cells, task, str(options.get("lang", "")))
             if header == cells:
                 _check_header(path, number, header, task)
                 continue
@@ -205,12 +205,21 @@ def _named(path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, option
             yield number, Unusable(f"{len(cells)} columns where {len(header)} were expected.")
 
 
-def _header(cells: list[str], task: Task, lang: str) -> list[str]:
+def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:
     """The first line, if it names the task's columns; else the names of a file without a header."""
     texts = task.texts or tuple(f"{side}|{name}" for side, name in zip(lang.split("-"), ("source", "target"), strict=False))
     wanted = texts if task.kind == "translate" else (*texts, task.label)
-    if all(any(name in cells for name in names.split("|")) for names in wanted) or "annot_utt" in cells:
+    there = [any(name in cells for name in names.split("|")) for names in wanted]
+    if all(there) or "annot_utt" in cells:
         return cells
+    if any(there):  # a header with a column misnamed or missing, which must not become a row
+        gone = wanted[there.index(False)].replace("|", " or ")
+        raise bad(
+            path,
+            number,
+            f"the first line names columns, but none is {gone}.",
+            "name the columns as the task does, or leave the first line out",
+        )
     return [names.partition("|")[0] for names in wanted]
 
 

@@ -39,9 +39,7 @@ def read_task_file(path: str | Path) -> Task:
     if kind not in KINDS:
         raise unknown_name(f"kind of task (in {path})", kind, KINDS)
     metrics = tuple(fields.get("metrics", METRICS_OF[kind]))
-    for metric in metrics:
-        if metric not in METRICS:
-            raise unknown_name(f"metric (in {path})", metric, METRICS)
+    _check_metrics(path, kind, metrics)
     form = fields.get("format", "")
     if form and form not in FORMATS:
         raise unknown_name(f"file format (in {path})", form, FORMATS)
@@ -55,11 +53,26 @@ def read_task_file(path: str | Path) -> Task:
         texts=tuple(fields.get("texts", (WORDS,) if kind == "tag" else ())),
         label=fields.get("label", "tags|labels" if kind == "tag" else "label"),
         labels=tuple(fields.get("labels", ())),
-        types=NER_TYPES if fields.get("merge", "").lower() in ("true", "yes") else None,
+        types=NER_TYPES if _yes(path, fields.get("merge", "no")) else None,
         files=_files(path, fields.get("files")),
         format=form,
         columns=_columns(path, fields.get("columns", {})),
     )
+
+
+def _check_metrics(path: Path, kind: str, metrics: tuple[str, ...]) -> None:
+    known = [name for name in METRICS if name.startswith("bleu") is (kind == "translate")]
+    if not metrics:
+        raise DataError(f"{path}: metrics is empty, and tables show the first of them.", f"write metrics: [{METRICS_OF[kind][0]}]")
+    for metric in metrics:
+        if metric not in known:
+            raise unknown_name(f"metric of the kind {kind} (in {path})", metric, known)
+
+
+def _yes(path: Path, text: str) -> bool:
+    if text.lower() not in ("true", "yes", "false", "no"):
+        raise DataError(f"{path}: merge is {text!r}.", "write merge: true or merge: false")
+    return text.lower() in ("true", "yes")
 
 
 def _fields(path: Path) -> dict[str, Any]:
