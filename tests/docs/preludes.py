@@ -94,7 +94,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
 
 # Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
 SHORTER = {
-    "studies.md": {"workers=1)": 'executor="serial")'},
+    "studies.md": {"workers=1)": 'executor="serial")', "search.lowest=1..2": "search.lowest=1..1"},
     "translation.md": {"epochs=12, average=3": "epochs=1", 'split, root="world")': 'split, root="world", parts=1)'},
 }
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from typing import Any
 
 import pytest
 from doc_blocks import ROOT
 
 
+@cache
 def made() -> Any:
+    """The script, with each list made once."""
     spec = importlib.util.spec_from_file_location("make_docs", ROOT / "docs" / "make.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.commands, module.recipes = cache(module.commands), cache(module.recipes)
     return module
 
 
