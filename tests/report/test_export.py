@@ -145,6 +145,13 @@ def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
     return result.output, result.exception
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing is tested once, above; here it would only take its time."""
+    monkeypatch.setattr("deadhead.report.export._drawers", lambda: {"svg": lambda spec: "<svg>"})
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_the_command_writes_the_page_and_the_files(tmp_path: Path) -> None:
     made = study(tmp_path, DRAWN, drawn)
     output, problem = run(made, "--figures", tmp_path / "figures")
@@ -157,6 +164,7 @@ def test_the_command_writes_the_page_and_the_files(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == page
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_command_takes_several_studies(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

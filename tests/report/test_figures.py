@@ -230,3 +230,45 @@ def test_names_are_drawn_as_text(tmp_path: Path) -> None:
     drawing = valid(figure["spec"])
     assert "<b>x" not in drawing
     assert "&lt;b&gt;x" in drawing
+
+
+def test_learning_curves_are_of_the_last_training(tmp_path: Path) -> None:
+    def trained(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        epochs = [
+            {"step": 1, "number": 1, "loss": 9.0},
+            *({"step": 3, "number": i, "loss": (1 + trial.get("draw", 0)) / i} for i in (1, 2)),
+        ]
+        return replace(drawn(trial, labels), epochs=tuple(epochs))
+
+    rows = values(only(tmp_path, "{title: Learning, kind: epochs}", DRAWN, trained))
+    assert {row["x"] for row in rows} == {1.0, 2.0}  # not the epoch of step 1
+    one = next(row for row in rows if (row["panel"], row["line"], row["x"]) == ("mnli", "random 50", 2.0))
+    assert (one["y"], one["low"], one["high"], one["n"]) == (1.0, 0.5, 1.5, 3)
+
+
+def test_seconds_are_those_of_scoring(tmp_path: Path) -> None:
+    def timed(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        seconds = 5.0 if trial.get("remove") else 8.0
+        return replace(drawn(trial, labels), cost={"finetune s": 100.0, "evaluate s": 1.0, "evaluate2 s": seconds, "parameters": 1000})
+
+    rows = values(only(tmp_path, "{title: Cost, kind: cost}", DRAWN, timed))
+    assert {(row["label"], row["cost0"]) for row in rows} == {("none", 8.0), ("random 50", 5.0)}  # all have as many parameters
+
+
+def test_searches_of_different_languages_stand_in_panels_of_their_own(tmp_path: Path) -> None:
+    recipe = """\
+steps: [finetune, rank, restart, prune, finetune, evaluate]
+fixed: {model: a/model, task: pos, source: en, targets: [de, ar], splits: [dev, test]}
+axes: {train: [[en], [en, de]], seed: [0]}
+search: {lowest: 1..2}
+"""
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        score = 0.9 if "de" in labels["train"] else 0.7
+        return Record(trial, "done", (), {f"{lang}/{split}/micro_f1": score for lang in ("de", "ar") for split in ("dev", "test")})
+
+    rows = values(figures(study(tmp_path, recipe, outcome))[0])
+    scores = {panel: {row["y"] for row in rows if row["panel"] == panel} for panel in {row["panel"] for row in rows}}
+    assert (scores["en, de"], scores["en+de, de"]) == ({70.0}, {90.0})
+    assert not any("None" in panel for panel in scores)
+    assert not any("low" in row for row in rows)  # one unpruned trial has no spread; what languages differ in is none

@@ -124,3 +124,18 @@ def test_text_can_be_read_on_every_ground(theme: str, ink: str):
     colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
     for ground in ("paper", "raised", "sunk"):
         assert contrast(colours[ink], colours[ground]) >= 4.5, f"{ink} on {ground}"
+
+
+def test_vega_is_bundled_once_and_a_damaged_copy_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made: list[str] = []
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda snippet: made.append(snippet) or "vega </script>")
+    bundle = page._vega.__wrapped__
+    assert bundle() == bundle() == "vega <\\/script>"
+    assert len(made) == 1
+    (kept,) = tmp_path.iterdir()
+    kept.write_text(kept.read_text().replace("vega", "evil"))
+    assert bundle() == "vega <\\/script>"
+    assert len(made) == 2
+    monkeypatch.setenv("DEADHEAD_CACHE", "/dev/null/nowhere")
+    assert bundle() == "vega <\\/script>"

@@ -194,8 +194,9 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
         page.click("[data-sort='1']")
         page.run("document.querySelector('.facts details').open = true")
         page.run("document.getElementById('trials').scrollIntoView(); document.getElementById('trial-filter').focus()")
-        place = page.run("return scrollY")
-        assert place > 500
+        assert page.run("return scrollY") > 500
+        page.settle()
+        place = page.run("return document.getElementById('trials').getBoundingClientRect().top")  # more will stand above it
         assert len(page.texts("#trial-rows tr[data-at]")) == 4
         made_study(study, "seed=[0, 1, 2]")
         page.until("return document.querySelectorAll('#trial-rows tr[data-at]').length === 6")
@@ -203,7 +204,8 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
         assert page.run("return document.activeElement.id") == "trial-filter"
         assert page.run("return document.querySelector('.facts details').open")
         assert page.run("return document.querySelector('[aria-sort=descending] [data-sort]').dataset.sort") == "1"
-        page.until("return Math.abs(scrollY - arguments[0]) < 60", place)
+        page.until("return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)")
+        page.until("return Math.abs(document.getElementById('trials').getBoundingClientRect().top - arguments[0]) < 4", place)
         page.run("document.querySelector('#trial-rows tr[data-at]').click()")
         page.until("return document.getElementById('sheet').open")
         title = page.find("#sheet-title").text

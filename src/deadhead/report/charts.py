@@ -63,6 +63,7 @@ def curves(
     line: str = "",
     band: tuple[str, str] = ("mean - sd", "mean + sd"),
     grey: Sequence[Any] = (),
+    form: str = ".1f",
 ) -> Spec:
     """Lines with points, a band where there is a spread, hollow points for published numbers.
 
@@ -75,7 +76,6 @@ def curves(
         across |= {"scale": {"nice": False, "zero": False}}
     legend = None if len(lines) < 2 else {"title": line or None, "symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
     colour = field("line", "N", line or None, scale=categories(lines, grey), legend=legend)
-    form = ".1f"
     tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x), tip("y", "Q", y, form), tip("n", "Q", "repetitions")]
     if any(row.get("low") is not None for row in values):
         tips += [tip("low", "Q", band[0], form), tip("high", "Q", band[1], form)]

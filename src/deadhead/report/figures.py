@@ -15,6 +15,7 @@ from .cells import CHANCE, Study, read_study
 from .charts import Spec
 from .cost_figures import cost_figure
 from .curves import MEASURES, class_of, curve, place
+from .epoch_figures import epochs_figure
 from .head_figures import heads_figure, points_figure, similarity_figure
 from .maps import measures_of, ranking_of
 from .opened import opened
@@ -28,6 +29,7 @@ KINDS: Mapping[str, Callable[[Study, Records, Mapping[str, Any]], Spec | None]] 
     "similarity": similarity_figure,
     "points": points_figure,
     "cost": lambda study, records, asked: cost_figure(study, asked),
+    "epochs": epochs_figure,
 }
 MOST_LINES = 8
 
@@ -63,6 +65,7 @@ def _note(asked: Mapping[str, Any]) -> str:
         return ""
     return {
         "curve": "Points are means, bands one standard deviation over repetitions, hollow points published numbers.",
+        "epochs": "Loss on the training set after each epoch of the last training; bands one standard deviation over trials.",
         "similarity": "1: the same order of heads; 0: no relation.",
         "points": "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is of the space itself.",
         "cost": "Dashed: the points that no other beats in both. Seconds are of this machine, with whatever else it did; `deadhead bench` measures latency alone.",
@@ -86,6 +89,7 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
         yield {"kind": "heads", "title": "Heads removed, share of trials", "show": "removed", "panels": _few(study, "remove", 9)}
     if "embeddings" in held:
         yield {"kind": "points", "title": "Sentences by language"}
+    yield {"kind": "epochs", "title": "Learning curves"}
     yield {"kind": "cost", "title": "Cost against score"}
 
 

@@ -26,6 +26,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "similarity": ("panels",),
     "points": (),
     "cost": ("metric", "split"),
+    "epochs": (),
 }
 WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a few words
     "value": ("score", "drop"),

@@ -24,9 +24,20 @@ const watch = new IntersectionObserver((seen) => {
   for (const one of seen) if (one.isIntersecting) for (const link of $("sections").children) link.getAttribute("href") === `#${one.target.id}` ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
 }, { rootMargin: "-20% 0px -70% 0px" });
 
+/** What the reader is looking at: the last part that begins above the middle of the window, and where it stands. */
+function anchor() {
+  const parts = [...document.querySelectorAll("main section[id], main article[id], main figure[id]")].map((one) => ({ id: one.id, top: one.getBoundingClientRect().top }));
+  return parts.filter((part) => part.top < innerHeight / 2).at(-1);
+}
+/** Bring that part back to where it stood, though more or less may stand above it now. */
+function hold(seen, place) {
+  const node = seen && $(seen.id);
+  scrollTo({ top: node && place ? scrollY + node.getBoundingClientRect().top - seen.top : place, behavior: "instant" });
+  return scrollY;
+}
 /** Draw new content where the reader is: the same place, field, folds and open sheet. */
 function redraw() {
-  const place = scrollY, active = document.activeElement, key = active?.dataset?.focus, marks = key && active.type === "search" ? [active.selectionStart, active.selectionEnd] : null;
+  const place = scrollY, seen = anchor(), active = document.activeElement, key = active?.dataset?.focus, marks = key && active.type === "search" ? [active.selectionStart, active.selectionEnd] : null;
   const scrolls = [...document.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]), open = [...document.querySelectorAll("details[open]")].map((one) => one.dataset.keep);
   const root = document.documentElement, height = root.scrollHeight;
   root.style.minHeight = `${height}px`; // no jump while the page is shorter for a moment
@@ -39,8 +50,9 @@ function redraw() {
     again.focus({ preventScroll: true });
     if (marks) again.setSelectionRange(...marks);
   }
-  scrollTo({ top: place, behavior: "instant" });
-  requestAnimationFrame(() => { root.style.minHeight = ""; scrollTo({ top: place, behavior: "instant" }); });
+  let held = hold(seen, place);
+  requestAnimationFrame(() => { root.style.minHeight = ""; held = hold(seen, place); });
+  Promise.all(pending).then(() => { if (Math.abs(scrollY - held) < 2) hold(seen, place); }); // figures grow as they are drawn; a reader who scrolls goes first
 }
 
 /** Go to #trial=ID, #cell=TABLE/ROW/COLUMN, #claim=ID, #removed=HEAD or #head=HEAD. */
