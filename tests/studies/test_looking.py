@@ -116,8 +116,21 @@ def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "smok"])
     assert isinstance(result.exception, DeadheadError)
     assert "Did you mean 'smoke'?" in str(result.exception)
+    result = CliRunner().invoke(app, ["plan", "smoke", "--set", "claims=[W6, Q6]"])
+    assert "smoke: claims: no claim 'Q6'" in str(result.exception)
+    assert CliRunner().invoke(app, ["plan", "smoke", "--set", "claims=[W6]"]).exit_code == 0
     with pytest.raises(DeadheadError, match="is not a study"):
         status(tmp_path)
+
+
+def test_a_stop_at_once_says_how_to_go_on(app: typer.Typer, search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deadhead.studies.run", stopped)
+    result = CliRunner().invoke(app, ["run", str(search_file), "--out", str(tmp_path / "new")])
+    assert result.exit_code == 130
+    assert "To go on, give the same command again." in result.output
 
 
 def test_every_recipe_that_comes_along_is_right() -> None:

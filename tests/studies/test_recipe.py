@@ -80,6 +80,39 @@ def test_overrides_and_scales(table4: Path) -> None:
         load(table4, ["finetun.epochs=1"])
 
 
+GRIDS = TABLE4.replace(
+    "axes:\n  task: [mnli, qqp, qnli, sst2]\n  remove:", "axes:\n- task: [mnli, sst2]\n  finetune.rate: [1e-4, 1e-3]\n  remove:"
+).replace("tables:", "- task: [qqp]\n  remove: [none]\ntables:")
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "wanted"),
+    [
+        ("draw=[7]", "draw", {7, None}),  # only one grid draws
+        ("task=qnli", "task", {"qnli"}),  # both grids have the axis
+        ("seed=5", "seed", {5}),  # none has it
+        ("finetune.rate=1e-2", "finetune.rate", {1e-2}),  # one has it as an axis: set there, and for the other under fixed
+        ("finetune.rate=[1e-2, 2e-2]", "finetune.rate", {1e-2, 2e-2, 5e-5}),  # two values can only be an axis
+        ("finetune.epochs=3", "finetune.epochs", {3}),
+    ],
+)
+def test_an_override_reaches_every_grid(tmp_path: Path, change: str, field: str, wanted: set[object]) -> None:
+    """What is set is what trials have, wherever the recipe has the field; it was once lost behind an axis of its name."""
+    file = tmp_path / "r.yaml"
+    file.write_text(GRIDS)
+    first, _, rest = field.partition(".")
+    found = {trial.get(first)[rest] if rest else trial.get(first) for trial in load(file, [change]).trials}
+    assert found == wanted
+    assert {trial.id for trial in load(file, [change]).trials} != {trial.id for trial in load(file).trials}
+
+
+def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
+    assert {t.get("seed") for t in load(table4, ["seed=[3, 4]"]).trials} == {3, 4}
+    assert {t.get("seed") for t in load(table4, ["seed=3..5"]).trials} == {3, 4, 5}
+    with pytest.raises(RecipeError, match=r"--set fixed.draw=3: fixed.draw: this changes nothing"):
+        load(table4, ["fixed.draw=3"])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "told"),
     [
@@ -99,6 +132,18 @@ def test_overrides_and_scales(table4: Path) -> None:
         ("steps: [prune, ", "steps: [", 7, "axes: `remove` is given, but no step prunes"),
         ("{random: [", "{lowest: [", 2, "steps: lowest goes by a ranking, and none is made before prune"),
         ("bert-base-uncased", "./nowhere", 4, "fixed.model: there is no model in ./nowhere"),
+        ("draw}", "draw, metric: acuracy}", 12, "tables[0].metric: no metric 'acuracy'. Did you mean 'accuracy'?"),
+        ("title: Table 4", "title: [4]", 12, "tables[0].title: this is a text."),
+        ("{random: [", "{per: blok, random: [", 9, "axes.remove.per: no value of `per` 'blok'. Did you mean 'block'?"),
+        ("{random: [", "{per: [1], random: [", 9, "axes.remove.per: no value of `per` '[1]'."),
+        ("{random: [0", "{layers: [tpo 1", 9, "axes.remove.layers: no layer set 'tpo'. Did you mean 'top'?"),
+        ("{random: [0", "{per_layer: [88x", 9, "axes.remove.per_layer: a part of '88x' is 'x', not a number of heads."),
+        ("source: en", "source: en\n  rank: {unit: per_btch}", 6, "fixed.rank.unit: no unit 'per_btch'. Did you mean 'per_batch'?"),
+        ("source: en", "source: en\n  rank: {method: lrp, rule: epsilo}", 6, "fixed.rank.rule: no rule 'epsilo'. Did you mean 'epsilon'?"),
+        ("source: en", "source: en\n  rank: {rescale: 3}", 6, "fixed.rank.rescale: 3 was met; wanted is true or false."),
+        ("source: en", "source: en\n  draw: 3", 6, "fixed.draw: this changes nothing, since the axis draw gives it to every trial"),
+        ("scales:", "scale:", 13, "scale: no field 'scale'. Did you mean 'scales'?"),
+        ("about:", "include: [smok]\nabout:", 1, "include[0]: no recipe 'smok'. Did you mean 'smoke'?"),
         ("claims", "claims", 0, ""),
     ],
 )
@@ -257,7 +302,7 @@ def test_search_has_its_controls(search_file: Path) -> None:
 
 @pytest.mark.parametrize(("value", "told"), [("4..1", "is empty"), ("1..99999999", "is too long"), ("none", "numbers of heads")])
 def test_a_search_over_nothing_is_refused(search_file: Path, value: str, told: str) -> None:
-    with pytest.raises(RecipeError, match=f"search.yaml:6: search.lowest: .*{told}"):
+    with pytest.raises(RecipeError, match=f"--set search.lowest={value}: search.lowest: .*{told}"):
         load(search_file, [f"search.lowest={value}"])
 
 

@@ -53,11 +53,10 @@ def run(
 
         deadhead run my.yaml --out study --set finetune.epochs=1 --set seed=[0,1]
     """
-    from ..studies import load
     from ..studies import run as run_study
     from ..studies.plan import usual_workers
 
-    chosen = load(recipe, overrides or (), scale)
+    chosen = _chosen(recipe, overrides, scale)
     _surround(data, threads)
     workers = workers or usual_workers(chosen)
     options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
@@ -69,6 +68,23 @@ def run(
         tell(result, out)
     if result.failed or result.left:
         raise typer.Exit(1)
+
+
+def _chosen(recipe: str, overrides: list[str] | None, scale: str | None) -> Recipe:
+    """The recipe, checked whole; its claims too, which the room of studies knows nothing of."""
+    from ..errors import UnknownName
+    from ..studies import load
+    from ..studies.plain import RecipeError
+
+    chosen = load(recipe, overrides or (), scale)
+    for name in chosen.data.get("claims") or ():
+        from ..claims import named
+
+        try:
+            named(name)
+        except UnknownName as problem:
+            raise RecipeError(f"{recipe}: claims: {problem.message}", "deadhead claims --published lists them") from None
+    return chosen
 
 
 def _surround(data: str | None, threads: int | None = None) -> None:
@@ -96,7 +112,17 @@ def tell(result: Result, out: Path) -> None:
 
 @contextmanager
 def watched(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None] | None]:
-    """A bar where somebody sits before it, a line now and then in a log."""
+    """A bar where somebody sits before it, a line now and then in a log; a word when it is stopped at once."""
+    try:
+        with _shown(recipe, quiet=quiet) as watch:
+            yield watch
+    except KeyboardInterrupt:
+        typer.echo("stopped at once; what was finished is kept. To go on, give the same command again.", err=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -146,11 +172,10 @@ def plan(
 
         deadhead plan weak-link/table4 --set draw=[0]
     """
-    from ..studies import load
     from ..studies import plan as count
     from ..studies.plan import usual_workers
 
-    chosen = load(recipe, overrides or (), scale)
+    chosen = _chosen(recipe, overrides, scale)
     _surround(data)
     found = count(chosen, out, workers or usual_workers(chosen))
     if as_json:

@@ -24,7 +24,7 @@ SEARCH = ("lowest", "controls")
 
 def check(plain: Plain, folder: File) -> None:
     """Raise a RecipeError that names everything wrong with the recipe."""
-    found = [*unknown(plain.data, TOP, (), "field"), *_structure(plain.data)]
+    found = [*unknown(plain.data, (*TOP, "scales"), (), "field"), *_structure(plain.data)]
     if not found:
         found = list(_cells(plain.data))
     found += shown(plain.data, folder)
@@ -138,7 +138,14 @@ def _cells(data: Mapping[str, Any]) -> Iterator[Problem]:
     if "steps" not in data:
         return
     axes = data.get("axes") or {}
-    for i, grid in enumerate(axes if isinstance(axes, list) else [axes]):
+    grids = axes if isinstance(axes, list) else [axes]
+    for name in dict.fromkeys(name for grid in grids for name in grid):
+        if all(name in grid for grid in grids) and _is_in(data.get("fixed"), name.split(".")):
+            yield (
+                ("fixed", *name.split(".")),
+                f"this changes nothing, since the axis {name} gives it to every trial; take one of the two away.",
+            )
+    for i, grid in enumerate(grids):
         path: Path = ("axes", i) if isinstance(axes, list) else ("axes",)
         given = {*(data.get("fixed") or {}), *(name.partition(".")[0] for name in grid)}
         if data.get("search"):
@@ -151,6 +158,13 @@ def _cells(data: Mapping[str, Any]) -> Iterator[Problem]:
         if data.get("search"):
             removals.append({"lowest": 1})
         yield from ((("steps",), told) for told in _orders(data["steps"], removals))
+
+
+def _is_in(here: Any, path: list[str]) -> bool:
+    """Whether a mapping gives a value at a dotted path."""
+    for word in path:
+        here = here.get(word) if isinstance(here, Mapping) else None
+    return here is not None
 
 
 def _missing(steps: list[str], given: set[str]) -> Iterator[str]:

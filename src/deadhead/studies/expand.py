@@ -150,6 +150,10 @@ def values(name: str, spec: Any) -> list[Any]:
     return list(_ranged(spec))
 
 
+def is_range(item: Any) -> bool:
+    return isinstance(item, str) and RANGE.fullmatch(item) is not None
+
+
 def _ranged(item: Any) -> Iterator[Any]:
     match = RANGE.fullmatch(item) if isinstance(item, str) else None
     if match is None:

@@ -26,6 +26,14 @@ TRAINING = {"weights": ("last", "best"), "scored": ("dev", "test", "none")}  # w
 SPLITS = ("train", "dev", "test")
 WORLD = ("world/encoder", "world/seq2seq")
 COUNTS = ("random_k", "lowest", "highest", "stratified")  # strategies whose amount is a number of heads
+LAYERS = 1000  # more than any model has
+TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {  # options of rankers, by how their type is written
+    "bool": (lambda v: isinstance(v, bool), "true or false"),
+    "int": (lambda v: is_whole(v), "a whole number"),
+    "int | None": (lambda v: v is None or is_whole(v, 1), "a whole number from 1"),
+    "float": (lambda v: isinstance(v, int | float) and not isinstance(v, bool), "a number"),
+    "str": (lambda v: isinstance(v, str), "a word"),
+}
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
@@ -120,7 +128,15 @@ def _rank(value: Any) -> Iterator[Problem]:
         yield ("method",), unknown_name("ranking method", method, RANKERS).message
         return
     module, kind = RANKERS[method].split(":")
-    yield from unknown(value, (*RANK, *fields_of(f"deadhead.rankers.{module}", kind)), (), f"option of {method}")
+    options = fields_of(f"deadhead.rankers.{module}", kind)
+    yield from unknown(value, (*RANK, *options), (), f"option of {method}")
+    words = words_of(f"deadhead.rankers.{module}")
+    for name in value.keys() & options.keys():
+        fits, wanted = TYPES.get(options[name], (lambda v: True, ""))
+        if not fits(value[name]):
+            yield (name,), f"{value[name]!r} was met; wanted is {wanted}."
+        elif options[name] == "str" and value[name] not in words.get(name, (value[name],)):
+            yield (name,), unknown_name(name, value[name], words[name]).message
     if not among(value.get("merge", "md"), MERGES):
         yield ("merge",), unknown_name("way to merge", value["merge"], MERGES).message
     for name in ("examples", "batch"):
@@ -184,9 +200,10 @@ def _remove(value: Any) -> Iterator[Problem]:
         guess = f" Did you mean {near[0]!r}?" if near and not named else ""
         yield (), f"this names {len(named) or 'no'} strategies, not one.{guess} Known: {', '.join(sorted(STRATEGIES))}."
         return
-    options = list(inspect.signature(STRATEGIES[named[0]]).parameters)[2:]
-    allowed = [name for name in options if name not in ("seed", "scores")]
-    yield from unknown({name: 0 for name in value if name != named[0]}, allowed, (), f"option of {named[0]}")
+    parameters = list(inspect.signature(STRATEGIES[named[0]]).parameters)[2:]
+    allowed = [name for name in parameters if name not in ("seed", "scores")]
+    options = {name: given for name, given in value.items() if name != named[0]}
+    yield from unknown(options, allowed, (), f"option of {named[0]}")
     amount = value[named[0]]
     if named[0] == "random" and (isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= 100):
         yield (named[0],), f"{amount!r} is not a percentage."
@@ -194,6 +211,33 @@ def _remove(value: Any) -> Iterator[Problem]:
         yield (named[0],), f"{amount!r} is not a number of heads."
     elif amount is None or isinstance(amount, bool):
         yield (named[0],), "the amount is missing."
+    else:
+        yield from _spelt(named[0], amount, {name: given for name, given in options.items() if name in allowed and name != "blocks"})
+
+
+def _spelt(strategy: str, amount: Any, options: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with an amount or an option whatever the model: words that mean nothing. How many layers there are is not known here."""
+    from ..layout import HeadLayout
+    from ..strategies import choose
+    from ..strategies.amounts import counts, layer_set
+
+    try:
+        if strategy == "layers":
+            layer_set(amount, range(LAYERS), first=options.get("first", 1))
+        elif strategy in ("per_layer", "per_block"):
+            for part in amount.values() if isinstance(amount, dict) else re.split("[;/]", str(amount).strip("; ")):
+                counts(part.partition("=")[2] if isinstance(part, str) and "=" in part else part)
+    except (DeadheadError, TypeError, ValueError) as problem:
+        yield (strategy,), problem.message if isinstance(problem, DeadheadError) else f"{amount!r} is not an amount of {strategy}."
+    if strategy == "random":
+        layout = HeadLayout.grid(encoder=(2, 4))
+        for name, given in options.items():
+            try:
+                choose(strategy, layout, 50, **{name: given})
+            except DeadheadError as problem:
+                yield (name,), problem.message
+            except TypeError:
+                yield (name,), f"{given!r} is not a value for this."
 
 
 def _measure(value: Any) -> Iterator[Problem]:
@@ -240,9 +284,30 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(File(spec.origin).read_text(encoding="utf-8"))
 
 
-def fields_of(module: str, name: str) -> tuple[str, ...]:
-    """The fields of a dataclass, without importing its module."""
+def fields_of(module: str, name: str) -> dict[str, str]:
+    """The fields of a dataclass with their types as written, without importing its module."""
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return tuple(item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name))
-    return ()
+            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+            return {item.target.id: ast.unparse(item.annotation) for item in fields if isinstance(item.target, ast.Name)}
+    return {}
+
+
+@cache
+def words_of(module: str) -> dict[str, tuple[str, ...]]:
+    """The words an option may be, where its module refuses others with `self.OPTION not in WORDS`; not imported either."""
+    lists: dict[str, tuple[str, ...]] = {}
+    for node in _tree(module).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Tuple | ast.Dict):
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else node.value.keys
+            words = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name) and len(words) == len(parts):
+                    lists[target.id] = words
+    found = {}
+    for compared in ast.walk(_tree(module)):
+        if isinstance(compared, ast.Compare) and isinstance(compared.ops[0], ast.NotIn) and isinstance(compared.comparators[0], ast.Name):
+            option = getattr(compared.left, "attr", getattr(compared.left, "id", ""))
+            if compared.comparators[0].id in lists:
+                found[option] = lists[compared.comparators[0].id]
+    return found

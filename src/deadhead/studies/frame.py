@@ -64,7 +64,7 @@ def write_csv(folder: str | Path, out: str | Path) -> int:
     names = list(dict.fromkeys(name for row in found for name in row))
 
     def write(draft: Path) -> None:
-        with draft.open("w", encoding="utf-8", newline="") as file:
+        with draft.open("w", encoding="utf-8", errors="replace", newline="") as file:
             table = csv.DictWriter(file, names)
             table.writeheader()
             table.writerows(found)

@@ -35,6 +35,7 @@ class Plain:
     name: str
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
+    given: dict[Path, str] = field(default_factory=dict)  # what was set on the command line, by what
 
     def line(self, path: Path) -> int:
         """The line of a value, or of the nearest thing around it."""
@@ -43,7 +44,9 @@ class Plain:
         return self.lines.get(path, 1)
 
     def where(self, path: Path) -> str:
-        return f"{self.name}:{self.line(path)}: {dotted(path)}" if path else f"{self.name}:{self.line(path)}"
+        """The place of a value, for people: file, line and field, or what was typed on the command line."""
+        told = next((self.given[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.given), f"{self.name}:{self.line(path)}")
+        return f"{told}: {dotted(path)}" if path else told
 
 
 def dotted(path: Iterable[str | int]) -> str:

@@ -24,12 +24,13 @@ from typing import Any
 
 from ..errors import unknown_name
 from .checks import TOLD, TOP, check
-from .expand import Cell, cells
+from .expand import Cell, cells, is_range
 from .plain import Plain, RecipeError, dotted, read, scalar
 from .trial import FIELDS
 
 BUILT_IN = "deadhead.recipes"
 SUFFIXES = (".yaml", ".yml")
+ONE = ("model", "task", "remove", "seed", "draw")  # fields of a trial that cannot be lists
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ class Recipe:
 
 def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = None) -> Recipe:
     """The recipe of a built-in name or a file, with `a.b=c` overrides, checked whole."""
-    return _load(name, overrides, scale, "")
+    return _load(name, overrides, scale, inside=False)
 
 
-def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside: str) -> Recipe:
-    """A recipe; `inside` is the place that includes it, if one does."""
+def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside: bool) -> Recipe:
+    """A recipe; `inside` another that includes it, or by itself."""
     file = _find(name)
     plain = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
     if not isinstance(plain.data, dict):
@@ -73,14 +74,14 @@ def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside:
     if not plain.data.get("include"):
         plain.data.pop("include", None)
     elif inside:
-        raise RecipeError(f"{inside}: {plain.name} includes others itself.", "name those instead")
+        raise RecipeError(f"{plain.name} includes others itself.", "name those instead")
     for text in overrides:
         if "include" not in plain.data or "steps" in plain.data or _is_told(text):
             _override(plain, text)
     plain.data.pop("scales", None)
     if "include" in plain.data:
         passed = [text for text in overrides if not _is_told(text)]
-        plain.data["include"] = [_included(one, folder, passed, scale, plain) for one in _names(plain)]
+        plain.data["include"] = [_included(one, folder, passed, scale, plain.where(("include", i))) for i, one in enumerate(_names(plain))]
     check(plain, folder)
     title = File(name).stem if _is_file(name) else str(name)
     return Recipe(title, plain.data, str(file), tuple(overrides))
@@ -98,10 +99,12 @@ def _names(plain: Plain) -> list[str]:
     return given
 
 
-def _included(name: str, folder: File, overrides: Sequence[str], scale: str | None, plain: Plain) -> dict[str, Any]:
+def _included(name: str, folder: File, overrides: Sequence[str], scale: str | None, place: str) -> dict[str, Any]:
     """The trials of another recipe: its plain data without what it tells of them."""
-    place = plain.where(("include",))
-    other = _load(folder / name if _is_file(name) else name, overrides, scale, place).data
+    try:
+        other = _load(folder / name if _is_file(name) else name, overrides, scale, inside=True).data
+    except RecipeError as problem:
+        raise RecipeError(f"{place}: {problem.message}", problem.mend) from None
     return {"name": name, **{field: value for field, value in other.items() if field not in TOLD}}
 
 
@@ -170,9 +173,12 @@ def _written(text: str) -> Any:
 
 def put(plain: Plain, path: Sequence[str], value: Any, told: str, line: int | None) -> None:
     """Set the value at a dotted path; a first word that is a field of trials is looked for under axes and fixed."""
+    for place in [path] if path[0] in TOP else _places(plain.data, path, value, told):
+        _put(plain, place, value, told, line)
+
+
+def _put(plain: Plain, path: Sequence[str], value: Any, told: str, line: int | None) -> None:
     here = plain.data
-    if path[0] not in TOP:
-        path = [_home(plain.data, path[0], told), *path]
     for i, word in enumerate(path[:-1]):
         whole = ".".join(path[i:])  # an axis may have a dotted name, such as finetune.learning_rate
         if isinstance(here, dict) and whole in here:
@@ -188,17 +194,27 @@ def put(plain: Plain, path: Sequence[str], value: Any, told: str, line: int | No
         here[last] = value
     else:
         raise RecipeError(f"{told}: {dotted(path[:-1])} is not a mapping.")
-    plain.lines[tuple(path)] = line or plain.line(tuple(path[:-1]))
+    spot = tuple(int(word) if word.isdecimal() else word for word in path)
+    plain.lines[spot] = line or plain.line(spot[:-1])
+    if line is None:
+        plain.given[spot] = told
 
 
-def _home(data: Mapping[str, Any], word: str, told: str) -> str:
-    if isinstance(data.get("axes"), dict) and any(name == word for name in data["axes"]):
-        return "axes"
-    if word in FIELDS:
-        return "fixed"
-    near = difflib.get_close_matches(word, [*TOP, *FIELDS], n=1)
+def _places(data: Mapping[str, Any], path: Sequence[str], value: Any, told: str) -> list[list[str]]:
+    """Where a field of trials is to be set: in every grid that has it as an axis, else under fixed."""
+    axes = data.get("axes") or {}
+    grids = [(["axes", str(i)], grid) for i, grid in enumerate(axes)] if isinstance(axes, list) else [(["axes"], axes)]
+    words = {".".join(path[: i + 1]) for i in range(len(path))}
+    found = [[*place, *path] for place, grid in grids if isinstance(grid, dict) and words & grid.keys()]
+    if found and (len(found) == len(grids) or isinstance(value, list)):
+        return found
+    if path[0] in ONE and len(path) == 1 and len(grids) == 1 and (isinstance(value, list) or is_range(value)):
+        return [["axes", *path]]  # several values of what a trial has one of: an axis
+    if path[0] in FIELDS:
+        return [*found, ["fixed", *path]]
+    near = difflib.get_close_matches(path[0], [*TOP, *FIELDS], n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise RecipeError(f"{told}: a recipe has no field {word!r}.{guess} Known: {', '.join(sorted([*TOP, *FIELDS]))}.")
+    raise RecipeError(f"{told}: a recipe has no field {path[0]!r}.{guess} Known: {', '.join(sorted([*TOP, *FIELDS]))}.")
 
 
 def _enter(here: Any, word: str, path: Iterable[str], told: str) -> Any:

@@ -22,6 +22,7 @@ from .trial import Trial
 FORMAT = 1
 STATES = ("done", "failed")
 SUMMARY = ("state", "trial", "metrics", "cost")
+NUMBERS = frozenset((float, int, type(None)))  # types a metric may have; what was no number is null
 BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
 
 
@@ -100,10 +101,13 @@ def read(folder: str | Path, name: str) -> Record:
     """The record of a trial id."""
     file = target(place.inside(Path(folder)), name)
     try:
-        return Record.from_dict(json.loads(place.read(file)))
+        stored = json.loads(place.read(file))
+        if not _is_record(stored, name):
+            raise ValueError("this is no record of that trial")
+        return Record.from_dict(stored)
     except FileNotFoundError:
         raise StudyError(f"there is no record {name} in {folder}.", f"deadhead status {folder} tells what is done") from None
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise StudyError(f"{file} is damaged: {problem!r}.", "delete it and run the study again") from None
 
 
@@ -161,7 +165,15 @@ def _is_record(stored: Any, name: str) -> bool:
 
 
 def _is_summary(parts: list[Any]) -> bool:
-    return parts[0] in STATES and all(isinstance(part, dict) for part in parts[1:])
+    """Whether these are state, trial, metrics and cost as deadhead writes them, so that whoever reads on may rely on it."""
+    state, trial, metrics, _ = parts
+    if state not in STATES or not all(isinstance(part, dict) for part in parts[1:]):
+        return False
+    return (
+        NUMBERS.issuperset(map(type, metrics.values()))
+        and isinstance(trial.get("task", ""), str)
+        and isinstance(trial.get("targets", []), list)
+    )
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:

@@ -94,7 +94,7 @@ def arms(folder: str | Path) -> list[Arm]:
 def _groups(cells: list[Any]) -> dict[tuple[tuple[str, Any], ...], dict[tuple[str, int], str]]:
     groups: dict[tuple[tuple[str, Any], ...], dict[tuple[str, int], str]] = {}
     for labels, trial in cells:
-        if "arm" in labels:
+        if "arm" in labels and "k" in labels:
             group = tuple((name, label(value)) for name, value in labels.items() if name not in OF_AN_ARM)
             groups.setdefault(group, {})[labels["arm"], labels["k"]] = trial
     return groups

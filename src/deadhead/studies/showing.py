@@ -92,7 +92,14 @@ def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _axes(one: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
-    """What holds for tables and figures alike: axes that are there, a split that is one."""
+    """What holds for tables and figures alike: axes that are there, a metric and a split that are ones, texts."""
+    from ..tasks import METRICS
+
+    if one.get("metric") is not None and not among(one["metric"], METRICS):
+        yield ("metric",), unknown_name("metric", one["metric"], METRICS).message
+    for part in ("title", "note"):
+        if not isinstance(one.get(part, ""), str):
+            yield (part,), "this is a text."
     for part in AXES:
         given = one.get(part)
         for name in given if isinstance(given, list) else [given]:

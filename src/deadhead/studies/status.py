@@ -50,10 +50,9 @@ def status(folder: str | Path) -> Status:
     known = records.states(home)
     states = [known.get(trial, "left") for trial in planned]
     active = place.is_running(home)
-    live = place.read_json(home / "live.json") if active else None
-    live = live if isinstance(live, dict) else {}
+    live = _live(home) if active else {}
     now, left = time.time(), states.count("left")
-    running = [Running(name, max(0.0, now - one["since"]), one["note"]) for name, one in live.get("running", {}).items()]
+    running = [Running(name, max(0.0, now - one["since"]), str(one.get("note", ""))) for name, one in live.get("running", {}).items()]
     return Status(
         name=study["name"],
         total=len(planned),
@@ -69,6 +68,16 @@ def status(folder: str | Path) -> Status:
     )
 
 
+def _live(home: Path) -> dict[str, Any]:
+    """What a run wrote about itself; nothing where that makes no sense."""
+    live = place.read_json(home / "live.json")
+    if not isinstance(live, dict) or not isinstance(live.get("running"), dict):
+        return {}
+    counts = [live.get(name) for name in ("started", "done", "failed", "workers")]
+    times = [one.get("since") if isinstance(one, dict) else None for one in live["running"].values()]
+    return live if all(isinstance(number, int | float) for number in (*counts, *times)) else {}
+
+
 def _eta(left: int, live: dict[str, Any], folder: Path, now: float) -> float | None:
     """Time to go, at the pace of this run; before its first trial is done, at the mean cost of those before."""
     if not left:
@@ -82,4 +91,4 @@ def _eta(left: int, live: dict[str, Any], folder: Path, now: float) -> float | N
 
 def seconds(record: Summary) -> float:
     """What the steps of a trial took together."""
-    return float(sum(value for name, value in record.cost.items() if name.endswith(" s")))
+    return float(sum(value for name, value in record.cost.items() if name.endswith(" s") and isinstance(value, int | float)))

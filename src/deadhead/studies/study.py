@@ -135,6 +135,8 @@ def described(folder: str | Path) -> dict[str, Any]:
 
 def _has_cells(stored: Mapping[str, Any]) -> bool:
     cells = stored.get("cells")
+    if not isinstance(stored.get("name"), str) or not isinstance(stored.get("recipe"), dict):
+        return False
     return isinstance(cells, list) and all(
         isinstance(cell, list) and len(cell) == 2 and isinstance(cell[0], dict) and isinstance(cell[1], str) for cell in cells
     )
@@ -147,7 +149,12 @@ def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
     """
     home = place.inside(Path(folder))
     study = described(home)
-    trials = Recipe(str(study["name"]), study["recipe"]).trials
+    try:
+        trials = Recipe(str(study["name"]), study["recipe"]).trials
+    except Exception as problem:  # it was not checked again, and may be from anybody
+        raise StudyError(
+            f"the trials of {home} cannot be told from its study.json: {problem!r}.", "give the command it was run with again"
+        ) from None
     with nullcontext() if dry else place.locked(home):
         known = records.states(home)
         found = shared.spare(home, trials, [trial for trial in trials if known.get(trial.id) != "done"])

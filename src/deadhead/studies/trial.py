@@ -198,8 +198,8 @@ def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
 
     if not isinstance(remove, Mapping):
         return None
-    strategy = next(name for name in remove if name in STRATEGIES)
-    if strategy in COUNTED and remove[strategy] == 0:
+    strategy = next((name for name in remove if name in STRATEGIES), None)
+    if strategy is None or (strategy in COUNTED and remove[strategy] == 0):
         return None
     return strategy, remove[strategy], {name: value for name, value in remove.items() if name != strategy}
 
