@@ -198,8 +198,9 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
         page.settle()
         place = page.run("return document.getElementById('trials').getBoundingClientRect().top")  # more will stand above it
         assert len(page.texts("#trial-rows tr[data-at]")) == 4
-        made_study(study, "seed=[0, 1, 2]")
-        page.until("return document.querySelectorAll('#trial-rows tr[data-at]').length === 6")
+        more = "remove=[none, {lowest: [1, 2, 3, 4, 6]}, {highest: [6]}]"  # three more rows of the table
+        made_study(study, more)
+        page.until("return document.querySelectorAll('#trial-rows tr[data-at]').length === 10")
         assert page.run("return document.getElementById('trial-filter').value") == "lowest"
         assert page.run("return document.activeElement.id") == "trial-filter"
         assert page.run("return document.querySelector('.facts details').open")
@@ -209,8 +210,8 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
         page.run("document.querySelector('#trial-rows tr[data-at]').click()")
         page.until("return document.getElementById('sheet').open")
         title = page.find("#sheet-title").text
-        made_study(study, "seed=[0, 1, 2, 3]")
-        page.until("return document.querySelectorAll('#trial-rows tr[data-at]').length === 8")
+        made_study(study, more, "seed=[0, 1, 2]")
+        page.until("return document.querySelectorAll('#trial-rows tr[data-at]').length === 15")
         assert page.run("return document.getElementById('sheet').open")
         assert page.find("#sheet-title").text == title
         assert page.complaints() == []
