@@ -11,7 +11,7 @@ import small_tasks
 import torch
 
 from deadhead import discover, prune
-from deadhead.errors import DataError, HeadError
+from deadhead.errors import DataError, HeadError, UnknownName
 from deadhead.finetune import Settings, SettingsError, Tick, finetune, grid, search
 from deadhead.layout import Head
 from deadhead.tasks import Encoded, batches
@@ -302,6 +302,11 @@ def test_bad_input_is_told_before_training(
         trained(small, letters)
     with pytest.raises(DataError, match="other labels"):
         trained(small_tasks.tagger(), letters, dev=small_tasks.tag(cache, labels=("C", "B", "A")))
+    frozen = small_tasks.tagger().requires_grad_(False)
+    with pytest.raises(DataError, match="every weight of the model is frozen"):
+        trained(frozen, letters)
+    with pytest.raises(UnknownName, match="no device 'gpu'"):
+        trained(small_tasks.tagger(), letters, device="gpu")
     with pytest.raises(DataError, match="need a tokenizer"):
         trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
 

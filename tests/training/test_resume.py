@@ -98,6 +98,21 @@ def test_the_folder_of_another_training_is_refused(foxes: Encoded, cache: Path, 
         finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
 
 
+@pytest.mark.parametrize("file", ["history.json", "weights.safetensors"])
+def test_a_damaged_state_is_told(foxes: Encoded, tmp_path: Path, file: str) -> None:
+    """As a power cut may leave it."""
+
+    def stop(tick: Any) -> None:
+        if tick.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=stop)
+    (tmp_path / "epoch-1" / file).write_bytes(b"")
+    with pytest.raises(FolderError, match=f"{file} (is damaged|cannot be read)"):
+        finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
+
+
 def test_the_folder_of_a_model_cut_differently_is_refused(foxes: Encoded, tmp_path: Path) -> None:
     """The same number of heads gone from the same layer: the same shapes, another model."""
     one, other = (prune(small_tasks.bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))

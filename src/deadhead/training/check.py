@@ -20,6 +20,8 @@ def check(model: Any, train: Encoded, settings: Settings, dev: Encoded | None = 
     if not len(train):
         raise DataError("there is no training data.", "load a split that has rows: load_data(task, lang, 'train')")
     fits(model, train, "training")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise DataError("every weight of the model is frozen, so there is nothing to train.", "set requires_grad of some parameters")
     if dev is not None:
         if not len(dev):
             raise DataError(f"there is no dev data of {dev.data.lang}.", "leave dev out, or load a split that has rows")

@@ -97,7 +97,10 @@ class Folder:
         if not found:
             return None
         folder = self.path / f"epoch-{found[-1]}"
-        history = History.from_dict(json.loads((folder / "history.json").read_text(encoding="utf-8")))
+        try:
+            history = History.from_dict(json.loads((folder / "history.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise FolderError(f"{folder / 'history.json'} is damaged.", f"remove {self.path} and train anew") from problem
         history.weights = self.weights()
         return history, read(folder / "weights.safetensors"), read(folder / "moments.safetensors")
 

@@ -21,7 +21,7 @@ import torch
 
 from ..errors import DeadheadError
 from ..heads import discover, gated
-from ..heads.kernels import for_sentences
+from ..heads.kernels import device_named, for_sentences
 from ..layout import Head
 from ..tasks import batches
 from ..tasks.encode import Encoded
@@ -85,7 +85,7 @@ def finetune(
     if settings.patience is not None and scored is None:
         raise SettingsError(f"patience is {settings.patience}, and nothing is scored.", "give finetune dev=encoded or score=function")
     closed = discover(model).check(masked) if masked else ()
-    place = torch.device(device) if device is not None else next(model.parameters()).device
+    place = device_named(str(device)) if device is not None else next(model.parameters()).device
     if place.type == "cuda" and place.index is None:
         place = torch.device("cuda", torch.cuda.current_device())
     model.to(place)
