@@ -27,6 +27,7 @@ LANGUAGE = ("language", "target")
 PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes in which a pruned cell differs from its unpruned one
 CHANCE = ("seed", "draw")  # axes that only repeat
 APART = ("model", "task", "source")  # labels that tell recipes that are drawn together apart
+NOTHING = {"remove": "none"}
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields that tables may name
 
 
@@ -178,7 +179,8 @@ def _cell(fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summa
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     axes = {name: _label(fields[name]) for name in LABELLED if name in fields}
     axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
-    removed = _removal(repr(fields.get("remove")))
+    remove = fields.get("remove")
+    removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
     unpruned = removed.get("remove") == "none"
     if not unpruned or "remove" in axes:
         axes |= removed

@@ -68,6 +68,7 @@ def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, An
     apart = bool(BY_LANGUAGE & {x, str(lines), *panels, *over, *where})
     found: dict[tuple[Any, Any, Any], Unit] = {}
     starts: list[tuple[Any, Any, Cell, str, Any, float | None]] = []
+    named: dict[tuple[Any, ...], str] = {}  # panels by their labels: the same few come for very many cells
     for cell in study.cells:
         wanted = {name: one for name, one in where.items() if not (cell.unpruned and name in ("remove", "strategy"))}
         strategy, at = place(cell) if by_removal else (str(cell.axes.get("remove", "")), None)
@@ -75,8 +76,10 @@ def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, An
             if wanted and not matches(cell, language, wanted):
                 continue
             line = kind if kind and not lines else strategy if own else joined(cell.axis(str(lines), language))
-            named = [cell.axis(name, language) for name in panels]
-            panel = joined(*named, kind if lines else "")  # classes of languages side by side
+            labels = (*[cell.axis(name, language) for name in panels], kind if lines else "")  # classes of languages side by side
+            panel = named.get(labels)
+            if panel is None:
+                panel = named[labels] = joined(*labels)
             repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
             key = (panel, line, at if by_removal else _x(cell, x, language))
             if by_removal and cell.unpruned and own and not (kind and not lines):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..studies.records import Record
+from .analysis_figures import ends_figure, fitting, gains_figure, layers_figure, recovery_figure
 from .cells import CHANCE, Study, read_study
 from .charts import Spec
 from .cost_figures import cost_figure
@@ -30,6 +31,10 @@ KINDS: Mapping[str, Callable[[Study, Records, Mapping[str, Any]], Spec | None]] 
     "points": points_figure,
     "cost": lambda study, records, asked: cost_figure(study, asked),
     "epochs": epochs_figure,
+    "ends": lambda study, records, asked: ends_figure(study, asked),
+    "recovery": lambda study, records, asked: recovery_figure(study, asked),
+    "layers": layers_figure,
+    "gains": gains_figure,
 }
 MOST_LINES = 8
 
@@ -66,6 +71,10 @@ def _note(asked: Mapping[str, Any]) -> str:
     return {
         "curve": "Points are means, bands one standard deviation over repetitions, hollow points published numbers.",
         "epochs": "Loss on the training set after each epoch of the last training; bands one standard deviation over trials.",
+        "ends": "Above 0 where the bottom layers matter more; the mean of the languages of a class.",
+        "recovery": "The mean over trials of the score after one epoch, in % of the final score.",
+        "layers": "Means over the heads of a layer that are left.",
+        "gains": "A point for each pair of languages and search; the gain is that of the best pruning by test score. rho is Spearman's.",
         "similarity": "1: the same order of heads; 0: no relation.",
         "points": "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is of the space itself.",
         "cost": "Dashed: the points that no other beats in both. Seconds are of this machine, with whatever else it did; `deadhead bench` measures latency alone.",
@@ -89,6 +98,7 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
         yield {"kind": "heads", "title": "Heads removed, share of trials", "show": "removed", "panels": _few(study, "remove", 9)}
     if "embeddings" in held:
         yield {"kind": "points", "title": "Sentences by language"}
+    yield from fitting(study)
     yield {"kind": "epochs", "title": "Learning curves"}
     yield {"kind": "cost", "title": "Cost against score"}
 

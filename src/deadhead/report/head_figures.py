@@ -34,7 +34,7 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
     show = str(asked.get("show") or "ranking")
     found: Maps = {}
     for cell, record in chosen(study, records, asked):
-        for panel, one in _maps(study, cell, record, show, asked.get("panels")):
+        for panel, one in maps_of(study, cell, record, show, asked.get("panels")):
             found.setdefault(panel, []).append(one)
     if show == "removed":
         found = {panel: several for panel, several in found.items() if any(several)}
@@ -51,7 +51,8 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
     return head_maps(values, title, panels=panels, legend=LEGENDS[show], scheme="cividis" if show == "weights" else "viridis")
 
 
-def _maps(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Iterator[tuple[str, Mapping[str, float]]]:
+def maps_of(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """What a record has to show of its heads, each map with the panel it belongs to."""
     panel = _panel(cell, axis)
     if show == "ranking":
         if ranking_of(record):

@@ -128,8 +128,14 @@ def _gather_plain(study: Study, layout: Layout, value: Value, found: dict[tuple[
             ]
             units = placed[labels, cell.languages] = [found.setdefault(key, Unit()) for key in keys]
         over_key = tuple(cell.axes.get(name) for name in over) if over else cell.trial
-        for unit, language in zip(units, cell.languages, strict=True):
-            unit.add(cell, language, over_key, value(cell, language, None, None))
+        trial, done = cell.trial, cell.state == "done"
+        for unit, language in zip(units, cell.languages, strict=True):  # as Unit.add does, for hundreds of thousands of scores
+            unit.cells[trial] = cell
+            score = value(cell, language, None, None)
+            if score is not None:
+                unit.values.setdefault(over_key, {})[trial, language] = score
+            elif done:
+                unit.lacking += 1
 
 
 def _places(cell: Cell, chosen: Mapping[str, str], layout: Layout) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
@@ -164,7 +170,9 @@ def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value,
     def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
         unit = units.get((*row, *column))
         labels = {**fixed, **dict(zip(layout.axes, (*row, *column), strict=True))}
-        if lower_is_better:
+        if not file:
+            theirs = None
+        elif lower_is_better:
             theirs = _published_drop(published, labels, unit)
         else:
             theirs = published.value(labels, unit.known() if unit else None)
