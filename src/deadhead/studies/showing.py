@@ -27,6 +27,10 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "points": (),
     "cost": ("metric", "split"),
     "epochs": (),
+    "ends": ("group", "metric", "split"),
+    "recovery": (),
+    "layers": ("show", "lines"),
+    "gains": (),
 }
 WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a few words
     "value": ("score", "drop"),
