@@ -133,6 +133,13 @@ def test_a_stop_at_once_says_how_to_go_on(app: typer.Typer, search_file: Path, t
     assert "To go on, give the same command again." in result.output
 
 
+def test_what_is_for_ray_alone_is_refused_elsewhere(app: typer.Typer, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["run", "smoke", "--out", str(tmp_path / "s"), "--gpus", "0.25"])
+    assert result.exit_code == 2
+    assert "only with --executor ray" in result.output
+    assert not (tmp_path / "s").exists()
+
+
 def test_every_recipe_that_comes_along_is_right() -> None:
     from deadhead.studies import built_in
 

@@ -60,6 +60,8 @@ def run(
     _surround(data, threads)
     workers = workers or usual_workers(chosen)
     options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
+    if options and executor != "ray":
+        raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in options)}: only with --executor ray")
     with watched(chosen, quiet=as_json) as watch:
         result = run_study(chosen, out, workers=workers, executor=executor, retry_failed=retry_failed, watch=watch, options=options)
     if as_json:
