@@ -269,6 +269,6 @@ search: {lowest: 1..2}
 
     rows = values(figures(study(tmp_path, recipe, outcome))[0])
     scores = {panel: {row["y"] for row in rows if row["panel"] == panel} for panel in {row["panel"] for row in rows}}
-    assert (scores["en, de"], scores["en+de, de"]) == ({70.0}, {90.0})
+    assert (scores["en \u2192 de"], scores["en+de \u2192 de"]) == ({70.0}, {90.0})
     assert not any("None" in panel for panel in scores)
     assert not any("low" in row for row in rows)  # one unpruned trial has no spread; what languages differ in is none

@@ -65,7 +65,7 @@ def test_numbers_of_the_page_are_those_of_the_records(page: Page, drawn: Drawn, 
     heads = page.texts("#sheet .grid thead th")[1:]
     for language, *values in scores:
         for name, value in zip(heads, values, strict=True):
-            assert float(value) == records[one].metrics[f"{language}/{name.replace(' ', '/')}"]
+            assert float(value) == records[one].metrics[f"{language}/{name.replace(' ', '/').replace('F1', 'micro_f1')}"]
     gone = page.run("return [...document.querySelectorAll('#sheet td.gone')].map((td) => td.dataset.head)")
     assert sorted(gone) == sorted(records[one].removed)
     assert page.complaints() == []

@@ -119,6 +119,10 @@ def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
     named = {name: cell.axis(name, language) for name in as_names(asked.get("panels"))}
     if "train" in named:
         named["train"] = "+".join(cell.learnt)
+    if "train" in named and {"language", "target"} & {*named}:  # from the languages it learns to the one it is scored in
+        named.pop("source", None)
+        named = {name: label for name, label in named.items() if name not in ("train", "language", "target")}
+        return joined(*named.values(), f"{'+'.join(cell.learnt)} \u2192 {language}")
     if named.get("train") == named.get("source"):
         named.pop("source", None)
     return joined(*named.values())

@@ -59,9 +59,11 @@ function trialParts(study, id, record) {
   out.push(el("h3", {}, "Record"), el("details", { "data-keep": `record ${id}` }, el("summary", {}, "everything, as stored"), el("pre", { tabindex: 0 }, JSON.stringify(record, null, 1))));
   return out;
 }
-/** Scores by language (down) and split and metric (across). */
+const METRICS = { micro_f1: "F1", macro_f1: "macro F1", span_f1: "F1 of spans", span_precision: "precision of spans", span_recall: "recall of spans", chunk_f1: "F1 of chunks", bleu: "BLEU" };
+const inWords = ([split, metric]) => [split?.replace(/@(\d+)$/, " after epoch $1"), METRICS[metric] || metric].filter(Boolean).join(" ");
+/** Scores by language (down) and split and metric (across), as stored: shares of 1. */
 function metricTable(metrics) {
-  const parts = Object.entries(metrics).map(([name, value]) => { const [lang, ...rest] = name.split("/"); return { lang, what: rest.join(" ") || "score", value }; });
+  const parts = Object.entries(metrics).map(([name, value]) => { const [lang, ...rest] = name.split("/"); return { lang, what: inWords(rest) || "score", value }; });
   const langs = [...new Set(parts.map((one) => one.lang))], kinds = [...new Set(parts.map((one) => one.what))];
   const value = (lang, what) => parts.find((one) => one.lang === lang && one.what === what)?.value;
   return el("table", { class: "grid" }, el("thead", {}, el("tr", {}, el("th", { class: "corner", scope: "col" }, "language"), kinds.map((what) => el("th", { scope: "col" }, said(what))))),

@@ -3,7 +3,7 @@
 const KNOWN = new Set(["step", "number", "epoch", "seconds", "speed"]);
 
 function epochCurves(epochs) {
-  if (epochs.length < 2) return pairs(Object.entries(epochs[0]));
+  if (epochs.length < 2) return pairs(Object.entries(epochs[0]).map(([name, value]) => [name === "number" ? "epoch" : name === "step" ? "step of the trial" : name, value]));
   const names = [...new Set(epochs.flatMap((one) => Object.keys(one).filter((name) => !KNOWN.has(name) && isNumber(one[name]))))];
   const losses = names.filter((name) => name.includes("loss")), scores = names.filter((name) => !name.includes("loss"));
   return el("div", {}, losses.length ? curve("loss", epochs, losses) : null, scores.length ? curve("scores on held-out data", epochs, scores.slice(0, 6)) : null);
