@@ -79,6 +79,19 @@ def test_a_training_of_one_epoch_says_nothing_about_the_first() -> None:
     assert CLAIMS["M16"].on(epochs(80.0, 80.0)).verdict == OPEN
 
 
+@pytest.mark.parametrize("setting", ["cross-lingual", "multi-lingual"])
+def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
+    """With the gain by gradient as stated and no search by LRP nothing is said of the two; another gain is enough to refute it."""
+    both = CASES[f"C-ranker-{setting}"][0]
+    alone = replace(both, searches=tuple(s for s in both.searches if s.rank != "lrp"))
+    found = CLAIMS[f"C-ranker-{setting}"].on(alone)
+    assert (found.verdict, found.margin) == (OPEN, None)
+    assert "by LRP" in found.numbers
+    best = {id(s): replace(s.arms["lowest"], gain=s.arms["lowest"].gain + 9.0) for s in alone.searches}
+    other = replace(alone, searches=tuple(replace(s, arms={"lowest": best[id(s)]}) for s in alone.searches))
+    assert CLAIMS[f"C-ranker-{setting}"].on(other).verdict == FAILS
+
+
 def test_repeats_give_a_spread() -> None:
     whole = CASES["W6"][0]
     again = Evidence(tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts))

@@ -24,16 +24,14 @@ def evidence(gains: list[float]) -> Evidence:
     return Evidence(searches=tuple(search(gain, target=t) for gain, t in zip(gains, LANGUAGES, strict=True)), rankings=tuple(rankings))
 
 
-def far(source: str, target: str) -> Mapping[str, float]:
-    assert source == "en"
+def far(source: str, target: str, names: list[str]) -> Mapping[str, float]:
+    assert (source, names) == ("en", ["syntactic"])
     return {"syntactic": [0.3, 0.1, 0.2, 0.6, 0.5, 0.4][LANGUAGES.index(target)]}
 
 
 def test_against_likeness_and_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relations, "distances", far)
-    relations._distances.cache_clear()
     found = {r.against: r for r in relations.rhos(evidence([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]))}
-    relations._distances.cache_clear()
     alike, apart = found["ranking similarity"], found["uriel distance"]
     assert (alike.rho, alike.pairs) == (pytest.approx(1), 6)  # the more alike, the more is gained
     assert alike.p == pytest.approx(2 / 720)  # two of 6! orders are as clear
@@ -48,11 +46,10 @@ def test_without_rankings_there_is_nothing_to_go_by() -> None:
 def test_without_distances_there_is_still_likeness(monkeypatch: pytest.MonkeyPatch) -> None:
     from deadhead.errors import MissingExtra
 
-    def gone(source: str, target: str) -> Mapping[str, float]:
+    def gone(source: str, target: str, names: list[str]) -> Mapping[str, float]:
         raise MissingExtra("urielplus", "lang", "a distance")
 
     monkeypatch.setattr(relations, "distances", gone)
-    relations._distances.cache_clear()
     whole = evidence([1.0, 2.0, 3.0, 4.0, 6.0, 5.0])
     assert [r.against for r in relations.rhos(whole)] == ["ranking similarity"]
     found = CLAIMS["C-p-POS"].on(whole)

@@ -86,8 +86,10 @@ def ranker(evidence: Evidence, setting: str) -> Finding:
     wanted = stated(PAPER, "mean_F1_improvement_by_ranker", setting=setting, of="gradient")
     finding = _mean_of(evidence, found, wanted, f"{setting} searches of mBERT on ner by gradient, of three pairs")
     lrp = [s for s in evidence.pairs if s.task == "ner" and s.setting == setting and s.rank == "lrp" and fits(s) and "lowest" in s.arms]
-    if not lrp or finding.margin is None:
+    if finding.margin is None or (not lrp and finding.margin < 0):
         return finding
+    if not lrp:
+        return missing(f"{setting} searches of mBERT on ner by LRP (the gain by gradient is as stated: {finding.numbers})")
     ahead = fmean(map(gain, found)) - fmean(map(gain, lrp))
     numbers = f"{finding.numbers}; by LRP {fmean(map(gain, lrp)):.3f}"
     return judged(finding.margin >= 0 and ahead > 0, min(finding.margin, ahead), numbers, finding.strength, [*found, *lrp])
