@@ -74,7 +74,7 @@ def test_overrides_and_scales(table4: Path) -> None:
     assert {t.get("finetune")["clip"] for t in load(table4, ["finetune.clip=null"]).trials} == {None}
     seeded = load(table4, ["axes.draw=null", "axes.seed=[0, 1]"]).trials  # now training and draw have one seed
     assert {(t.get("seed"), t.get("draw")) for t in seeded} == {(0, None), (1, None), (0, 0), (1, 1)}
-    with pytest.raises(RecipeError, match="has no scale 'maxi'; it has: mini"):
+    with pytest.raises(RecipeError, match=r"has no scale 'maxi'; it has: mini\.\n  Mend: leave --scale out"):
         load(table4, scale="maxi")
     with pytest.raises(RecipeError, match=r"no field 'finetun'\. Did you mean 'finetune'"):
         load(table4, ["finetun.epochs=1"])
