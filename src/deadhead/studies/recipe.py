@@ -149,7 +149,9 @@ def _scale(plain: Plain, scale: str) -> None:
     scales = plain.data.get("scales") or {}
     if not isinstance(scales, dict) or scale not in scales:
         known = list(scales) if isinstance(scales, dict) else []
-        raise RecipeError(f"{plain.name} has no scale {scale!r}; it has: {', '.join(known) or 'none'}.", "leave --scale out to run it in full")
+        raise RecipeError(
+            f"{plain.name} has no scale {scale!r}; it has: {', '.join(known) or 'none'}.", "leave --scale out to run it in full"
+        )
     changes = scales[scale]
     if not isinstance(changes, dict):
         raise RecipeError(f"{plain.where(('scales', scale))}: a scale is a mapping such as {{fixed.model: NAME}}.")
