@@ -9,7 +9,7 @@ from listed import OF_PAPERS
 
 from deadhead.claims import check
 from deadhead.report.content import content
-from deadhead.studies import Record, Trial, load, run, run_trial
+from deadhead.studies import Record, Trial, load, read, run, run_trial
 from deadhead.studies.trial import settle
 
 COSTLY = (  # a model is trained from scratch, or the trials are those of other recipes
@@ -65,3 +65,6 @@ def test_the_whole_of_it_runs(name: str, tmp_path: Path) -> None:
     assert len(page["figures"]) >= len(recipe.data.get("figures") or ())
     assert all(cell["state"] in ("done", "none") for table in page["tables"] for row in table["cells"] for cell in row)
     assert any(verdict.verdict != "not enough data" for verdict in check(tmp_path / "study"))
+    for trial in recipe.trials:
+        if "pretrain" in trial.steps and not trial.get("remove"):  # pruning has something to lose
+            assert read(tmp_path / "study", trial.id).metrics["en-de/test/bleu"] > 60

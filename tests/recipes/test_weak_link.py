@@ -97,6 +97,16 @@ def test_the_translation_tables_share_their_models() -> None:
     assert len(made) == 2  # one model a language pair is trained from scratch
 
 
+def test_the_mini_tables_share_their_model_too() -> None:
+    made = {
+        trial.keys[0]
+        for name in ("table1", "table2", "table3", "figure1")
+        for trial in load(f"weak-link/{name}", scale="mini").trials
+        if "pretrain" in trial.steps
+    }
+    assert len(made) == 1
+
+
 def test_table4() -> None:
     """Four baselines and nine percentages x three draws x four tasks: 112."""
     recipe = load("weak-link/table4")
