@@ -281,3 +281,18 @@ def test_how_many_records_were_opened_is_told(tmp_path: Path, monkeypatch: pytes
     assert content(made)["opened"] == {"records": 8, "of": 8}
     monkeypatch.setattr("deadhead.report.content.opened", lambda whole: opened(whole, 3))
     assert content(made)["opened"] == {"records": 3, "of": 8}
+
+
+def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
+    """Their numbers are of heads kept, so they are no names of what goes."""
+    recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
+    recipe += "axes: {remove: [none, {per_block: [2/1/1, 1/1/1]}]}\n"
+    scores = {"none": 0.9, "2/1/1": 0.895, "1/1/1": 0.5}
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        kept = (trial.get("remove") or {"per_block": "none"})["per_block"]
+        return Record(trial, "done", (), {"en/dev/accuracy": scores[kept]})
+
+    said = " ".join(findings(read_study(study(tmp_path, recipe, outcome)), {}))
+    assert "All heads but 2/1/1 (by block) can go" in said
+    assert "Without all heads but 1/1/1 (by block) it is 50.0" in said

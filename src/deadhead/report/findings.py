@@ -132,6 +132,8 @@ def words(cell: Cell) -> str:
         "lowest": "the lowest-ranked head" if amount == 1 else f"the {amount} lowest-ranked heads",
         "highest": "the highest-ranked head" if amount == 1 else f"the {amount} highest-ranked heads",
         "layers": f"all heads of the layers {amount}",
+        "per_layer": f"all heads but {amount} (by layer)",
+        "per_block": f"all heads but {amount} (by block)",
     }.get(str(strategy), f"the heads of {cell.axes.get('remove')}")
 
 
