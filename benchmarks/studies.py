@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -59,6 +61,11 @@ def per_trial(folder: Path, trials: int, executor: str, workers: int = 1) -> flo
     return 1000 * seconds / len(chosen.trials)
 
 
+def _typed(command: str, study: Path) -> None:
+    """The command as somebody types it: Python started, modules loaded, the page written."""
+    subprocess.run([sys.executable, "-m", "deadhead", command, str(study)], check=True, capture_output=True)
+
+
 def measure(trials: int, many: int) -> dict[str, float]:
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -79,6 +86,8 @@ def measure(trials: int, many: int) -> dict[str, float]:
         found[f"frame, {many} records, s"] = timed(lambda: frame(study))
         found[f"content of the report, {many} records, s"] = timed(lambda: content(study))
         found[f"content of the report, {many} records, MB"] = len(json.dumps(content(study))) / 1e6
+        for command in ("status", "report"):
+            found[f"deadhead {command}, {many} records, s"] = timed(lambda command=command: _typed(command, study))  # type: ignore[misc]
         (study / "index.jsonl").unlink()
         found[f"status without an index, {many} records, s"] = timed(lambda: status(study))
     return found
