@@ -104,7 +104,6 @@ def test_distances_that_are_not_known() -> None:
 
 def test_uriel_distances_have_the_sign_that_is_said() -> None:
     """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains turned round, below."""
-    pytest.importorskip("urielplus")
     found = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
     assert found["phonological"].n == 2  # of English and Dutch together URIEL has no phonology
     assert set(found) == {"genetic", "geographic", "syntactic", "phonological", "inventory", "featural", "mean"}

@@ -15,8 +15,6 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re
 
 @pytest.mark.parametrize("code", BLOCKS, ids=lambda code: re.findall(r"import (\w+)", code)[-1])
 def test_examples_print_what_they_say(code: str) -> None:
-    if "world" in code:
-        pytest.importorskip("sklearn")
     said = [line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
     assert said
     out = io.StringIO()

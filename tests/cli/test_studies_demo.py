@@ -15,7 +15,6 @@ from deadhead.cli import app
 from deadhead.cli.demo import as_rich
 from deadhead.errors import MissingExtra
 from deadhead.studies import Result, load, summaries
-from deadhead.studies.material import home
 
 LANGUAGES = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
 SMALL = ["data.examples=48", "targets=[en, de]", "seed=[0]", "remove=[none, {lowest: 20}, {random: [50]}, {layers: [top 1]}]"]
@@ -33,7 +32,6 @@ def test_the_recipe_asks_the_three_questions() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)

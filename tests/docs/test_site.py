@@ -16,7 +16,6 @@ FETCHED = re.compile(r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//|<l
 
 @pytest.mark.slow
 def test_site(tmp_path: Path) -> None:
-    pytest.importorskip("material", reason='the site needs pip install "deadhead[docs]"')
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     line = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(line, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)

@@ -19,12 +19,12 @@ exporting = sys.modules[export_function.__module__]
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "marian"])
 def test_the_file_answers_as_the_model(family: str, tmp_path: Path) -> None:
-    runtime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
+    import onnxruntime
+
     model = build(family).float()
     save(prune(model, uneven(model)), tmp_path / "model")
     path = export(tmp_path / "model", onnx=tmp_path / "deep" / "model.onnx")
-    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     batch = {"input_ids": torch.randint(3, 90, (5, 21)), "attention_mask": torch.ones(5, 21, dtype=torch.long)}
     if family == "marian":
         batch["decoder_input_ids"] = torch.randint(3, 90, (5, 4))
@@ -36,9 +36,6 @@ def test_the_file_answers_as_the_model(family: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_answers_differently_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-
     class Liar:
         def __init__(self, *_: object, **__: object) -> None: ...
 
@@ -65,7 +62,6 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
     with pytest.raises(UnsupportedModel, match="is a folder"):
         export(tmp_path, onnx=tmp_path)
     save(build("vit").float(), tmp_path / "vit")

@@ -10,10 +10,11 @@ import pytest
 from deadhead.studies import sharing
 
 SCRIPT = """#!/bin/sh
-if [ "$1" = -d ]; then echo "start $CUDA_MPS_PIPE_DIRECTORY" >> "$TOLD"; touch "$TOLD.alive"; exit 0; fi
-read word; echo "$word" >> "$TOLD"
-[ "$word" = quit ] && rm -f "$TOLD.alive" && exit 0
-[ -e "$TOLD.alive" ]
+where="${CUDA_MPS_PIPE_DIRECTORY:-$USUAL}"
+if [ "$1" = -d ]; then echo "start $where" >> "$TOLD"; touch "$where/alive"; exit 0; fi
+read word; echo "$word $where" >> "$TOLD"
+[ -e "$where/alive" ] || exit 1
+[ "$word" != quit ] || rm "$where/alive"
 """
 
 
@@ -27,7 +28,8 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
     monkeypatch.delenv(sharing.PLACES[0], raising=False)
-    monkeypatch.setattr(sharing, "USUAL", tmp_path / "usual")
+    monkeypatch.setenv("USUAL", str(tmp_path / "usual"))
+    (tmp_path / "usual").mkdir()
     monkeypatch.setattr(sharing.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / "told"
 
@@ -37,15 +39,19 @@ def test_it_is_started_for_the_workers_and_ended(told: Path) -> None:
         place = os.environ[sharing.PLACES[0]]
         assert how == "with MPS"
         assert os.stat(place).st_mode & 0o077 == 0
-    assert told.read_text().splitlines() == ["get_server_list", f"start {place}", "quit"]
+    usual = told.parent / "usual"
+    assert told.read_text().splitlines() == [f"get_server_list {usual}", f"get_server_list {place}", f"start {place}", f"quit {place}"]
     assert sharing.PLACES[0] not in os.environ
 
 
 def test_one_left_behind_is_used_again(told: Path) -> None:
-    Path(f"{told}.alive").touch()
+    home = told.parent / f"deadhead-mps-{os.getuid()}"
+    home.mkdir()
+    (home / "alive").touch()
     with sharing.sharing(2, 1) as how:
         assert how == "with MPS"
-    assert told.read_text().splitlines() == ["get_server_list", "quit"]
+    assert "start" not in told.read_text()
+    assert not (home / "alive").exists()
 
 
 @pytest.mark.parametrize(("workers", "cards"), [(1, 1), (2, 2), (4, 0)])
@@ -56,10 +62,11 @@ def test_workers_that_share_nothing_need_none(told: Path, workers: int, cards: i
 
 
 def test_that_of_the_machine_is_left_alone(told: Path) -> None:
-    sharing.USUAL.mkdir()
+    alive = told.parent / "usual" / "alive"
+    alive.touch()
     with sharing.sharing(2, 1) as how:
         assert how == "with the MPS that runs already"
-    assert not told.exists()
+    assert alive.exists()
 
 
 def test_without_it_they_take_turns(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,12 @@ it. Heads go by the names they were born with, also after others were cut. Impor
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import DataError, UnknownName, unknown_name
+from ..errors import DataError, unknown_name
+from ..rankers import named
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,15 +45,7 @@ class Measure(Protocol):
 
 def measure(name: str, **options: Any) -> Measure:
     """The measure of a name with these options, both checked."""
-    if name not in MEASURES:
-        raise unknown_name("measure", name, MEASURES)
-    module, kind = MEASURES[name].split(":")
-    found = getattr(importlib.import_module(f".{module}", __name__), kind)
-    known = [field.name for field in fields(found)]
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"option of {name}", option, known) if known else UnknownName(f"{name} has no options; met {option!r}.")
-    made: Measure = found(**options)
+    made: Measure = named("measure", name, MEASURES, __name__, options)(**options)
     return made
 
 

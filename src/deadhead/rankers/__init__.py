@@ -70,14 +70,7 @@ def silent(done: int, total: int, note: str = "") -> None:
 
 def ranker(method: str, **options: Any) -> Ranker:
     """The ranker of a name with these options, both checked."""
-    if method not in RANKERS:
-        raise unknown_name("ranking method", method, RANKERS)
-    module, name = RANKERS[method].split(":")
-    kind = getattr(importlib.import_module(f".{module}", __name__), name)
-    known = [field.name for field in fields(kind)]
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"option of {method}", option, known) if known else UnknownName(f"{method} has no options; met {option!r}.")
+    kind = named("ranking method", method, RANKERS, __name__, options)
     wanted = get_type_hints(kind)
     for option, value in options.items():
         if not _fits(value, wanted[option]):
@@ -86,6 +79,19 @@ def ranker(method: str, **options: Any) -> Ranker:
                 f"the option {option} of {method} cannot be {value!r}.", f"give {_words(wanted[option])}, such as {default!r}"
             )
     return kind(**options)
+
+
+def named(what: str, name: str, table: Mapping[str, str], package: str, options: Iterable[str]) -> Any:
+    """The dataclass that a table (name -> "module:Class" of the package) has under a name, if it knows all the options."""
+    if name not in table:
+        raise unknown_name(what, name, table)
+    module, kind = table[name].split(":")
+    found = getattr(importlib.import_module(f".{module}", package), kind)
+    known = [field.name for field in fields(found)]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of {name}", option, known) if known else UnknownName(f"{name} has no options; met {option!r}.")
+    return found
 
 
 def _fits(value: object, wanted: Any) -> bool:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 DAEMON = "nvidia-cuda-mps-control"
 PLACES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
-USUAL = Path("/tmp/nvidia-mps")  # where a daemon of the whole machine listens
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def sharing(workers: int, cards: int) -> Iterator[str]:
     if not 0 < cards < workers:
         yield "each alone"
         return
-    if PLACES[0] in os.environ or USUAL.exists():
+    if PLACES[0] in os.environ or _say("get_server_list"):
         yield "with the MPS that runs already"
         return
     home = Path(tempfile.gettempdir()) / f"deadhead-mps-{os.getuid()}"
@@ -58,12 +57,13 @@ def _start(home: Path) -> bool:
     return _say("get_server_list", home) or _call(["-d"], home)
 
 
-def _say(word: str, home: Path) -> bool:
+def _say(word: str, home: Path | None = None) -> bool:
+    """Tell the daemon that listens there a word, or without a place that of the whole machine; False if none does."""
     return _call([], home, word + "\n")
 
 
-def _call(arguments: list[str], home: Path, told: str = "") -> bool:
-    environ = {**os.environ, **dict.fromkeys(PLACES, str(home))}
+def _call(arguments: list[str], home: Path | None, told: str = "") -> bool:
+    environ = {**os.environ, **({} if home is None else dict.fromkeys(PLACES, str(home)))}
     try:
         nowhere = subprocess.DEVNULL  # a pipe would be waited on for as long as the daemon lives
         done = subprocess.run(
