@@ -13,9 +13,7 @@ from deadhead.cli import app
 from deadhead.studies import clean, load, run
 from deadhead.studies import folder as place
 from deadhead.studies.folder import StudyTaken
-from deadhead.studies.material import home
 
-pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 SMALL = ["data.examples=32", "targets=[de]", "finetune.scored=none", "rank={examples: 16}"]
 SHORT = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}]"]
 LONG = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}, {lowest: 6}]", "seed=0"]

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from deadhead.studies import Record, load, read, run, run_trial
-from deadhead.studies.material import home
 from deadhead.studies.plain import RecipeError
 from deadhead.studies.trial import settle
 
-pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 STEPS = "steps=[prune, measure, finetune, measure, evaluate]"
 MEASURE = "measure=[{embeddings: {sentences: 12}}, {entropy: {sentences: 20}}, weights]"

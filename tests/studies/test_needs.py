@@ -10,14 +10,11 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
-from deadhead.studies.material import home
 from deadhead.studies.needs import lacking, needs
 
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
-WORLD = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 
 
-@WORLD
 @pytest.mark.parametrize(
     "changes",
     [
@@ -47,10 +44,18 @@ def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.Monke
     assert "pos in de, dev: no dev data of pos in de" in str(met.value)
     assert f"in {tmp_path}. There is: test. (4 trials need it)" in str(met.value)
     assert "deadhead data check DIR" in str(met.value)
-    assert not list((tmp_path / "s" / "records").iterdir())
-    assert not (tmp_path / "s" / "logs").exists()  # no worker was started
+    assert not (tmp_path / "s").exists()
     assert len(lacking(recipe.trials)) == len(plan(recipe).lacking) == 1
     assert not lacking(load("smoke", ["data={}", "targets=[en, de]"]).trials)  # the twin: test alone is there
+
+
+def test_a_study_that_is_there_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s").mkdir()
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="there is no such folder"):
+        run(load("smoke", ["data={}"]), tmp_path / "s")
+    assert not list((tmp_path / "s" / "records").iterdir())
+    assert not (tmp_path / "s" / "logs").exists()  # no worker was started
 
 
 def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,8 @@ from small_study import told
 
 from deadhead.errors import DeadheadError
 from deadhead.studies import load, run, run_trial
-from deadhead.studies.material import home
 from deadhead.studies.threads import fixed, threads
 
-pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 SMALL = [
     "data.examples=48",
     "targets=[de]",

@@ -18,7 +18,6 @@ import pytest
 from small_study import told
 
 from deadhead.studies import load, run
-from deadhead.studies.material import home
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "examples" / "slurm.sh"
@@ -35,7 +34,6 @@ def can_be_apart() -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 @pytest.mark.skipif(not can_be_apart(), reason="this machine does not let us make networks")
 def test_two_nodes(tmp_path: Path) -> None:
     pytest.importorskip("ray")

@@ -12,9 +12,8 @@ from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.ranking.merging import merge
 from deadhead.studies import load, read, run, run_trial
-from deadhead.studies.material import dataset, home
+from deadhead.studies.material import dataset
 
-pytestmark = pytest.mark.skipif(not Path(home("world/encoder")).is_dir(), reason="the world's models are not built")
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 
 

@@ -193,7 +193,7 @@ def plan(
 def _show_plan(found: Plan) -> None:
     already = f", {found.done} of them done already" if found.done else ""
     cells = f" for {found.cells:,} cells" if found.cells != found.trials else ""
-    typer.echo(f"{found.name}: {found.trials:,} trials{cells}{already}.")
+    typer.echo(f"{found.name}: {found.trials:,} trial{'s' * (found.trials != 1)}{cells}{already}.")
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
     typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
     typer.echo(f"  About {_clock(found.seconds)} and {_size(found.bytes)} of disk ({found.basis}).")

@@ -58,6 +58,9 @@ def run(
     if workers < 1:
         raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
     start = time.monotonic()
+    reads, new = work == WORK, not Path(out).exists()  # what others do with a trial may need no data
+    if reads and new:
+        needs.check(recipe.trials)  # what is refused leaves no folder behind
     folder = place.prepare(Path(out))
     with place.locked(folder):
         place.sweep(folder)
@@ -66,7 +69,7 @@ def run(
         known = records.states(folder)
         _describe(recipe, folder)
         todo = missing(recipe, known, retry_failed)
-        if work == WORK:  # what others do with a trial may need no data
+        if reads and not new:
             needs.check(todo)
         control = Control(folder, len(recipe.trials), len(recipe.trials) - len(todo), workers, watch)
         jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
