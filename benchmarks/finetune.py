@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from finetune_parts import BATCH, SHAPES, Rows, bert, mnli_like, pos, side_by_side
+from finetune_parts import BATCH, SHAPES, Rows, bert, mnli_like, pos, pos_eager, side_by_side
 from rich.console import Console
 from rich.table import Table
 
@@ -221,6 +221,7 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     yield "loss curves", lambda: curves(shape, replace(settings, rate=1e-4))
     if options.model and options.data:
         yield "POS", lambda: pos(options)
+        yield "POS, eager", lambda: pos_eager(options)
     if options.trials > 1:
         yield "side by side", lambda: side_by_side(shape, min(4, options.trials))
 

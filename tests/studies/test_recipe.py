@@ -290,6 +290,20 @@ def test_rankings_of_several_sources_are_shared() -> None:
     assert settle(steps, {**base, "remove": "none"}).steps == ("finetune", "evaluate")
 
 
+def test_an_option_goes_with_the_methods_it_meets(tmp_path: Path) -> None:
+    def written(method: str) -> Path:
+        file = tmp_path / "rankers.yaml"
+        fixed = "{model: m, task: pos, source: en}"
+        file.write_text(
+            f"steps: [finetune, rank]\nfixed: {fixed}\naxes:\n  - rank.method: [{method}]\n    rank.permutations: [10, 20]\n", "utf-8"
+        )
+        return file
+
+    assert [trial.get("rank")["permutations"] for trial in load(written("shapley")).trials] == [10, 20]
+    with pytest.raises(RecipeError, match=r"rankers.yaml:5: .*no option of gradient 'permutations'"):
+        load(written("shapley, gradient"))
+
+
 def test_search_has_its_controls(search_file: Path) -> None:
     cells = load(search_file).cells
     arms = [(c.labels["arm"], c.labels["k"]) for c in cells if c.labels["seed"] in (0, 1) or c.labels["arm"] == "seeds"]

@@ -47,7 +47,7 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
     axes = data.get("axes") or {}
     grids = axes if isinstance(axes, list) else [axes]
     for i, grid in enumerate(grids):
-        yield from _grid(grid, ("axes", i) if isinstance(axes, list) else ("axes",))
+        yield from _grid(grid, ("axes", i) if isinstance(axes, list) else ("axes",), fixed if isinstance(fixed, dict) else {})
     if data.get("search") is not None:
         yield from _search(data["search"])
 
@@ -68,7 +68,7 @@ def _steps(steps: Any) -> Iterator[Problem]:
         )
 
 
-def _grid(grid: Any, path: Path) -> Iterator[Problem]:
+def _grid(grid: Any, path: Path, fixed: Mapping[str, Any]) -> Iterator[Problem]:
     if not isinstance(grid, dict):
         yield path, "this is a mapping from fields to lists of values, such as {seed: [0, 1, 2]}."
         return
@@ -90,10 +90,18 @@ def _grid(grid: Any, path: Path) -> Iterator[Problem]:
             continue
         for i, value in enumerate(points):
             at = (*path, name, i) if isinstance(spec, list) and len(spec) == len(points) else (*path, name)
-            nested = value
-            for word in reversed(name.split(".")[1:]):
-                nested = {word: nested}
-            yield from (((*at, *rest[1:]) if "." not in name else at, told) for rest, told in _field(field, nested))
+            for nested in _nested(name, value, grid, fixed):
+                yield from (((*at, *rest[1:]) if "." not in name else at, told) for rest, told in _field(field, nested))
+
+
+def _nested(name: str, value: Any, grid: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iterator[Any]:
+    """The value of an axis as its field would hold it: an option of rankers beside each method it meets."""
+    for word in reversed(name.split(".")[1:]):
+        value = {word: value}
+    rank = fixed.get("rank")
+    met = values("rank.method", grid["rank.method"]) if "rank.method" in grid else [rank.get("method") if isinstance(rank, dict) else None]
+    methods = [method for method in met if isinstance(method, str)] if name.startswith("rank.") and name != "rank.method" else []
+    yield from [{"method": method, **value} for method in methods] or [value]
 
 
 def _fields(fields: Mapping[str, Any], path: Path) -> Iterator[Problem]:

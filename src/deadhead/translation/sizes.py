@@ -20,8 +20,8 @@ class Size:
 
 
 SIZES: Mapping[str, Size] = {
-    "transformer-base": Size(6, 8, 512, 2048),  # that of the papers: 144 heads
-    "transformer-small": Size(3, 8, 256, 1024, dropout=0.3),  # for some ten thousand pairs, which it would learn by heart: 72 heads
+    "transformer-base": Size(6, 8, 512, 2048),  # that of the papers; all have its 144 heads, so that its strings of heads fit them
+    "transformer-small": Size(6, 8, 256, 1024, dropout=0.3),  # for some ten thousand pairs, which the base would learn by heart
     "transformer-mini": Size(6, 8, 64, 128),  # 144 heads as the base, and small enough for a minute on a CPU
 }
 
