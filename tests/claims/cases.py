@@ -7,6 +7,7 @@ from typing import Any
 
 from deadhead.claims.evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Rho, Search
 from deadhead.claims.from_papers import stated
+from deadhead.tasks import task_of
 
 MBERT, XLMR, BERT = "bert-base-multilingual-cased", "xlm-roberta-base", "bert-base-uncased"
 HUB = {"mbert": MBERT, "xlm-r": XLMR}
@@ -17,7 +18,7 @@ _ids = count()
 
 
 def fact(task: str, remove: str, value: float, share: float | None = None, target: str = "en", model: str = BERT, **more: Any) -> Fact:
-    more.setdefault("trial", f"t{next(_ids)}")
+    more = {"trial": f"t{next(_ids)}", "kind": task_of(task).kind, **more}
     return Fact(model, task, "en", target, remove, 0.0 if remove == "none" else share, value, **more)
 
 

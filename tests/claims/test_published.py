@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
+from typer.testing import CliRunner
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, published
+from deadhead.claims import CLAIMS, FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, published
 from deadhead.claims.from_papers import printed, stated
+from deadhead.cli import app
 
 # Statements that do not follow from the paper's own table, each with what the table says instead.
 WRONG = {
@@ -100,6 +103,29 @@ def test_the_verdicts() -> None:
     for name, numbers in {**WRONG, **PARTLY, **FOLLOW, **LUCK}.items():
         assert numbers in found[name].numbers, found[name]
     assert not any(v.trials for v in found.values())
+    by_reading = {how: {v.id for v in found.values() if v.follows == how} for how in (NO, IN_PART, LUCKY)}
+    assert by_reading == {NO: set(WRONG), IN_PART: set(PARTLY), LUCKY: set(LUCK)}
+    assert all(bool(v.follows) == (v.verdict == FAILS) for v in found.values())
+    assert not any(v.numbers.startswith("on ") for v in found.values())  # all on the papers' own models and tasks
+
+
+def test_the_command_tells_apart_how_claims_fail() -> None:
+    shown = CliRunner().invoke(app, ["claims", "--published"], env={"COLUMNS": "200"}).output
+    for title, names in (
+        ("Do not follow from the papers' own tables", WRONG),
+        ("Follow in part", PARTLY),
+        ("No more than luck would give", LUCK),
+    ):
+        assert f"{title}: {len(names)}" in shown
+        (line,) = [line for line in shown.splitlines() if line.startswith(f"{title} (")]
+        assert line.startswith(f"{title} ({len(names)}): ")
+        assert set(line.partition(": ")[2].split(", ")) == set(names)
+    parts = re.split(r"^(?=Do not follow|Follow in part|No more than luck|The others)", shown, flags=re.MULTILINE)
+    assert [part.count("│ does not hold") for part in parts[1:5]] == [12, 10, 2, 0]
+    told = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)
+    assert {one["id"] for one in told if one["follows"] == "follows in part"} == set(PARTLY)
+    table = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
+    assert [table.count(f"**does not hold**: {how} |") for how in (NO, IN_PART, LUCKY)] == [12, 10, 2]
 
 
 def test_those_of_one_paper() -> None:

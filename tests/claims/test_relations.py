@@ -54,4 +54,4 @@ def test_without_distances_there_is_still_likeness(monkeypatch: pytest.MonkeyPat
     assert [r.against for r in relations.rhos(whole)] == ["ranking similarity"]
     found = CLAIMS["C-p-POS"].on(whole)
     assert (found.verdict, found.strength) == (FAILS, "n = 6 pairs")  # exact: p = 0.017
-    assert found.numbers.startswith("0 of 1: rho -0.94 p 0.017")
+    assert found.numbers == f"on {MBERT} of mBERT and XLM-R: 0 of 1: rho -0.94 p 0.017"

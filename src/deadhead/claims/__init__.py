@@ -5,27 +5,45 @@
 
 A claim (`verdict.py`) is a statement with a pure function from evidence (`evidence.py`) to a finding, and
 evidence has one shape wherever it comes from: `from_study.py` reads records, `from_papers.py` the numbers
-the papers print. The claims lie by paper: `weak_link*.py`, `mbert*.py`, `contributions*.py`; `luck.py` has
-those that no paper makes. Loads no torch.
+the papers print. `about.py` hands a claim the models and tasks it is about (`kinds.py`), or what stands in for
+them. The claims lie by paper: `weak_link*.py`, `mbert*.py`, `contributions*.py`; `luck.py` has those that no
+paper makes. Loads no torch.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import unknown_name
 from . import contributions, luck, mbert, weak_link
 from .evidence import Evidence
-from .from_papers import PAPERS, printed
+from .from_papers import FOLLOW_IN_PART, PAPERS, printed
 from .from_study import measured
-from .verdict import FAILS, HOLDS, OPEN, Claim, Verdict
+from .verdict import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, Claim, Verdict
 
 CLAIMS: dict[str, Claim] = {c.id: c for c in (*weak_link.CLAIMS, *mbert.CLAIMS, *contributions.CLAIMS, *luck.CLAIMS)}
 SOURCES = (*PAPERS, luck.PAPER)
 
-__all__ = ["CLAIMS", "FAILS", "HOLDS", "OPEN", "SOURCES", "Claim", "Evidence", "Verdict", "check", "judge", "named", "published"]
+__all__ = [
+    "CLAIMS",
+    "FAILS",
+    "HOLDS",
+    "IN_PART",
+    "LUCKY",
+    "NO",
+    "OPEN",
+    "SOURCES",
+    "Claim",
+    "Evidence",
+    "Verdict",
+    "check",
+    "judge",
+    "named",
+    "published",
+]
 
 
 def check(*folders: str | Path, paper: str | None = None) -> list[Verdict]:
@@ -42,8 +60,14 @@ def check(*folders: str | Path, paper: str | None = None) -> list[Verdict]:
 
 
 def published(paper: str | None = None) -> list[Verdict]:
-    """Verdicts on the papers' own tables."""
-    return judge(printed(), _of(paper))
+    """Verdicts on the papers' own tables; of what does not hold, `follows` tells whether it follows in part, or not at all."""
+    return [replace(one, follows=_follows(one)) if one.verdict == FAILS else one for one in judge(printed(), _of(paper))]
+
+
+def _follows(one: Verdict) -> str:
+    if one.paper == luck.PAPER:
+        return LUCKY
+    return IN_PART if one.id in FOLLOW_IN_PART else NO
 
 
 def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Verdict]:

@@ -13,16 +13,19 @@ from statistics import fmean
 from ..analyses import sign_test
 from ..errors import DeadheadError
 from ..tasks.languages import language
+from .about import about_searches, against_searches
 from .contributions_heads import CLAIMS as ON_HEADS
 from .contributions_sources import CLAIMS as ON_SOURCES
 from .evidence import Evidence, Search
 from .from_papers import stated
-from .searches import CROSS, MODELS, MULTI, TASKS, chance, gain, of_model, paired, single
+from .kinds import ON_POS_AND_NER, XLM, Models, is_xlmr
+from .searches import BOTH, CROSS, MODELS, MULTI, OF, TASKS, chance, gain, paired, single
 from .strength import FEWEST, as_stated, count_as_stated, majority, needed, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
 FAR_EAST = {"zh", "ja"}
+XLMR = Models("XLM-R", (XLM,), (is_xlmr,))  # what mBERT is compared with; no other stands in for it
 
 
 def count(evidence: Evidence, name: str, wanted: int, of: int) -> Finding:
@@ -36,7 +39,7 @@ def count(evidence: Evidence, name: str, wanted: int, of: int) -> Finding:
 
 
 def mean(evidence: Evidence, name: str, model: str, setting: str) -> Finding:
-    found = [s for s in single(evidence, TASKS[name]) if s.setting == setting and of_model(model)(s)]
+    found = [s for s in single(evidence, TASKS[name]) if s.setting == setting]
     wanted = stated(PAPER, "mean_F1_improvement", task=TASKS[name], model=MODELS[model], setting=setting)
     return _mean_of(evidence, found, wanted, f"{setting} searches of {model} on {TASKS[name]}, of three pairs")
 
@@ -51,7 +54,7 @@ def _mean_of(evidence: Evidence, found: Sequence[Search], wanted: float, what: s
 
 
 def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
-    found = [s for s in single(evidence, "slots") if s.setting == setting and of_model(model)(s)]
+    found = [s for s in single(evidence, "slots") if s.setting == setting]
     if len(found) < FEWEST:
         return missing(f"{setting} searches of {model} on slots, of three pairs")
     value = fmean(map(gain, found))
@@ -59,7 +62,7 @@ def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
 
 
 def overall(evidence: Evidence, model: str) -> Finding:
-    found = [s for s in paired(evidence, "pos") if of_model(model)(s)]
+    found = paired(evidence, "pos")
     wanted = stated(PAPER, "mean_F1_improvement_overall", model=MODELS[model])
     if {s.setting for s in found} != {CROSS, MULTI}:
         return missing(f"cross- and multi-lingual searches of {model} on pos")
@@ -75,17 +78,16 @@ def family(code: str) -> set[str]:
 
 
 def same_family(evidence: Evidence, name: str, model: str) -> Finding:
-    found = [s for s in paired(evidence, "pos") if of_model(model)(s) and name in family(s.source) & family(s.target)]
+    found = [s for s in paired(evidence, "pos") if name in family(s.source) & family(s.target)]
     wanted = stated(PAPER, "mean_F1_improvement_same_family", model=MODELS[model], of=name)
     return _mean_of(evidence, found, wanted, f"searches of {model} on pos between three pairs of {name} languages", fewest=2)
 
 
 def ranker(evidence: Evidence, setting: str) -> Finding:
-    fits = of_model("mbert")
-    found = [s for s in single(evidence, "ner") if s.setting == setting and fits(s)]
+    found = [s for s in single(evidence, "ner") if s.setting == setting]
     wanted = stated(PAPER, "mean_F1_improvement_by_ranker", setting=setting, of="gradient")
     finding = _mean_of(evidence, found, wanted, f"{setting} searches of mBERT on ner by gradient, of three pairs")
-    lrp = [s for s in evidence.pairs if s.task == "ner" and s.setting == setting and s.rank == "lrp" and fits(s) and "lowest" in s.arms]
+    lrp = [s for s in evidence.pairs if s.task == "ner" and s.setting == setting and s.rank == "lrp" and "lowest" in s.arms]
     if finding.margin is None or (not lrp and finding.margin < 0):
         return finding
     if not lrp:
@@ -149,22 +151,18 @@ def rand_vs_low(evidence: Evidence) -> Finding:
     return judged(not lost, ahead - len(found), numbers, signs(leads.values()), found)
 
 
-def xlmr(evidence: Evidence, name: str, setting: str) -> Finding:
-    found = [s for s in single(evidence, TASKS[name]) if s.setting == setting]
-    theirs = {(s.source, s.target): s for s in found if of_model("xlm-r")(s)}
-    leads = {
-        (s.source, s.target): theirs[s.source, s.target].full - s.full
-        for s in found
-        if of_model("mbert")(s) and (s.source, s.target) in theirs
-    }
+def xlmr(evidence: Evidence, other: Evidence, name: str, setting: str) -> Finding:
+    ours, theirs = ({(s.source, s.target): s for s in single(one, TASKS[name]) if s.setting == setting} for one in (evidence, other))
+    leads = {pair: theirs[pair].full - s.full for pair, s in ours.items() if pair in theirs}
     plain = [lead for pair, lead in leads.items() if not FAR_EAST & set(pair)]
-    other = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
+    eastern = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
     if len(plain) < 4:
         return missing(f"{setting} scores of unpruned mBERT and XLM-R on {TASKS[name]}, of four pairs without zh and ja")
-    ahead, beside = sum(v > 0 for v in plain), sum(v > 0 for v in other)
-    numbers = f"XLM-R ahead in {ahead} of {len(plain)} pairs without zh and ja, in {beside} of {len(other)} with"
+    ahead, beside = sum(v > 0 for v in plain), sum(v > 0 for v in eastern)
+    numbers = f"XLM-R ahead in {ahead} of {len(plain)} pairs without zh and ja, in {beside} of {len(eastern)} with"
     strength = f"sign test p = {sign_test(ahead, sum(v < 0 for v in plain)):.2g}"
-    return judged(ahead >= majority(len(plain)), ahead - majority(len(plain)), numbers, strength, found)
+    used = [one[pair] for one in (ours, theirs) for pair in leads]
+    return judged(ahead >= majority(len(plain)), ahead - majority(len(plain)), numbers, strength, used)
 
 
 def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
@@ -172,52 +170,72 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
     yield (
         "C-count-POS",
         f"Cutting the lowest-ranked heads helps 88 of 96 pairs on POS {both}.",
-        partial(count, name="POS", wanted=88, of=96),
+        about_searches(partial(count, name="POS", wanted=88, of=96), BOTH, together=True),
     )
     yield (
         "C-count-NER",
         f"Cutting the lowest-ranked heads helps 77 of 96 pairs on NER {both}.",
-        partial(count, name="NER", wanted=77, of=96),
+        about_searches(partial(count, name="NER", wanted=77, of=96), BOTH, together=True),
     )
     yield (
         "C-count-SF",
         "Cutting the lowest-ranked heads helps 31 of 34 pairs on slots, the source alone included.",
-        partial(count, name="SF", wanted=31, of=34),
+        about_searches(partial(count, name="SF", wanted=31, of=34), BOTH, together=True),
     )
     for name in ("POS", "NER"):
         for model, setting in ((m, s) for m in MODELS for s in (CROSS, MULTI)):
             number = stated(PAPER, "mean_F1_improvement", task=TASKS[name], model=MODELS[model], setting=setting)
             text = f"The mean {setting} gain of {model} on {name} is {number:.2f} points."
-            yield f"C-mean-{name}-{model}-{setting}", text, partial(mean, name=name, model=model, setting=setting)
+            yield (
+                f"C-mean-{name}-{model}-{setting}",
+                text,
+                about_searches(partial(mean, name=name, model=model, setting=setting), OF[model]),
+            )
     for model, setting in ((m, s) for m in MODELS for s in (CROSS, MULTI)):
         text = f"The mean {setting} gain of {model} on slots is above zero (the paper gives no number)."
-        yield f"C-mean-SF-{model}-{setting}", text, partial(mean_unstated, model=model, setting=setting)
+        yield f"C-mean-SF-{model}-{setting}", text, about_searches(partial(mean_unstated, model=model, setting=setting), OF[model])
     for model in MODELS:
         number = stated(PAPER, "mean_F1_improvement_overall", model=MODELS[model])
         yield (
             f"C-overall-{model}",
             f"Over both settings the mean gain of {model} on POS is {number:.2f} points.",
-            partial(overall, model=model),
+            about_searches(partial(overall, model=model), OF[model]),
         )
     for name, model in ((f, m) for f in ("IE", "Germanic", "Semitic") for m in MODELS):
         number = stated(PAPER, "mean_F1_improvement_same_family", model=MODELS[model], of=name)
         text = f"Between two {name} languages the mean gain of {model} on POS is {number:.2f} points."
-        yield f"C-fam-{name}-{model}", text, partial(same_family, name=name, model=model)
+        yield f"C-fam-{name}-{model}", text, about_searches(partial(same_family, name=name, model=model), OF[model])
     for setting in (CROSS, MULTI):
         number, lrp = (stated(PAPER, "mean_F1_improvement_by_ranker", setting=setting, of=by) for by in ("gradient", "lrp"))
         text = f"On NER the mean {setting} gain of mBERT is {number:.2f} points by gradient, and less by LRP ({lrp:.2f})."
-        yield f"C-ranker-{setting}", text, partial(ranker, setting=setting)
+        yield f"C-ranker-{setting}", text, about_searches(partial(ranker, setting=setting), OF["mbert"])
     for name in ("NER", "POS"):
         cases = int(stated(PAPER, "cases_max_pruning_drops", task=TASKS[name]))
         text = f"Cutting the highest-ranked heads lowers {name} in at least {cases} of 16 cases."
-        yield f"C-max-{name}", text, partial(lowers, name=name, arm="highest", share=cases / 16)
-        yield f"C-rand-{name}", f"Cutting random heads lowers {name} in most cases.", partial(lowers, name=name, arm="random")
-    yield "C-max-vs-low", "Where cutting the highest-ranked heads helps, cutting the lowest-ranked helps more.", max_vs_low
-    yield "C-max-vs-rand", "Cutting the highest-ranked heads hurts more than cutting random ones (implied).", max_vs_rand
-    yield "C-rand-vs-low", "Cutting random heads never does as well as cutting the lowest-ranked (implied).", rand_vs_low
+        yield f"C-max-{name}", text, about_searches(partial(lowers, name=name, arm="highest", share=cases / 16), OF["mbert"])
+        yield (
+            f"C-rand-{name}",
+            f"Cutting random heads lowers {name} in most cases.",
+            about_searches(partial(lowers, name=name, arm="random"), OF["mbert"]),
+        )
+    yield (
+        "C-max-vs-low",
+        "Where cutting the highest-ranked heads helps, cutting the lowest-ranked helps more.",
+        about_searches(max_vs_low, OF["mbert"], ON_POS_AND_NER),
+    )
+    yield (
+        "C-max-vs-rand",
+        "Cutting the highest-ranked heads hurts more than cutting random ones (implied).",
+        about_searches(max_vs_rand, OF["mbert"], ON_POS_AND_NER),
+    )
+    yield (
+        "C-rand-vs-low",
+        "Cutting random heads never does as well as cutting the lowest-ranked (implied).",
+        about_searches(rand_vs_low, OF["mbert"], ON_POS_AND_NER),
+    )
     for name, setting in ((n, s) for n in ("POS", "NER") for s in (CROSS, MULTI)):
         text = f"Unpruned XLM-R is mostly ahead of mBERT on {setting} {name}, pairs with zh or ja aside."
-        yield f"C-xlmr-{name}-{setting}", text, partial(xlmr, name=name, setting=setting)
+        yield f"C-xlmr-{name}-{setting}", text, against_searches(partial(xlmr, name=name, setting=setting), OF["mbert"], XLMR)
 
 
 CASES = ("C-count", "C-max-NER", "C-max-POS", "C-rand", "C-max-vs-rand", "C-xlmr")  # claims whose margin is a number of cases

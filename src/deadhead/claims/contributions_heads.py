@@ -9,10 +9,12 @@ from itertools import combinations
 from statistics import fmean
 
 from ..analyses import overlap
-from .evidence import Evidence, Ranked, Rho, Search, is_xlmr, multilingual
+from .about import about_searches
+from .evidence import Evidence, Ranked, Rho, Search
 from .from_papers import stated
+from .kinds import ON_POS_AND_NER, is_mbert, is_xlmr
 from .relations import rhos
-from .searches import TASKS, chance
+from .searches import BOTH, MODELS, OF, TASKS, chance
 from .strength import FEWEST, as_stated, majority
 from .verdict import Claim, Finding, judged, missing
 
@@ -26,16 +28,16 @@ def heads(evidence: Evidence, name: str) -> Finding:
         s for s in evidence.pairs if s.task == TASKS[name] and "lowest" in s.arms and s.arms["lowest"].k is not None and s.parts is None
     ]
     margins, told, used = [], [], []
-    for model in dict.fromkeys(s.model for s in found if multilingual(s.model)):
+    for model in dict.fromkeys(s.model for s in found):
         mine = [s for s in found if s.model == model]
         if len(mine) < FEWEST:
             continue
-        hub = "xlm-roberta-base" if is_xlmr(model) else "bert-base-multilingual-cased"
+        hub, whose = _paper_model(model)
         wanted = stated(PAPER, "mean_heads_pruned", task=TASKS[name], model=hub)
         shares = [BUDGET * (s.arms["lowest"].k or 0) / s.arms["lowest"].budget for s in mine]
         _, margin, sure = as_stated(shares, wanted, evidence.printed)
         margins.append(margin)
-        told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}; {sure})")
+        told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}{whose}; {sure})")
         used += mine
     if not margins:
         return missing(f"the number of heads gone at the best score, of three searches on {TASKS[name]}")
@@ -48,6 +50,11 @@ def heads(evidence: Evidence, name: str) -> Finding:
     )
 
 
+def _paper_model(model: str) -> tuple[str, str]:
+    """The model of the paper whose numbers a model is held against, and how that is told where it is neither."""
+    return MODELS["xlm-r" if is_xlmr(model) else "mbert"], "" if is_xlmr(model) or is_mbert(model) else " for mBERT"
+
+
 def _known(evidence: Evidence, task: str = "") -> list[Rho]:
     return [r for r in rhos(evidence) if task in ("", r.task)]
 
@@ -58,21 +65,23 @@ def as_stated_rhos(evidence: Evidence) -> Finding:
     found = [] if evidence.printed else _known(evidence)  # a printed rho is the statement, not evidence for it
     outside, told = [], []
     for r in found:
-        hub = "xlm-roberta-base" if is_xlmr(r.model) else "bert-base-multilingual-cased"
+        hub, whose = _paper_model(r.model)
         wanted = stated(PAPER, "spearman_of_gain", of=r.against, task=r.task, setting=r.setting, model=hub)
         centre, width = atanh(max(min(r.rho, 0.999), -0.999)), 1.96 / (r.pairs - 3) ** 0.5
         low, high = tanh(centre - width), tanh(centre + width)
         outside.append(min(wanted - low, high - wanted))
-        told.append(f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} (stated {wanted:+.2f}, n = {r.pairs}, p = {r.p:.2g})")
+        told.append(f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} (stated {wanted:+.2f}{whose}, n = {r.pairs}, p = {r.p:.2g})")
     if not found:
         return missing("searches of five pairs in one setting, and rankings of both languages of each")
     within = sum(margin >= 0 for margin in outside)
     strength = f"stated value within the 95 % interval in {within} of {len(found)}"
-    return judged(min(outside) >= 0, min(outside), "; ".join(told[:8]), strength, _searched(evidence))
+    return judged(min(outside) >= 0, min(outside), "; ".join(told[:8]), strength, _searched(evidence, found))
 
 
-def _searched(evidence: Evidence) -> list[Search]:
-    return [s for s in evidence.pairs if "lowest" in s.arms]
+def _searched(evidence: Evidence, found: Iterable[Rho]) -> list[Search]:
+    """The searches behind some rhos."""
+    places = {(r.model, r.task, r.setting) for r in found}
+    return [s for s in evidence.pairs if "lowest" in s.arms and (s.model, s.task, s.setting) in places]
 
 
 def p_values(evidence: Evidence, name: str, low: float, high: float) -> Finding:
@@ -84,7 +93,7 @@ def p_values(evidence: Evidence, name: str, low: float, high: float) -> Finding:
     margin = min(min(r.p - low, high - r.p) for r in found)
     numbers = f"{len(inside)} of {len(found)}: " + ", ".join(f"rho {r.rho:+.2f} p {r.p:.2g}" for r in found[:8])
     sizes = sorted({r.pairs for r in found})
-    return judged(len(inside) == len(found), margin, numbers, f"n = {', '.join(map(str, sizes))} pairs", _searched(evidence))
+    return judged(len(inside) == len(found), margin, numbers, f"n = {', '.join(map(str, sizes))} pairs", _searched(evidence, found))
 
 
 def shared_heads(rankings: Iterable[Ranked]) -> tuple[float, float, float]:
@@ -102,7 +111,7 @@ def shared_heads(rankings: Iterable[Ranked]) -> tuple[float, float, float]:
 def rank(evidence: Evidence) -> Finding:
     groups: dict[tuple[str, str], dict[str, Ranked]] = {}
     for one in evidence.rankings:
-        if "+" not in one.language and one.method == "gradient" and multilingual(one.model):
+        if "+" not in one.language and one.method == "gradient":
             groups.setdefault((one.model, one.task), {}).setdefault(one.language, one)
     found = {key: shared_heads(by.values()) for key, by in groups.items() if len(by) > 1 and _same_heads(by.values())}
     if not found:
@@ -119,7 +128,7 @@ def rank(evidence: Evidence) -> Finding:
     strength = f"chance gives {100 * chance:.0f} %; twice that is called strong" + (
         "" if all(low.values()) else "; one model only, so not compared"
     )
-    used = [r.trial for key in found for r in groups[key].values()]
+    used = [r for key in found for r in groups[key].values()]
     return judged(min(margins) > 0, min(margins), f"shared by two languages: {told}", strength, used)
 
 
@@ -156,7 +165,7 @@ def low_ja(evidence: Evidence) -> Finding:
 
 def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
     for name, task in TASKS.items():
-        mbert, xlmr = (stated(PAPER, "mean_heads_pruned", task=task, model=m) for m in ("bert-base-multilingual-cased", "xlm-roberta-base"))
+        mbert, xlmr = (stated(PAPER, "mean_heads_pruned", task=task, model=m) for m in MODELS.values())
         text = f"On {name} the best score has on average {mbert:g} (mBERT) and {xlmr:g} (XLM-R) of up to 12 heads gone."
         yield f"C-heads-{name}", text, partial(heads, name=name)
     text = "Spearman's rho of gains with language distance and with likeness of rankings is as the paper states (24 values)."
@@ -179,5 +188,14 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
 
 UNITS = {"C-heads": "heads", "C-rho": "rho", "C-p": "p", "C-rank": "share", "C-low": "cases", "C-low-ja": "points"}
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, UNITS.get(name) or UNITS[name.rpartition("-")[0]]) for name, statement, judge in _claims()
+    Claim(
+        name,
+        PAPER,
+        statement,
+        about_searches(judge, OF["mbert"], ON_POS_AND_NER if name == "C-low" else None)
+        if name.startswith("C-low")
+        else about_searches(judge, BOTH, together=True),
+        UNITS.get(name) or UNITS[name.rpartition("-")[0]],
+    )
+    for name, statement, judge in _claims()
 )

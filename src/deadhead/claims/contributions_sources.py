@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from .about import about_searches
 from .evidence import Evidence, Merged, Search
 from .from_papers import stated
-from .searches import CROSS, TASKS, gain, of_model, single
+from .kinds import ON_POS_AND_NER
+from .searches import CROSS, OF, TASKS, gain, single
 from .strength import by_luck, count_as_stated, signs
 from .verdict import Claim, Finding, judged, missing
 
@@ -16,11 +18,7 @@ MUCH = 2.0  # points: "much higher" is more than this
 
 
 def merged(evidence: Evidence, task: str = "") -> list[Merged]:
-    return [m for m in evidence.merged if task in ("", m.task) and {"MD", "SD", "EC"} <= set(m.scores) and of_model("mbert")(m)]
-
-
-def _behind(found: Iterable[Merged]) -> list[str]:
-    return [trial for m in found for trial in m.trials]
+    return [m for m in evidence.merged if task in ("", m.task) and {"MD", "SD", "EC"} <= set(m.scores)]
 
 
 def ec(evidence: Evidence, name: str) -> Finding:
@@ -31,7 +29,7 @@ def ec(evidence: Evidence, name: str) -> Finding:
     won = sum(way == "EC" for way in best.values())
     holds, margin, sure = count_as_stated(won, len(best), int(stated(PAPER, "cases_EC_best")), 5, evidence.printed)
     numbers = f"EC is best in {won} of {len(best)} (stated: 3 of 5): " + ", ".join(f"{t} {way}" for t, way in best.items())
-    return judged(holds, margin, numbers, sure, _behind(found))
+    return judged(holds, margin, numbers, sure, found)
 
 
 def multi_all(evidence: Evidence) -> Finding:
@@ -42,16 +40,15 @@ def multi_all(evidence: Evidence) -> Finding:
     lost = [f"{name} {value:+.2f}" for name, value in gains.items() if value <= 0]
     budgets = [m.budget * (len(m.train.split("+")) if way == "EC" else 1) for m in found for way in ("MD", "SD", "EC")]
     numbers = f"{len(gains) - len(lost)} of {len(gains)} gain" + (f"; not: {', '.join(lost[:6])}" if lost else "")
-    return judged(not lost, min(gains.values()), numbers, by_luck(len(gains) - len(lost), budgets), _behind(found))
+    return judged(not lost, min(gains.values()), numbers, by_luck(len(gains) - len(lost), budgets), found)
 
 
 def against_single(evidence: Evidence, task: str) -> tuple[dict[str, float], dict[str, float], list[Search], list[Merged]]:
     """By target: how far several sources are ahead of the best single one, unpruned and pruned."""
-    fits = of_model("mbert")
-    alone = [s for s in single(evidence, task) if s.setting == CROSS and fits(s)]
+    alone = [s for s in single(evidence, task) if s.setting == CROSS]
     whole, pruned, used = {}, {}, []
     for m in merged(evidence, task):
-        mine = [s for s in alone if s.target == m.target and s.model == m.model]
+        mine = [s for s in alone if s.target == m.target]
         if mine:
             whole[m.target] = m.full - max(s.full for s in mine)
             pruned[m.target] = max(m.scores.values()) - max(s.full + gain(s) for s in mine)
@@ -69,7 +66,7 @@ def single_ner(evidence: Evidence) -> Finding:
     if len(leads) < 4:
         return missing("multi-source and single-source searches on ner into two targets besides zh")
     numbers = f"several sources minus the best one: unpruned {_signed(whole)}; pruned {_signed(pruned)}"
-    return judged(min(leads) > 0, min(leads), numbers, signs(leads), [*alone, *_behind(used)])
+    return judged(min(leads) > 0, min(leads), numbers, signs(leads), [*alone, *used])
 
 
 def single_pos(evidence: Evidence) -> Finding:
@@ -78,7 +75,7 @@ def single_pos(evidence: Evidence) -> Finding:
     if len(leads) < 4:
         return missing("multi-source and single-source searches on pos into two targets")
     numbers = f"several sources minus the best one: unpruned {_signed(whole)}; pruned {_signed(pruned)}"
-    return judged(max(leads) <= MUCH, MUCH - max(leads), numbers, signs(leads), [*alone, *_behind(used)])
+    return judged(max(leads) <= MUCH, MUCH - max(leads), numbers, signs(leads), [*alone, *used])
 
 
 def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
@@ -90,5 +87,12 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, "cases" if name.startswith("C-EC") else "points") for name, statement, judge in _claims()
+    Claim(
+        name,
+        PAPER,
+        statement,
+        about_searches(judge, OF["mbert"], ON_POS_AND_NER if name == "C-multi-all" else None),
+        "cases" if name.startswith("C-EC") else "points",
+    )
+    for name, statement, judge in _claims()
 )

@@ -14,14 +14,24 @@ from statistics import fmean
 from typing import Any
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
-TRANSLATE = ("wmt14", "parallel")
+TRANSLATE = "translate"  # the kind of task
 DRAWN = ("random", "stratified")  # removals that leave the choice of heads to chance
 PART = re.compile(r"(top|bottom|middle|odd|even)(?: (\d+))?")
 HALVES = ("top", "bottom", "middle", "odd", "even", "ends")
 
 
+class OfATask:
+    """What was found on a task, whose kind tells encoders from models that translate."""
+
+    kind: str  # classify, tag, translate; empty where it is not known
+
+    @property
+    def translated(self) -> bool:
+        return self.kind == TRANSLATE
+
+
 @dataclass(frozen=True)
-class Fact:
+class Fact(OfATask):
     """One score of one trained model in one language."""
 
     model: str
@@ -34,6 +44,7 @@ class Fact:
     setting: str = ""
     epoch: int | None = None  # 1 for the weights after the first epoch; None for those of the trial
     trial: str = ""  # empty for a printed number
+    kind: str = ""
 
     @property
     def strategy(self) -> str:
@@ -64,7 +75,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(OfATask):
     """One lowest-k search and its controls, scored in one target language."""
 
     model: str
@@ -78,6 +89,7 @@ class Search:
     parts: int | None = None  # tenths of the target's training set
     train: str = ""
     trials: tuple[str, ...] = ()
+    kind: str = ""
 
     @property
     def pair(self) -> tuple[str, ...]:
@@ -85,7 +97,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Merged:
+class Merged(OfATask):
     """Several source languages to one target: the unpruned score and the best of each way to join their rankings."""
 
     model: str
@@ -96,10 +108,11 @@ class Merged:
     scores: Mapping[str, float]  # of MD, SD, EC
     trials: tuple[str, ...] = ()
     budget: int = 12  # trials of each search; EC has one search for each source
+    kind: str = ""
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(OfATask):
     """What was measured on the heads of one model at one stage."""
 
     trial: str
@@ -110,10 +123,11 @@ class Measured:
     stage: str  # before, first, after
     values: Mapping[str, Any]
     removed: tuple[str, ...] = ()
+    kind: str = ""
 
 
 @dataclass(frozen=True)
-class Ranked:
+class Ranked(OfATask):
     """A ranking of all heads on one language (or several, joined by +)."""
 
     trial: str
@@ -122,6 +136,7 @@ class Ranked:
     language: str
     method: str
     scores: Mapping[str, float]
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -183,6 +198,7 @@ def _folded(group: Sequence[Search]) -> Search:
         first.parts,
         first.train,
         trials,
+        first.kind,
     )
 
 
@@ -210,16 +226,3 @@ def means(facts: Iterable[Fact], *axes: str) -> dict[Any, Mean]:
         key = tuple(getattr(fact, axis) for axis in axes)
         groups.setdefault(key if len(axes) > 1 else key[0], []).append(fact)
     return {key: Mean(tuple(group)) for key, group in groups.items()}
-
-
-def multilingual(model: str) -> bool:
-    """Whether a model is of the multilingual kind, by its name; that of the small world counts as both kinds."""
-    return any(word in model.lower() for word in ("multilingual", "xlm", "mbert", "world/"))
-
-
-def monolingual(model: str) -> bool:
-    return model.startswith("world/") or not multilingual(model)
-
-
-def is_xlmr(model: str) -> bool:
-    return "xlm" in model.lower()

@@ -90,6 +90,7 @@ def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable
             row.setting,
             1 if epoch == "1" else None,
             row.trial,
+            _kind(row.task),
         )
 
 
@@ -121,6 +122,14 @@ def _base(task: str) -> str:
         return task
 
 
+@cache
+def _kind(task: str) -> str:
+    try:
+        return task_of(task).kind
+    except DeadheadError:
+        return ""
+
+
 def _points(metric: str, value: float) -> float:
     return value if metric.startswith("bleu") else 100 * value
 
@@ -145,6 +154,7 @@ def _searches(found: Iterable[Pair]) -> Iterator[Search]:
                 pair.parts,
                 pair.train,
                 tuple(dict.fromkeys(trials)),
+                _kind(pair.task),
             )
 
 
@@ -182,6 +192,7 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
             best,
             trials,
             min(len(p.lowest.scores) for p in group if p.lowest),
+            _kind(group[0].task),
         )
 
 
@@ -190,12 +201,13 @@ def _measures(known: Mapping[str, Summary], record: Callable[[str], Record | Non
         one = record(trial) if summary.trial.get("measure") else None
         if one is None:
             continue
-        fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task"))), str(label(summary.trial.get("remove", "none")))
+        task = str(summary.trial.get("task"))
+        fields = str(summary.trial.get("model")), _base(task), str(label(summary.trial.get("remove", "none")))
         for stage, by_name in _dict(one.details.get("measures")).items():
             for name, told in _dict(by_name).items():
                 values = _whole(_dict(told)) if name == "embeddings" else _numbers(told)
                 if values:
-                    yield Measured(trial, *fields, name, stage, values, one.removed)
+                    yield Measured(trial, *fields, name, stage, values, one.removed, _kind(task))
 
 
 def _whole(embeddings: dict[str, Any]) -> dict[str, Any]:
@@ -208,8 +220,8 @@ def _whole(embeddings: dict[str, Any]) -> dict[str, Any]:
 def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Ranked]:
     seen: set[tuple[str, ...]] = set()
     for trial, summary in known.items():
-        told, source = summary.trial.get("rank"), summary.trial.get("source")
-        fields = str(summary.trial.get("model")), _base(str(summary.trial.get("task")))
+        told, source, task = (summary.trial.get(name) for name in ("rank", "source", "task"))
+        fields = str(summary.trial.get("model")), _base(str(task))
         key = (*fields, str(source), str(told))
         if not told or not source or key in seen:
             continue  # no ranking, or the same that another trial had
@@ -218,7 +230,7 @@ def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | Non
         scores = _numbers(ranking.get("scores"))
         if scores:
             seen.add(key)
-            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), scores)
+            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), scores, _kind(str(task)))
 
 
 def _dict(value: Any) -> dict[str, Any]:

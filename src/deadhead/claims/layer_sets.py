@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from .evidence import HALVES, Evidence, Fact, Mean, means, multilingual
+from .evidence import HALVES, Evidence, Fact, Mean, means
 from .losses import final
 
 Place = tuple[str, str]  # task and target language
@@ -37,12 +37,12 @@ def halves(facts: Iterable[Fact]) -> dict[Place, dict[str, Mean]]:
     return found
 
 
-def half_means(evidence: Evidence, tasks: Iterable[str]) -> tuple[dict[str, float], list[Mean]]:
-    """The mean over places of each way to cut half of the layers, where every way was tried everywhere."""
-    found = list(halves(final(evidence, tasks, multilingual)).values())
+def half_means(evidence: Evidence, fewest: int = 1) -> tuple[dict[str, float], list[Mean]]:
+    """The mean over so many places or more of each way to cut half of the layers, where every way was tried everywhere."""
+    found = list(halves(final(evidence)).values())
     words = [word for word in (*BLOCKS, *PLAIN) if found and all(word in group for group in found)]
     used = [group[word] for group in found for word in words]
-    return ({word: fmean(group[word].value for group in found) for word in words} if len(found) > 1 else {}), used
+    return ({word: fmean(group[word].value for group in found) for word in words} if len(found) >= fewest else {}), used
 
 
 def listed(values: dict[str, float]) -> str:

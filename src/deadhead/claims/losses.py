@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from ..analyses import drop
-from .evidence import DRAWN, GLUE, TRANSLATE, Evidence, Fact, Mean, means, monolingual
+from .evidence import DRAWN, GLUE, Evidence, Fact, Mean, means
 from .strength import spread
 from .verdict import Finding, judged, missing
 
@@ -14,10 +14,9 @@ NEAR = 2.5  # percent: how far a share of heads may be from the one named
 SLACK = 1e-9  # for differences of printed decimals
 
 
-def final(evidence: Evidence, tasks: Iterable[str], fits: Callable[[str], bool] = monolingual) -> list[Fact]:
-    """Scores after all epochs, of models that fit: those for one language, or the multilingual ones."""
-    wanted = set(tasks)
-    return [f for f in evidence.facts if f.task in wanted and f.epoch is None and fits(f.model)]
+def final(evidence: Evidence) -> list[Fact]:
+    """Scores after all epochs."""
+    return [f for f in evidence.facts if f.epoch is None]
 
 
 def drawn(facts: Iterable[Fact]) -> list[Fact]:
@@ -44,18 +43,24 @@ def rest(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[Fact]:
 
 def told(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> str:
     return ", ".join(
-        f"{task if task in GLUE else target} {share:g} %: {points:+.2f}" for (task, target, share), (points, _) in found.items()
+        f"{target if cell.facts[0].translated else at(task, target)} {share:g} %: {points:+.2f}"
+        for (task, target, share), (points, cell) in found.items()
     )
 
 
-def sharper(evidence: Evidence, tasks: Iterable[str], bend: float) -> Finding:
+def at(task: str, target: str) -> str:
+    """A task and its language; there is only one for those of GLUE."""
+    return task if task in GLUE else f"{task} {target}"
+
+
+def sharper(evidence: Evidence, bend: float) -> Finding:
     """Whether the mean loss grows faster beyond a share of heads than up to it."""
-    facts = final(evidence, tasks)
+    facts = final(evidence)
     found = lost(facts, drawn(facts))
     by_share: dict[float, list[float]] = {}
-    for (task, _, share), (points, cell) in found.items():
+    for (*_, share), (points, cell) in found.items():
         full = points + cell.value
-        by_share.setdefault(share, []).append(points if task in TRANSLATE else drop(full, cell.value))
+        by_share.setdefault(share, []).append(points if cell.facts[0].translated else drop(full, cell.value))
     most = max((len(values) for values in by_share.values()), default=0)
     curve = {share: fmean(values) for share, values in sorted(by_share.items()) if len(values) == most}
     at = min(curve, key=lambda share: abs(share - bend), default=0.0)
@@ -63,6 +68,6 @@ def sharper(evidence: Evidence, tasks: Iterable[str], bend: float) -> Finding:
     if abs(at - bend) > 10 or last <= at or at <= 0:
         return missing(f"scores without pruning, near {bend:g} % and beyond")
     before, beyond = 10 * curve[at] / at, 10 * (curve[last] - curve[at]) / (last - at)
-    unit = "BLEU" if set(tasks) <= set(TRANSLATE) else "% of the score"
+    unit = "BLEU" if facts[0].translated else "% of the score"
     numbers = f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, {beyond:.2f} from there to {last:g} %"
     return judged(beyond > before, beyond - before, numbers, spread([c for _, c in found.values()], evidence.printed), rest(found))

@@ -13,13 +13,17 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 
 from ..analyses import beyond_luck, luck
+from .about import about_searches
 from .evidence import Evidence, Search
-from .searches import TASKS, chance, gain, paired
+from .kinds import ON_POS_AND_NER, Models, anything
+from .searches import BOTH, OF, TASKS, chance, gain, paired
 from .strength import LEVEL, lucky_share, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "luck"
 ARMS = {"seeds": "unpruned models with other seeds", "random": "random heads", "highest": "the highest-ranked heads"}
+ANY = Models("", OF["mbert"].own, (anything,))  # the paper has controls of one model
+ANY_COUNTED = Models("", BOTH.own, (anything,))
 FEWEST = 6  # groups; with fewer no order of signs is rarer than 5 in 100
 
 
@@ -79,10 +83,10 @@ def counted(evidence: Evidence, task: str) -> Finding:
 def _claims() -> Iterator[Claim]:
     for arm, what in ARMS.items():
         text = f"The best of the lowest-k search beats the best of as many trials with {what}."
-        yield Claim(f"L-{arm}", PAPER, text, partial(beats, arm=arm))
+        yield Claim(f"L-{arm}", PAPER, text, about_searches(partial(beats, arm=arm), ANY, ON_POS_AND_NER, together=True))
     for name, task in TASKS.items():
         text = f"On {name} cutting the lowest-ranked heads helps more pairs than the best of as many equally good trials would."
-        yield Claim(f"L-count-{name}", PAPER, text, partial(counted, task=task), "pairs")
+        yield Claim(f"L-count-{name}", PAPER, text, about_searches(partial(counted, task=task), ANY_COUNTED, together=True), "pairs")
 
 
 CLAIMS = tuple(_claims())

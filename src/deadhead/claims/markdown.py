@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .verdict import Verdict
+from .verdict import FAILS, Verdict
 
 HEADER = ("claim", "statement", "verdict", "margin", "numbers", "how sure")
 
@@ -17,5 +17,6 @@ def markdown(verdicts: Iterable[Verdict]) -> str:
 
 def _row(one: Verdict) -> tuple[str, ...]:
     margin = "" if one.margin is None else f"{one.margin:+.3g} {one.unit}"
-    verdict = f"**{one.verdict}**" if one.verdict == "does not hold" else one.verdict
+    verdict = f"**{one.verdict}**" if one.verdict == FAILS else one.verdict
+    verdict += f": {one.follows}" if one.follows else ""
     return tuple(text.replace("|", "\\|") for text in (one.id, one.statement, verdict, margin, one.numbers, one.strength))

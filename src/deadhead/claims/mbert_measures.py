@@ -8,9 +8,10 @@ from typing import Any
 
 from ..analyses import entropy_change, recovery
 from ..layout import Head
-from .evidence import Evidence, Measured, multilingual
+from .about import about
+from .evidence import Evidence, Measured
 from .from_papers import stated
-from .per_model import per_model
+from .kinds import MBERT, ON_XNLI, measured_on
 from .strength import interval
 from .verdict import Claim, Finding, judged, missing
 
@@ -22,7 +23,7 @@ EARLY = ("first", "after")  # the stage after one epoch, or where it was not kep
 
 
 def m16(evidence: Evidence) -> Finding:
-    facts = [f for f in evidence.facts if f.task == "xnli" and multilingual(f.model) and f.remove != "none" and f.trial]
+    facts = [f for f in evidence.facts if f.remove != "none" and f.trial]
     last = {(f.trial, f.target): f.value for f in facts if f.epoch is None and f.value}
     first = {(f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last}
     longer = {trial for (trial, target), value in first.items() if value != last[trial, target]}  # than one epoch
@@ -36,14 +37,14 @@ def m16(evidence: Evidence) -> Finding:
     )
     numbers = f"one epoch gives {mean:.1f} % of the last epoch's score ({min(shares):.1f} to {max(shares):.1f} %)"
     strength = f"95 % interval +-{interval(shares):.1f}; trials: {len(longer)}, languages: {len({target for _, target in early})}"
-    return judged(mean >= border, mean - border, numbers, strength, longer)
+    return judged(mean >= border, mean - border, numbers, strength, [f for f in facts if f.trial in longer])
 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:
-    """What was measured before training and after one epoch, of pruned multilingual models."""
+    """What was measured before training and after one epoch, of pruned models."""
     found: dict[str, dict[str, Measured]] = {}
     for one in evidence.measured:
-        if one.name == name and one.remove != "none" and multilingual(one.model):
+        if one.name == name and one.remove != "none":
             found.setdefault(one.trial, {})[one.stage] = one
     pairs = [(by["before"], next((by[stage] for stage in EARLY if stage in by), None)) for by in found.values() if "before" in by]
     return [(before, after) for before, after in pairs if after is not None]
@@ -61,7 +62,7 @@ def m17(evidence: Evidence) -> Finding:
     wanted = ", ".join(f"{name} {stated(PAPER, 'entropy_change_alive_heads', of=name):.3f}" for name in mean)
     numbers = "mean change in nats: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()) + f" (stated: {wanted})"
     strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} trials"
-    return judged(margin > 0, margin, numbers, strength, [before.trial for before, _ in runs])
+    return judged(margin > 0, margin, numbers, strength, [before for before, _ in runs])
 
 
 def _layers(run: Measured) -> int:
@@ -95,14 +96,14 @@ def m18(evidence: Evidence) -> Finding:
             f"silhouette {before.values['silhouette']:.2f} to {after.values['silhouette']:.2f}; distances over their mean: "
             + ", ".join(f"{name} {value / middle:.2f}" for name, value in mean.items())
         )
-    return judged(min(margins) > 0, min(margins), " | ".join(told), f"trials: {len(runs)}", [before.trial for before, _ in runs])
+    return judged(min(margins) > 0, min(margins), " | ".join(told), f"trials: {len(runs)}", [before for before, _ in runs])
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, per_model(judge, multilingual), unit)
+    Claim(name, PAPER, statement, judge, unit)
     for name, unit, statement, judge in (
-        ("M16", "%", "One epoch gives 93 % of the final XNLI score, over all pruned models and languages.", m16),
-        ("M17", "nats", "In one epoch the entropy of the heads left moves most in the top third of the layers.", m17),
-        ("M18", "of the mean", "Before training languages lie apart; after it en, es, de, vi come together, hi and ur are close, sw, tr, ar stay apart.", m18),
+        ("M16", "%", "One epoch gives 93 % of the final XNLI score, over all pruned models and languages.", about(m16, MBERT, ON_XNLI)),
+        ("M17", "nats", "In one epoch the entropy of the heads left moves most in the top third of the layers.", about(m17, MBERT, measured_on("mnli", "entropy"))),
+        ("M18", "of the mean", "Before training languages lie apart; after it en, es, de, vi come together, hi and ur are close, sw, tr, ar stay apart.", about(m18, MBERT, measured_on("xnli", "embeddings"))),
     )
 )  # fmt: skip

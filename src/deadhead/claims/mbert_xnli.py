@@ -8,11 +8,12 @@ from typing import Any
 
 from ..analyses import Order, drop, group_means, grouped, interpolate, ordered
 from ..errors import DataError
-from .evidence import GLUE, Evidence, Fact, Mean, means, monolingual, multilingual
+from .about import about, against
+from .evidence import Evidence, Fact, Mean, means
 from .from_papers import stated
+from .kinds import BESIDE, MBERT, ON_GLUE, ON_XNLI
 from .layer_sets import BLOCKS, behind, half_means, listed
-from .losses import drawn, final
-from .per_model import per_model
+from .losses import at, drawn, final
 from .strength import majority, signs, spread
 from .verdict import Claim, Finding, judged, missing
 
@@ -31,8 +32,8 @@ def drops(facts: Iterable[Fact], *axes: str) -> dict[tuple[Any, ...], tuple[floa
 
 
 def m9(evidence: Evidence) -> Finding:
-    facts = final(evidence, ["xnli"], multilingual)
-    found = drops([f for f in facts if f.remove == "none" or f in set(drawn(facts))], "share")
+    facts = final(evidence)
+    found = drops([f for f in facts if f.remove == "none"] + drawn(facts), "share")
     curve = {0.0: 0.0}
     for share in sorted({float(key[1]) for key in found}):
         curve[share] = fmean(value for (_, at), (value, _) in found.items() if float(at) == share)
@@ -69,7 +70,7 @@ def _order(values: dict[str, float], by: str, names: Sequence[str]) -> Order | N
 
 
 def m10(evidence: Evidence) -> Finding:
-    facts = final(evidence, ["xnli"], multilingual)
+    facts = final(evidence)
     found = drops([f for f in facts if f.remove == "none" or f.strategy == "random"], "share")
     each = _per_language(found)
     orders, levels = group_means(each, "word_order"), group_means(each, "resource")
@@ -87,7 +88,7 @@ def m10(evidence: Evidence) -> Finding:
 
 def bottom_against_top(evidence: Evidence) -> tuple[dict[str, float], dict[str, float], list[Mean]]:
     """For each language: mean over depths of (loss with the bottom gone - loss with the top gone), the loss of the top alone."""
-    found = drops([f for f in final(evidence, ["xnli"], multilingual) if f.remove == "none" or f.shape], "shape")
+    found = drops([f for f in final(evidence) if f.remove == "none" or f.shape], "shape")
     d: dict[str, list[float]] = {}
     top_only: dict[str, list[float]] = {}
     used = []
@@ -129,37 +130,37 @@ def m13(evidence: Evidence) -> Finding:
     return judged(order.holds, order.margin, f"loss with the top gone: {listed(order.means)}", strength, behind(used))
 
 
-def _middle_lag(facts: Iterable[Fact], place: str) -> tuple[dict[str, float], list[Mean]]:
-    """How much more, in percent, is lost with the middle gone than with the ends gone, on average over depths."""
+def _middle_lag(facts: Iterable[Fact]) -> tuple[dict[tuple[str, str], float], list[Mean]]:
+    """By task and language: how much more, in percent, is lost with the middle gone than with the ends gone, on average over depths."""
     facts = list(facts)
-    full = means([f for f in facts if f.remove == "none"], place)
-    cells = means([f for f in facts if f.shape], place, "shape")
-    lags: dict[str, list[float]] = {}
+    full = means([f for f in facts if f.remove == "none"], "task", "target")
+    cells = means([f for f in facts if f.shape], "task", "target", "shape")
+    lags: dict[tuple[str, str], list[float]] = {}
     used = []
-    for (name, (word, n)), middle in cells.items():
-        top, bottom = cells.get((name, ("top", n))), cells.get((name, ("bottom", n)))
-        if word == "middle" and top and bottom and name in full:
-            lags.setdefault(name, []).append(100 * ((top.value + bottom.value) / 2 - middle.value) / full[name].value)
+    for (task, target, (word, n)), middle in cells.items():
+        place = task, target
+        top, bottom = cells.get((*place, ("top", n))), cells.get((*place, ("bottom", n)))
+        if word == "middle" and top and bottom and place in full:
+            lags.setdefault(place, []).append(100 * ((top.value + bottom.value) / 2 - middle.value) / full[place].value)
             used += [top, bottom, middle]
-    return {name: fmean(values) for name, values in lags.items()}, used
+    return {place: fmean(values) for place, values in lags.items()}, used
 
 
-def m14(evidence: Evidence) -> Finding:
-    ours, used = _middle_lag(final(evidence, ["xnli"], multilingual), "target")
-    theirs, beside = _middle_lag(final(evidence, GLUE, lambda model: monolingual(model) and not multilingual(model)), "task")
+def m14(evidence: Evidence, other: Evidence) -> Finding:
+    ours, used = _middle_lag(final(evidence))
+    theirs, beside = _middle_lag(final(other))
     if len(ours) < 2 or not theirs:
         return missing("XNLI of mBERT and GLUE of BERT, each unpruned and with top, middle and bottom layers gone")
     bert = fmean(theirs.values())
     less = sum(value < bert for value in ours.values())
-    numbers = (
-        f"middle behind the ends: BERT {bert:.2f} %, mBERT {fmean(ours.values()):.2f} %; less than BERT in {less} of {len(ours)} languages"
-    )
+    told = f"{fmean(ours.values()):.2f} %, against {bert:.2f} % on {' and '.join(at(*place) for place in theirs)}"
+    numbers = f"middle behind the ends: {told}; less in {less} of {len(ours)} languages"
     strength = f"{signs(bert - value for value in ours.values())}; {spread([*used, *beside], evidence.printed)}"
     return judged(less >= majority(len(ours)), less - majority(len(ours)), numbers, strength, behind([*used, *beside]))
 
 
 def m15(evidence: Evidence) -> Finding:
-    by_word, used = half_means(evidence, ["xnli"])
+    by_word, used = half_means(evidence, fewest=2)
     if not {"even", "odd"} <= set(by_word) or not set(BLOCKS) & set(by_word):
         return missing("XNLI in two languages with the even, the odd and as many layers in a row gone")
     lead = by_word["even"] - max(value for name, value in by_word.items() if name != "even")
@@ -167,14 +168,14 @@ def m15(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, per_model(judge, multilingual), unit)
+    Claim(name, PAPER, statement, judge, unit)
     for name, unit, statement, judge in (
-        ("M9", "of the number", "On XNLI about 2.5 % is lost at 25 % of the heads drawn out, 5 % at 50 %, 10 to 15 % at 90 %.", m9),
-        ("M10", "%", "SVO and high-resource languages lose least on XNLI, agglutinative ones most.", m10),
-        ("M11", "%", "In every language of XNLI cutting bottom layers costs more than cutting top layers.", m11),
-        ("M12", "%", "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and from high to low resource.", m12),
-        ("M13", "%", "Without top layers SVO languages lose most, then SOV, then VSO, agglutinative ones least.", m13),
-        ("M14", "languages", "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most languages.", m14),
-        ("M15", "points", "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on average.", m15),
+        ("M9", "of the number", "On XNLI about 2.5 % is lost at 25 % of the heads drawn out, 5 % at 50 %, 10 to 15 % at 90 %.", about(m9, MBERT, ON_XNLI)),
+        ("M10", "%", "SVO and high-resource languages lose least on XNLI, agglutinative ones most.", about(m10, MBERT, ON_XNLI)),
+        ("M11", "%", "In every language of XNLI cutting bottom layers costs more than cutting top layers.", about(m11, MBERT, ON_XNLI)),
+        ("M12", "%", "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and from high to low resource.", about(m12, MBERT, ON_XNLI)),
+        ("M13", "%", "Without top layers SVO languages lose most, then SOV, then VSO, agglutinative ones least.", about(m13, MBERT, ON_XNLI)),
+        ("M14", "languages", "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most languages.", against(m14, MBERT, ON_XNLI, BESIDE, ON_GLUE)),
+        ("M15", "points", "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on average.", about(m15, MBERT, ON_XNLI)),
     )
 )  # fmt: skip

@@ -9,7 +9,7 @@ from math import isnan
 from ..analyses import Correlation, with_distance, with_similarity
 from ..errors import DeadheadError
 from ..tasks.languages import distances
-from .evidence import Evidence, Ranked, Rho, Search, multilingual
+from .evidence import Evidence, Ranked, Rho, Search
 
 FEWEST = 5  # pairs for a rho
 SETTINGS = ("cross-lingual", "multi-lingual")
@@ -41,7 +41,7 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
 def _fits(s: Search) -> bool:
     """Whether a search is one of the paper's: one source, another target, all of its data, ranked by gradient."""
     plain = s.parts is None and s.rank in ("", "gradient") and set(s.train.split("+")) - {""} <= {s.source, s.target}
-    return plain and s.task in TASKS and s.setting in SETTINGS and s.source != s.target and "lowest" in s.arms and multilingual(s.model)
+    return plain and s.task in TASKS and s.setting in SETTINGS and s.source != s.target and "lowest" in s.arms
 
 
 def _apart(gains: Sequence[Gain]) -> Correlation | None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from .evidence import Evidence, Merged, Search, is_xlmr, multilingual
+from .evidence import Evidence, Search
+from .kinds import MULTI as MBERT
+from .kinds import XLM, Models, anything, is_mbert, is_xlmr, multilingual
 from .strength import by_luck
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
-MODELS = {"mbert": "bert-base-multilingual-cased", "xlm-r": "xlm-roberta-base"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
-
-
-def of_model(name: str) -> Callable[[Search | Merged], bool]:
-    """Whether a search is of mBERT (or the encoder of the small world) or of XLM-R."""
-    return lambda one: multilingual(one.model) and is_xlmr(one.model) == (name == "xlm-r")
+OF = {
+    "mbert": Models(
+        "mBERT", (MBERT,), (is_mbert, lambda model: multilingual(model) and not is_xlmr(model), lambda model: not is_xlmr(model))
+    ),
+    "xlm-r": Models(
+        "XLM-R", (XLM,), (is_xlmr, lambda model: multilingual(model) and not is_mbert(model), lambda model: not is_mbert(model))
+    ),
+}
+BOTH = Models("mBERT and XLM-R", (MBERT, XLM), (lambda model: is_mbert(model) or is_xlmr(model), multilingual, anything))
+MODELS = {name: kind.own[0] for name, kind in OF.items()}
 
 
 def single(evidence: Evidence, task: str = "") -> list[Search]:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .evidence import Evidence, Fact, Search
+from .evidence import Evidence, Fact, Measured, Merged, Ranked, Search
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough data"
+NO, IN_PART, LUCKY = "does not follow", "follows in part", "no more than luck"  # how a claim fails on the papers' own tables
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Verdict:
     strength: str  # how much chance there is in it
     trials: tuple[str, ...] = ()  # ids of the records behind it
     unit: str = ""  # of the margin
+    follows: str = ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "trials": list(self.trials)}
@@ -42,6 +44,7 @@ class Finding:
     numbers: str
     strength: str
     trials: tuple[str, ...] = ()
+    on: tuple[tuple[str, str], ...] = ()  # the models and tasks it rests on
 
 
 @dataclass(frozen=True)
@@ -61,16 +64,16 @@ class Claim:
         )
 
 
-def judged(holds: bool, margin: float, numbers: str, strength: str, rests_on: Iterable[Any] = ()) -> Finding:
-    """It holds, or it does not. `rests_on`: the facts, searches or trial ids that were looked at."""
-    trials: dict[str, None] = {}
-    for one in rests_on:
-        if isinstance(one, Fact):
-            trials[one.trial] = None
-        else:
-            trials |= dict.fromkeys(one.trials if isinstance(one, Search) else [str(one)])
-    trials.pop("", None)
-    return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials))
+def judged(
+    holds: bool, margin: float, numbers: str, strength: str, rests_on: Iterable[Fact | Search | Merged | Measured | Ranked] = ()
+) -> Finding:
+    """It holds, or it does not. `rests_on`: what was looked at."""
+    looked_at = list(rests_on)
+    trials = dict.fromkeys(
+        trial for one in looked_at for trial in (one.trials if isinstance(one, Search | Merged) else (one.trial,)) if trial
+    )
+    on = dict.fromkeys((one.model, one.task) for one in looked_at)
+    return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on))
 
 
 def missing(what: str) -> Finding:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 
-from .evidence import TRANSLATE, Evidence, Mean, means, monolingual
+from .about import about
+from .evidence import Evidence, Mean, means
 from .from_papers import stated
+from .kinds import ON_WMT, TRANSLATORS
 from .losses import NEAR, SLACK, drawn, final, lost, near, rest, sharper, told
-from .per_model import per_model
 from .strength import as_stated, signs, spread
 from .verdict import Claim, Finding, judged, missing
 from .weak_link_bert import CLAIMS as ON_BERT
@@ -17,7 +18,7 @@ PAPER = "weak-link"
 
 
 def w1(evidence: Evidence) -> Finding:
-    facts = final(evidence, TRANSLATE)
+    facts = final(evidence)
     found = lost(facts, [f for f in drawn(facts) if (f.share or 0) <= 60 + NEAR])
     if max((share for _, _, share in found), default=0.0) < 50:
         return missing("BLEU of an unpruned translation model and with 50 to 60 % of its heads drawn out")
@@ -29,7 +30,7 @@ def w1(evidence: Evidence) -> Finding:
 
 
 def w2(evidence: Evidence) -> Finding:
-    facts = final(evidence, TRANSLATE)
+    facts = final(evidence)
     found = lost(facts, near(facts, 75))
     if not found:
         return missing("BLEU of an unpruned translation model and with 75 % of its heads drawn out")
@@ -39,7 +40,7 @@ def w2(evidence: Evidence) -> Finding:
 
 
 def w3(evidence: Evidence) -> Finding:
-    facts = final(evidence, TRANSLATE)
+    facts = final(evidence)
     found = {key: value for key, value in lost(facts, near(facts, 87)).items() if key[1] in ("en-ru", "en-de")}
     enough = evidence.printed or all(len(cell.facts) >= 3 for _, cell in found.values())
     if not found or not enough:
@@ -54,7 +55,7 @@ def w3(evidence: Evidence) -> Finding:
 
 
 def w3b(evidence: Evidence) -> Finding:
-    facts = final(evidence, TRANSLATE)
+    facts = final(evidence)
     found = lost(facts, [f for f in drawn(facts) if (f.share or 0) >= 60 - NEAR])
     steps, back = [], []
     for pair in dict.fromkeys(key[:2] for key in found):
@@ -80,7 +81,7 @@ def kept(remove: str) -> tuple[tuple[int, ...], ...]:
 
 
 def w4(evidence: Evidence) -> Finding:
-    cells = means([f for f in final(evidence, TRANSLATE) if re.fullmatch(r"per_layer [\d,/;=A-Za-z]+", f.remove)], "target", "remove")
+    cells = means([f for f in final(evidence) if re.fullmatch(r"per_layer [\d,/;=A-Za-z]+", f.remove)], "target", "remove")
     by_kept = {(target, kept(remove)): cell for (target, remove), cell in cells.items()}
     differences, used = {}, []
     for (target, blocks), cell in by_kept.items():
@@ -99,7 +100,7 @@ def w4(evidence: Evidence) -> Finding:
 
 
 def w5(evidence: Evidence) -> Finding:
-    cells = means([f for f in final(evidence, TRANSLATE) if re.fullmatch(r"per_block [\d/;=A-Za-z]+", f.remove)], "target", "remove")
+    cells = means([f for f in final(evidence) if re.fullmatch(r"per_block [\d/;=A-Za-z]+", f.remove)], "target", "remove")
     groups: dict[tuple[str, tuple[int, ...]], dict[str, Mean]] = {}
     for (target, remove), cell in cells.items():
         counts = [block[0] for block in kept(remove)]
@@ -117,12 +118,12 @@ def w5(evidence: Evidence) -> Finding:
 
 
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, per_model(judge, monolingual), unit)
+    Claim(name, PAPER, statement, about(judge, TRANSLATORS, ON_WMT), unit)
     for name, unit, statement, judge in (
         ("W1", "BLEU", "Drawing out up to 60 % of a translation model's heads costs at most 0.15 BLEU, whatever the language pair.", w1),
         ("W2", "BLEU", "Drawing out 75 % of a translation model's heads costs less than 1 BLEU.", w2),
         ("W3", "BLEU", "Keeping one head in every layer (87 % gone) costs 1.62 BLEU on en-ru and 1.03 on en-de.", w3),
-        ("W3a", "BLEU per tenth", "BLEU falls faster beyond 60 % of the heads than up to there.", lambda e: sharper(e, TRANSLATE, 60)),
+        ("W3a", "BLEU per tenth", "BLEU falls faster beyond 60 % of the heads than up to there.", lambda e: sharper(e, 60)),
         ("W3b", "BLEU", "From 60 % of the heads on, every further cut costs more BLEU.", w3b),
         ("W4", "BLEU", "It makes no consistent difference whether the layers called important keep more heads or fewer.", w4),
         ("W5", "blocks", "Each of the three blocks is, at some percentage, the best one to take most heads from.", w5),

@@ -9,11 +9,12 @@ from statistics import fmean
 
 from ..analyses import by_distance, by_layer, even, holm
 from ..errors import DataError
-from .evidence import GLUE, Evidence, Fact, Mean, Measured, monolingual
+from .about import about
+from .evidence import Evidence, Fact, Mean, Measured
 from .from_papers import stated
+from .kinds import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from .layer_sets import halves, sets_of_layers
-from .losses import final, lost, near, rest, sharper, told
-from .per_model import per_model
+from .losses import at, final, lost, near, rest, sharper, told
 from .strength import LEVEL, majority, signs, spread
 from .verdict import Claim, Finding, judged, missing
 
@@ -21,10 +22,10 @@ PAPER = "weak-link"
 
 
 def w6(evidence: Evidence) -> Finding:
-    facts = final(evidence, GLUE)
+    facts = final(evidence)
     found = lost(facts, near(facts, 50))
-    if len(found) < 2:
-        return missing("accuracy on two tasks of GLUE, unpruned and with half of the heads drawn out")
+    if not found:
+        return missing("accuracy on GLUE, unpruned and with half of the heads drawn out")
     border, mean = stated(PAPER, "mean_accuracy_drop_upper_bound"), fmean(points for points, _ in found.values())
     numbers = f"mean loss {mean:.2f} points ({told(found)})"
     cells = [cell for _, cell in found.values()]
@@ -32,7 +33,7 @@ def w6(evidence: Evidence) -> Finding:
 
 
 def w8(evidence: Evidence) -> Finding:
-    sets = sets_of_layers(final(evidence, GLUE))
+    sets = sets_of_layers(final(evidence))
     depths = sorted({n for word, n in sets if word == "top" and ("bottom", n) in sets})
     differences = {}
     for n in depths:
@@ -63,7 +64,7 @@ def ends_and_middle(facts: Iterable[Fact]) -> dict[tuple[str, str, int], tuple[M
 
 
 def w9(evidence: Evidence) -> Finding:
-    found = ends_and_middle(final(evidence, GLUE))
+    found = ends_and_middle(final(evidence))
     if len(found) < 4:
         return missing("accuracy with k layers of both ends and with 2k of the middle gone, in four cases")
     differences = [ends.value - middle.value for ends, middle in found.values()]
@@ -76,25 +77,26 @@ def w9(evidence: Evidence) -> Finding:
 
 
 def w10(evidence: Evidence) -> Finding:
-    found = {key: pair for key, pair in ends_and_middle(final(evidence, GLUE)).items() if key[0] in ("qnli", "sst2")}
+    found = ends_and_middle(final(evidence))
     extra = {
         task: fmean(ends.value - middle.value for (name, *_), (ends, middle) in found.items() if name == task)
         for task in dict.fromkeys(key[0] for key in found)
     }
-    if len(extra) < 2:
-        return missing("accuracy on qnli and sst2 with k layers of both ends and with 2k of the middle gone")
+    if not extra:
+        return missing("accuracy on qnli or sst2 with k layers of both ends and with 2k of the middle gone")
     border, least = stated(PAPER, "extra_mean_drop_middle_lower_bound"), min(extra.values())
     each = ", ".join(f"{task} {value:.2f}" for task, value in extra.items())
     used = [cell for pair in found.values() for cell in pair]
-    numbers = f"extra loss of the middle: {each}; both together {fmean(extra.values()):.2f}"
+    both = f"; both together {fmean(extra.values()):.2f}" if len(extra) > 1 else ""
+    numbers = f"extra loss of the middle: {each}{both}"
     return judged(least > border, least - border, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
 
 
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     """Whether every second layer gone leaves more than as many top or bottom layers gone, on every task."""
-    found = [group for group in halves(final(evidence, GLUE)).values() if {word, "top", "bottom"} <= set(group)]
-    if len(found) < 2:
-        return missing(f"accuracy on two tasks with the {word}, the top and the bottom layers gone, as many of each")
+    found = [group for group in halves(final(evidence)).values() if {word, "top", "bottom"} <= set(group)]
+    if not found:
+        return missing(f"accuracy with the {word}, the top and the bottom layers gone, as many of each")
     leads = [group[word].value - max(group["top"].value, group["bottom"].value) for group in found]
     used = [group[name] for group in found for name in (word, "top", "bottom")]
     numbers = f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, the smallest lead {min(leads):+.2f} points"
@@ -103,10 +105,10 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
 
 
 def w12(evidence: Evidence) -> Finding:
-    found = {place: group for place, group in halves(final(evidence, GLUE)).items() if {"odd", "even", "top", "bottom"} <= set(group)}
-    if len(found) < 2:
-        return missing("accuracy on two tasks with the odd, even, top and bottom layers gone, as many of each")
-    best = {place[0]: max(group, key=lambda name: group[name].value) for place, group in found.items()}
+    found = {place: group for place, group in halves(final(evidence)).items() if {"odd", "even", "top", "bottom"} <= set(group)}
+    if not found:
+        return missing("accuracy with the odd, even, top and bottom layers gone, as many of each")
+    best = {at(*place): max(group, key=lambda name: group[name].value) for place, group in found.items()}
     won = sum(name == "odd" for name in best.values())
     used = [cell for group in found.values() for cell in group.values()]
     numbers = f"odd is best on {won} of {len(best)}: " + ", ".join(f"{task} {name}" for task, name in best.items())
@@ -117,15 +119,16 @@ def w12(evidence: Evidence) -> Finding:
 
 def weight_runs(evidence: Evidence) -> list[Measured]:
     """The trials in which the change of weights was measured after training."""
-    return [m for m in evidence.measured if m.name == "weights" and m.stage == "after" and monolingual(m.model)]
+    return [m for m in evidence.measured if m.name == "weights" and m.stage == "after"]
 
 
 def w15(evidence: Evidence) -> Finding:
     gaps, used = [], []
     for run in weight_runs(evidence):
         with suppress(DataError):  # fewer than two layers left
-            gaps += [100 * even(run.values).gap] if run.remove.startswith("layers") else []
-            used.append(run.trial)
+            if run.remove.startswith("layers"):
+                gaps.append(100 * even(run.values).gap)
+                used.append(run)
     if not gaps:
         return missing("how far weights moved (measure: weights) in trials that remove whole layers")
     border = stated(PAPER, "max_layer_difference_of_weight_change_percent")
@@ -146,14 +149,15 @@ def w16(evidence: Evidence) -> Finding:
     name, test = tests[at]
     numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
     strength = f"p = {test.p:.2g}, {adjusted[at]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
-    return judged(adjusted[at] >= LEVEL, adjusted[at] - LEVEL, numbers, strength, [run.trial for run in runs])
+    return judged(adjusted[at] >= LEVEL, adjusted[at] - LEVEL, numbers, strength, runs)
 
 
+ON_WEIGHTS = measured_on("mnli", "weights")
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, per_model(judge, monolingual), unit)
+    Claim(name, PAPER, statement, about(judge, BERT, {"W10": ON_QNLI_AND_SST2, "W15": ON_WEIGHTS, "W16": ON_WEIGHTS}.get(name, ON_GLUE)), unit)
     for name, unit, statement, judge in (
         ("W6", "points", "Drawing out half of BERT's heads costs less than 1 point of mean accuracy.", w6),
-        ("W7", "% per tenth", "BERT's accuracy falls faster beyond 50 % of the heads than up to there.", lambda e: sharper(e, GLUE, 50)),
+        ("W7", "% per tenth", "BERT's accuracy falls faster beyond 50 % of the heads than up to there.", lambda e: sharper(e, 50)),
         ("W8", "depths", "Neither end of BERT is the better one to cut: as many depths speak for the top as for the bottom.", w8),
         ("W9", "cases", "Cutting the middle 2k layers is worse than cutting k at both ends in 14 of 16 cases (7 of 8).", w9),
         ("W10", "points", "On qnli and on sst2 cutting the middle costs over 2 points more on average.", w10),

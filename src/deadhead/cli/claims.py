@@ -11,9 +11,16 @@ import typer
 from ..errors import DeadheadError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ..claims import Verdict
 
 COLOURS = {"holds": "green", "does not hold": "red", "not enough data": "bright_black"}
+ON_PAPER = {  # how a claim fails on the papers' own tables
+    "does not follow": "Do not follow from the papers' own tables",
+    "follows in part": "Follow in part",
+    "no more than luck": "No more than luck would give",
+}
 
 
 def claims(
@@ -51,19 +58,33 @@ def claims(
 
 
 def _show(found: list[Verdict], every: bool) -> None:
+    """The claims, those that fail on the papers' own tables by how they do; then counts, and the names of those that fail there."""
     from rich.console import Console
+
+    from ..claims import IN_PART, LUCKY, NO
+
+    shown = [one for one in found if every or one.margin is not None]
+    failed = {how: [one for one in shown if one.follows == how] for how in (NO, IN_PART, LUCKY)}
+    for how, several in {**failed, "": [one for one in shown if not one.follows]}.items():
+        if several:
+            title = f"{ON_PAPER[how]}: {len(several)}" if how else "The others" if any(failed.values()) else None
+            Console().print(_table(several, title))
+    counts = [f"{name} {sum(one.verdict == name for one in found)}" for name in COLOURS]
+    typer.echo(f"Claims: {len(found)}; {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all tells what is missing."))
+    for how, several in failed.items():
+        if several:
+            typer.echo(f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}")
+
+
+def _table(shown: list[Verdict], title: str | None) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(show_lines=True)
+    table = Table(show_lines=True, title=title, title_justify="left")
     for name, share in (("claim", 3), ("verdict, margin", 3), ("statement", 6), ("numbers, how sure", 8)):
         table.add_column(name, ratio=share, overflow="fold")
-    shown = [one for one in found if every or one.margin is not None]
     for one in shown:
         margin = "" if one.margin is None else f"\n{one.margin:+.3g} {one.unit}"
-        verdict = Text.assemble((one.verdict, COLOURS[one.verdict]), margin)
+        verdict = Text.assemble((one.verdict, COLOURS[one.verdict]), f", {one.follows}" if one.follows else "", margin)
         table.add_row(one.id, verdict, Text(one.statement), Text.assemble(one.numbers, "\n" if one.strength else "", (one.strength, "dim")))
-    if shown:
-        Console().print(table)
-    counts = [f"{name} {sum(one.verdict == name for one in found)}" for name in COLOURS]
-    typer.echo(f"Claims: {len(found)}; {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all tells what is missing."))
+    return table

@@ -1,0 +1,321 @@
+"""What a claim is judged on where a study has other models or tasks than the paper, and that the verdict says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import BERT, CASES, MBERT, OTHERS, SPOKEN, XLMR, controls, fact, facts, gains, glue, layers, search, weights, xnli
+from hand_made import study
+
+from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, check
+from deadhead.claims.evidence import Evidence
+from deadhead.claims.kinds import is_bert, is_mbert, is_xlmr, monolingual, multilingual
+
+PARTS = ("facts", "searches", "merged", "measured", "rankings", "rhos")
+MINE = "somebody/my-encoder"
+
+
+def recast(evidence: Evidence, models: Mapping[str, str] = {}, tasks: Mapping[str, str] = {}) -> Evidence:
+    """The same numbers, found on other models or tasks."""
+
+    def other(one: Any) -> Any:
+        return replace(one, model=models.get(one.model, one.model), task=tasks.get(one.task, one.task))
+
+    return replace(evidence, **{part: tuple(map(other, getattr(evidence, part))) for part in PARTS})
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds"),
+    [
+        ("bert-base-uncased", "bert monolingual"),
+        ("google-bert/bert-large-cased", "bert monolingual"),
+        ("runs/bert/", "bert monolingual"),
+        ("roberta-base", "monolingual"),
+        ("distilbert-base-uncased", "monolingual"),
+        ("bert-base-multilingual-cased", "mbert multilingual"),
+        ("mini-mbert", "mbert multilingual"),
+        ("m-bert", "mbert multilingual"),
+        ("distilbert-base-multilingual-cased", "multilingual"),
+        ("FacebookAI/xlm-roberta-large", "xlmr multilingual"),
+        ("xlm-study/bert-base-cased", "bert monolingual"),
+        ("world/encoder", "monolingual multilingual"),
+        (MINE, "monolingual"),
+    ],
+)
+def test_kinds_by_name(model: str, kinds: str) -> None:
+    known = {"bert": is_bert, "mbert": is_mbert, "xlmr": is_xlmr, "monolingual": monolingual, "multilingual": multilingual}
+    assert [name for name, fits in known.items() if fits(model)] == kinds.split()
+
+
+ON_BERT = [f"W{n}" for n in (6, 7, 8, 9, 10, 11, 12, 13, 15, 16)]
+ON_MBERT = [name for name in CLAIMS if name.startswith("M")]
+ON_SEARCHES = [name for name in CLAIMS if name.startswith("C-")]
+
+
+@pytest.mark.parametrize("name", ON_BERT)
+@pytest.mark.parametrize("model", ["mini-mbert", XLMR, "roberta-base", MINE])
+def test_claims_on_bert_are_judged_on_another_encoder_and_say_so(name: str, model: str) -> None:
+    for case in CASES[name]:
+        ours, theirs = CLAIMS[name].on(recast(case, {BERT: model})), CLAIMS[name].on(case)
+        assert (ours.verdict, ours.margin, ours.trials) == (theirs.verdict, theirs.margin, theirs.trials)
+        assert ours.numbers.startswith(f"on {model}, not BERT")
+        assert "not BERT" not in theirs.numbers
+
+
+@pytest.mark.parametrize("name", ON_BERT)
+def test_where_there_is_bert_no_other_is_judged(name: str) -> None:
+    holds, fails = CASES[name]
+    for ours, other in ((holds, fails), (fails, holds)):
+        for model in ("mini-mbert", "roberta-base"):
+            assert CLAIMS[name].on(recast(other, {BERT: model}) + ours) == CLAIMS[name].on(ours)
+    if name not in ("W15", "W16"):  # too little of BERT is too little, whatever there is of others
+        thin = Evidence(holds.facts[:1])
+        assert CLAIMS[name].on(thin + recast(holds, {BERT: "mini-mbert"})).verdict == OPEN
+
+
+def test_next_of_kin_come_first() -> None:
+    """Without BERT a model for one language is judged, and not a multilingual one; without mBERT a multilingual one."""
+    holds, fails = CASES["W6"]
+    found = CLAIMS["W6"].on(recast(fails, {BERT: XLMR}) + recast(holds, {BERT: "roberta-base"}))
+    assert found.verdict == HOLDS
+    assert "roberta-base, not BERT" in found.numbers
+    assert XLMR not in found.numbers
+    holds, fails = CASES["M1"]
+    found = CLAIMS["M1"].on(recast(fails, {MBERT: MINE}) + recast(holds, {MBERT: XLMR}))
+    assert (found.verdict, MINE in found.numbers) == (HOLDS, False)
+
+
+@pytest.mark.parametrize("name", ON_MBERT)
+@pytest.mark.parametrize("model", [XLMR, "world/encoder", MINE])
+def test_claims_on_mbert_are_judged_on_another_encoder_and_say_so(name: str, model: str) -> None:
+    for case in CASES[name]:
+        ours, theirs = CLAIMS[name].on(recast(case, {MBERT: model})), CLAIMS[name].on(case)
+        assert (ours.verdict, ours.margin, ours.trials) == (theirs.verdict, theirs.margin, theirs.trials)
+        assert ours.numbers.startswith(f"on {model}, not mBERT")
+        assert "not mBERT" not in theirs.numbers
+
+
+def test_bert_never_stands_in_for_mbert() -> None:
+    for name in ("M1", "M2", "M8"):
+        assert CLAIMS[name].on(CASES[name][0]).verdict == HOLDS
+        assert CLAIMS[name].on(recast(CASES[name][0], {MBERT: BERT})).verdict == OPEN
+
+
+@pytest.mark.parametrize("name", [name for name in ON_SEARCHES if not name.startswith("C-xlmr")])
+@pytest.mark.parametrize("model", [MINE, "world/encoder"])
+def test_claims_on_searches_are_judged_on_another_encoder_and_say_so(name: str, model: str) -> None:
+    about = "XLM-R" if "-xlm-r" in name else "mBERT"
+    several = name.startswith(("C-count", "C-heads", "C-rho", "C-p-", "C-rank")) and not name.startswith("C-ranker")
+    for case in CASES[name]:
+        ours, theirs = CLAIMS[name].on(recast(case, {MBERT: model, XLMR: model})), CLAIMS[name].on(case)
+        assert (ours.verdict, ours.margin, ours.trials) == (theirs.verdict, theirs.margin, theirs.trials)
+        assert ours.numbers.startswith(f"on {model}, not {'mBERT and XLM-R' if several else about}")
+        assert ", not " not in theirs.numbers.partition(":")[0]
+
+
+def test_neither_of_two_models_of_a_paper_stands_in_for_the_other() -> None:
+    for name, other in (("C-mean-POS-mbert-cross-lingual", XLMR), ("C-mean-POS-xlm-r-cross-lingual", MBERT)):
+        found = CLAIMS[name].on(gains([1.0, 2.0, 3.0], model=other))
+        assert found.verdict == OPEN
+    mixed = CASES["C-mean-POS-mbert-cross-lingual"][0] + gains([9.0, 9.0, 9.0], model=MINE)
+    assert CLAIMS["C-mean-POS-mbert-cross-lingual"].on(mixed).numbers.startswith("mean gain")
+
+
+def test_a_comparison_with_xlmr_names_what_stands_in_for_mbert() -> None:
+    for case in CASES["C-xlmr-POS-cross-lingual"]:
+        ours, theirs = (CLAIMS["C-xlmr-POS-cross-lingual"].on(one) for one in (recast(case, {MBERT: MINE}), case))
+        assert (ours.verdict, ours.margin) == (theirs.verdict, theirs.margin)
+        assert ours.numbers == f"on {MINE}, not mBERT: {theirs.numbers}"
+        large = CLAIMS["C-xlmr-POS-cross-lingual"].on(recast(case, {XLMR: "xlm-roberta-large"}))
+        assert large.numbers == f"against xlm-roberta-large: {theirs.numbers}"
+        assert CLAIMS["C-xlmr-POS-cross-lingual"].on(recast(case, {XLMR: MINE})).verdict == OPEN
+
+
+def test_a_comparison_of_mbert_names_what_stands_in_for_bert() -> None:
+    for name in ("M6", "M7", "M14"):
+        for case in CASES[name]:
+            ours, theirs = (CLAIMS[name].on(one) for one in (recast(case, {BERT: "roberta-base"}), case))
+            assert (ours.verdict, ours.margin) == (theirs.verdict, theirs.margin)
+            assert "against roberta-base, not BERT: " in ours.numbers
+        assert CLAIMS[name].on(recast(CASES[name][0], {BERT: XLMR})).verdict == OPEN
+    beside = CASES["M3"][0] + glue(layers(odd2=60, even2=50), model="roberta-base")
+    assert CLAIMS["M3"].on(beside).numbers.endswith("odd 72.00, even 73.00; roberta-base: odd 60.00, even 50.00")
+
+
+def test_one_of_two_models_is_named() -> None:
+    """A count over both models, judged on one of them."""
+    found = CLAIMS["C-count-POS"].on(CASES["C-count-POS"][0])
+    assert found.numbers == f"on {MBERT} of mBERT and XLM-R: 11 of 12 pairs gain (stated: 88 of 96)"
+    both = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR)
+    assert CLAIMS["C-count-POS"].on(both + gains([-1.0] * 12, model=MINE)).numbers == "24 of 24 pairs gain (stated: 88 of 96)"
+
+
+def test_numbers_of_the_paper_that_a_third_model_is_held_against() -> None:
+    case = CASES["C-heads-POS"][0]
+    assert "(stated: 7.52; " in CLAIMS["C-heads-POS"].on(case).numbers
+    assert "(stated: 7.52 for mBERT; " in CLAIMS["C-heads-POS"].on(recast(case, {MBERT: MINE})).numbers
+
+
+def test_claims_on_luck_name_the_models() -> None:
+    found = CLAIMS["L-seeds"].on(recast(controls("seeds", 0.2), {MBERT: MINE}))
+    assert found.numbers.startswith(f"on {MINE}; on pos: ahead of ")
+    assert CLAIMS["L-count-POS"].on(CASES["L-count-POS"][0]).numbers.startswith(f"on {MBERT}: 12 of 12")
+
+
+def test_searches_of_a_model_that_translates_stand_in_for_nothing() -> None:
+    some = tuple(search(1.0, target=t, task="parallel", random=0.5, kind="translate", model=MINE) for t in OTHERS[:8])
+    assert CLAIMS["C-rand-vs-low"].on(Evidence(searches=some)).verdict == OPEN
+    assert CLAIMS["C-rand-vs-low"].on(Evidence(searches=tuple(replace(s, kind="tag") for s in some))).verdict == HOLDS
+    assert CLAIMS["L-random"].on(Evidence(searches=some)).verdict == HOLDS  # luck is the same everywhere
+
+
+# --- tasks
+
+
+@pytest.mark.parametrize("name", ["W6", "W7", "W8", "W11", "W12", "W13", "M1", "M2", "M3", "M4", "M5", "M6", "M8"])
+def test_one_task_of_glue_is_enough_and_is_named(name: str) -> None:
+    holds = CASES[name][0]
+    found = CLAIMS[name].on(Evidence(tuple(f for f in holds.facts if f.task == "sst2")))
+    assert found.verdict == HOLDS
+    assert found.numbers.startswith("on sst2 of GLUE: ")
+    four = [replace(f, task=task) for task in ("mnli", "qqp", "qnli", "sst2") for f in holds.facts if f.task == "sst2"]
+    assert not CLAIMS[name].on(Evidence(tuple(four))).numbers.startswith("on ")
+
+
+@pytest.mark.parametrize("name", ["W6", "W7", "W8", "W9", "W11", "W12", "W13", "M1", "M2", "M3", "M4", "M5", "M6", "M8"])
+def test_another_task_stands_in_for_glue_and_is_named(name: str) -> None:
+    for case in CASES[name]:
+        ours, theirs = CLAIMS[name].on(recast(case, tasks={"mnli": "mine", "sst2": "pos"})), CLAIMS[name].on(case)
+        assert (ours.verdict, ours.margin, ours.trials) == (theirs.verdict, theirs.margin, theirs.trials)
+        assert ours.numbers.startswith(("on mine and pos, not GLUE: ", "on pos and mine, not GLUE: "))
+    holds, fails = CASES[name]
+    beside = recast(fails, tasks={"mnli": "mine", "sst2": "pos"})
+    assert CLAIMS[name].on(beside + holds) == CLAIMS[name].on(holds)  # where there is GLUE, nothing else is judged
+
+
+def test_a_task_scored_in_another_language_does_not_stand_in_for_glue() -> None:
+    case = recast(CASES["W6"][0], tasks={"mnli": "pos", "sst2": "ner"})
+    assert CLAIMS["W6"].on(case).verdict == HOLDS
+    assert CLAIMS["W6"].on(replace(case, facts=tuple(replace(f, target="de") for f in case.facts))).verdict == OPEN
+
+
+def test_one_task_in_two_languages_is_two_cases() -> None:
+    mine = [fact("pos", "none", 80.0, target=t) for t in ("en", "de")] + [
+        fact("pos", "random 50", v, 50, t) for t, v in (("en", 79), ("de", 70))
+    ]
+    found = CLAIMS["W6"].on(facts(*(replace(f, source=f.target) for f in mine)))
+    assert found.numbers == "on pos, not GLUE: mean loss 5.50 points (pos en 50 %: +1.00, pos de 50 %: +10.00)"
+    three = {"top2": 70, "bottom2": 70, "odd2": 73, "even2": 72}
+    halves = [f for t in ("en", "de") for f in recast(glue(layers(**three), ("pos",))).facts for f in [replace(f, source=t, target=t)]]
+    assert CLAIMS["W12"].on(facts(*halves)).numbers == "on pos, not GLUE: odd is best on 2 of 2: pos en odd, pos de odd"
+
+
+def test_claims_that_name_their_tasks_are_judged_on_those_alone() -> None:
+    holds, fails = CASES["W10"]
+    one = CLAIMS["W10"].on(Evidence(tuple(f for f in holds.facts if f.task == "sst2")))
+    assert (one.verdict, one.numbers) == (HOLDS, "on sst2 of qnli and sst2: extra loss of the middle: sst2 3.00")
+    assert CLAIMS["W10"].on(Evidence(tuple(f for f in fails.facts if f.task == "sst2"))).verdict == FAILS
+    assert CLAIMS["W10"].on(recast(holds, tasks={"qnli": "mnli", "sst2": "pos"})).verdict == OPEN
+    unpruned = CASES["M7"][1]  # mBERT is ahead on mnli
+    for task, verdict in (("mnli", FAILS), ("qqp", HOLDS), ("sst2", HOLDS)):
+        found = CLAIMS["M7"].on(Evidence(tuple(f for f in unpruned.facts if f.task == task)))
+        assert (found.verdict, found.numbers.startswith(f"on {task} of GLUE: ")) == (verdict, True)
+    assert CLAIMS["M7"].on(recast(unpruned, tasks=dict.fromkeys(("mnli", "qqp", "qnli", "sst2"), "pos"))).verdict == OPEN
+
+
+ON_XNLI = [f"M{n}" for n in range(9, 17)]
+
+
+@pytest.mark.parametrize("name", ON_XNLI)
+def test_another_task_across_languages_stands_in_for_xnli_and_is_named(name: str) -> None:
+    holds, fails = CASES[name]
+    for case in (holds, fails):
+        ours, theirs = CLAIMS[name].on(recast(case, tasks={"xnli": "pos"})), CLAIMS[name].on(case)
+        assert (ours.verdict, ours.margin, ours.trials) == (theirs.verdict, theirs.margin, theirs.trials)
+        assert ours.numbers.startswith("on pos, not XNLI: ")
+        assert CLAIMS[name].on(recast(case, {MBERT: MINE}, {"xnli": "pos"})).numbers.startswith(f"on {MINE}, not mBERT; on pos, not XNLI: ")
+    beside = Evidence(tuple(f for f in recast(fails, tasks={"xnli": "pos"}).facts if f.model == MBERT))
+    assert CLAIMS[name].on(beside + holds) == CLAIMS[name].on(holds)  # where there is XNLI, nothing else is judged
+
+
+def test_two_tasks_across_languages_are_judged_one_by_one() -> None:
+    holds, fails = (recast(case, tasks={"xnli": task}) for case, task in zip(CASES["M11"], ("pos", "ner"), strict=True))
+    one, two, both = (CLAIMS["M11"].on(case) for case in (holds, fails, holds + fails))
+    assert (both.verdict, both.margin) == (FAILS, two.margin)
+    assert both.numbers == f"{one.numbers} | {two.numbers}"
+    assert two.numbers.startswith("on ner, not XNLI: ")
+
+
+def test_two_source_languages_are_judged_one_by_one() -> None:
+    holds, fails = CASES["M11"]
+    german = replace(fails, facts=tuple(replace(f, source="de") for f in fails.facts))
+    found = CLAIMS["M11"].on(holds + german)
+    assert found.verdict == FAILS
+    assert found.numbers.count("the bottom matters more in 5 of 5 languages") == 1
+    assert " | on xnli from de: the bottom matters more in 4 of 5 languages" in found.numbers
+    other = CLAIMS["M11"].on(recast(german, tasks={"xnli": "pos"}))
+    assert other.numbers.startswith("on pos from de, not XNLI: ")
+
+
+def test_a_task_in_one_language_does_not_stand_in_for_xnli() -> None:
+    curve = {"random 25": (78, 25), "random 50": (76, 50), "random 90": (70.4, 90)}
+    many = xnli(curve)
+    english = replace(many, facts=tuple(f for f in many.facts if f.target == "en"))
+    assert CLAIMS["M9"].on(english).verdict == HOLDS
+    assert CLAIMS["M9"].on(recast(english, tasks={"xnli": "pos"})).verdict == OPEN
+    assert CLAIMS["M9"].on(recast(many, tasks={"xnli": "pos"})).verdict == HOLDS
+
+
+def test_what_was_measured_on_another_task_names_it() -> None:
+    case = weights(1.0, 0.95, 0.98)
+    assert CLAIMS["W15"].on(case).numbers.startswith("largest difference")
+    assert CLAIMS["W15"].on(recast(case, tasks={"mnli": "pos"})).numbers.startswith("on pos: largest difference")
+    both = case + replace(recast(case, tasks={"mnli": "pos"}), measured=tuple(replace(m, task="pos", trial="p") for m in case.measured))
+    found = CLAIMS["W15"].on(both)
+    assert (found.numbers.partition(":")[0], found.trials) == ("on mnli and pos", ("w", "p"))
+    translated = replace(case, measured=tuple(replace(m, task="parallel", kind="translate") for m in case.measured))
+    assert CLAIMS["W15"].on(translated).verdict == OPEN
+
+
+def test_a_translation_model_is_named_and_stands_in_for_no_encoder() -> None:
+    for case in (CASES["W2"][0], recast(CASES["W2"][0], {BERT: "facebook/some-multilingual"}, {"wmt14": "mine"})):
+        found = CLAIMS["W2"].on(case)
+        assert found.verdict == HOLDS
+    assert found.numbers.startswith("on facebook/some-multilingual; on mine, not WMT14: loss of BLEU: en-ru 75 %: +0.90")
+    own = CLAIMS["W2"].on(recast(CASES["W2"][0], {BERT: "transformer-base"}))
+    assert own.numbers == "loss of BLEU: en-ru 75 %: +0.90"
+    curve = CASES["W3a"][0]
+    assert CLAIMS["W3a"].on(curve).verdict == HOLDS
+    same = replace(curve, facts=tuple(replace(f, source="en-ru", target="en-ru") for f in curve.facts))
+    assert CLAIMS["W7"].on(same).verdict == OPEN  # learnt and scored in one "language", but it translates
+    assert CLAIMS["W7"].on(replace(same, facts=tuple(replace(f, kind="tag") for f in same.facts))).verdict == HOLDS
+
+
+# --- from a folder
+
+
+def test_a_study_of_ones_own(tmp_path: Path) -> None:
+    """A multilingual encoder, a task file, English in and five languages out: claims of two papers are judged and say on what."""
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nkind: classify\nmetrics: [accuracy]\ntexts: [text]\nlabel: label\nfiles: {train: a.tsv}\n"
+    )
+    fixed = {"model": "mini-mbert", "task": str(tmp_path / "mine.yaml"), "source": "en", "targets": list(SPOKEN), "splits": ["test"]}
+    left = {"none": 0.9, "random 25": 0.88, "random 50": 0.896, "random 90": 0.8, "layers top 1": 0.8, "layers bottom 1": 0.7}
+
+    def cell(remove: str, score: float) -> dict[str, Any]:
+        word, _, amount = remove.partition(" ")
+        gone = remove if remove == "none" else {word: int(amount) if word == "random" else amount}
+        metrics = {f"{target}/test/accuracy": score for target in SPOKEN}
+        return {"labels": {"remove": gone}, "metrics": metrics, "removed": ["encoder.0.0"], "cost": {"heads before": 40}}
+
+    folder = study(tmp_path / "s", fixed, [cell(*one) for one in left.items()], ["prune", "finetune", "evaluate"])
+    found = {v.id: v for v in check(folder) if v.verdict != OPEN}
+    assert {"W6", "W7", "M4", "M5", "M9", "M11"} <= set(found)
+    assert found["W6"].numbers == "on mini-mbert, not BERT; on mine, not GLUE: mean loss 0.40 points (mine en 50 %: +0.40)"
+    assert found["M11"].verdict == HOLDS
+    assert found["M11"].numbers.startswith("on mini-mbert; on mine, not XNLI: the bottom matters more in 5 of 5 languages")
+    assert all("mini-mbert" in one.numbers and "mine" in one.numbers for one in found.values())
