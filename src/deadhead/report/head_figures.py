@@ -14,7 +14,8 @@ from .charts import Row, Spec, head_maps, scatter, squares
 from .maps import cells_of, layout, measures_of, ranking_name, ranking_of
 from .words import STAGES, joined
 
-MOST_PANELS = 12
+MOST_PANELS = 12  # of maps
+MOST_CLOUDS = 6  # panels of points
 MOST_POINTS = 150  # of a language in a scatter
 LEGENDS = {"ranking": "score", "entropy": "entropy, nats", "weights": "mean |change|", "removed": "share of trials"}
 Maps = dict[str, list[Mapping[str, float]]]  # panel -> maps that are averaged
@@ -47,8 +48,13 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
         panels = [f"{panel} {block}".strip() for panel in panels for block in blocks]
     if not values:
         return None
-    title = str(asked.get("title") or f"Heads: {show}")
+    title = str(asked.get("title") or f"Heads: {show}") + _cut(len(found), MOST_PANELS)
     return head_maps(values, title, panels=panels, legend=LEGENDS[show], scheme="cividis" if show == "weights" else "viridis")
+
+
+def _cut(panels: int, most: int) -> str:
+    """What a title says of panels that are not drawn."""
+    return f" (the first {most} of {panels})" if panels > most else ""
 
 
 def maps_of(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Iterator[tuple[str, Mapping[str, float]]]:
@@ -126,7 +132,7 @@ def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
     for cell, record in chosen(study, records, asked):
         for stage, measure in measures_of(record):
             held = as_dict(measure.get("embeddings"))
-            if not isinstance(held.get("points"), dict) or len(panels) >= 6:
+            if not isinstance(held.get("points"), dict):
                 continue
             name = STAGES[stage]
             label = joined(cell.axes.get("remove")) if "remove" in study.axes else ""
@@ -135,10 +141,11 @@ def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
             if panel in panels:
                 continue
             panels[panel] = None
-            for language, several in held["points"].items():
+            for language, several in held["points"].items() if len(panels) <= MOST_CLOUDS else ():
                 step = max(1, -(-len(several) // MOST_POINTS))
                 values += [{"x": x, "y": y, "group": language, "panel": panel} for x, y in several[::step]]
     if not values:
         return None
     groups = list(dict.fromkeys(row["group"] for row in values))
-    return scatter(values, str(asked.get("title") or "Sentences by language"), groups=groups, panels=list(panels), group="language")
+    title = str(asked.get("title") or "Sentences by language") + _cut(len(panels), MOST_CLOUDS)
+    return scatter(values, title, groups=groups, panels=list(panels)[:MOST_CLOUDS], group="language")

@@ -1,0 +1,44 @@
+"""Figures with more panels than are drawn say how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from by_hand import HEADS, study
+
+from deadhead.report.figures import figures
+from deadhead.studies.records import Record
+from deadhead.studies.trial import Trial
+
+SHARES = """\
+steps: [prune, finetune, measure, evaluate]
+fixed: {model: a/model, source: en, splits: dev, task: mnli, measure: [embeddings]}
+axes: {remove: {random: [SHARES]}}
+figures: [{title: Removed, kind: heads, show: removed, panels: remove}, {title: Points, kind: points}]
+"""
+
+
+def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    points = {"en": [[0.0, 1.0], [1.0, 0.0]], "de": [[2.0, 1.0], [1.0, 2.0]]}
+    details = {"measures": {"after": {"embeddings": {"points": points}}}}
+    return Record(trial, "done", HEADS[:1], {"en/dev/accuracy": 0.5}, details=details)
+
+
+@pytest.mark.parametrize(
+    ("shares", "titles", "drawn"),
+    [
+        (5, ["Removed", "Points"], [5, 5]),
+        (6, ["Removed", "Points"], [6, 6]),
+        (12, ["Removed", "Points (the first 6 of 12)"], [12, 6]),
+        (13, ["Removed (the first 12 of 13)", "Points (the first 6 of 13)"], [12, 6]),
+    ],
+)
+def test_panels_that_are_not_drawn_are_told(shares: int, titles: list[str], drawn: list[int], tmp_path: Path) -> None:
+    recipe = SHARES.replace("SHARES", ", ".join(str(5 + i) for i in range(shares)))
+    found = figures(study(tmp_path, recipe, measured))
+    assert [figure["title"] for figure in found] == titles == [figure["spec"]["title"] for figure in found]
+    assert [len({row["panel"] for row in figure["spec"]["data"]["values"]}) for figure in found] == drawn
+    assert [len(figure["spec"]["facet"]["sort"]) for figure in found] == drawn
