@@ -315,6 +315,11 @@ def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> Non
     history = trained(small_tasks.bert(), foxes, Settings(batch=500, epochs=2))
     assert [e.updates for e in history.epochs] == [1, 1]
     assert "batch 500 is larger than the data: every epoch is one update with all 40 windows" in history.notes
+    assert not any("warm-up" in note for note in history.notes)
+    history = trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, rate=1e-3, warmup=16))
+    told = "the warm-up of 16 updates is longer than the training, which has 8: the rate rises to 0.0005 of 0.001"
+    assert history.notes == [told]
+    assert trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
     some = small_tasks.tag(cache, n=3, seed=9)
     rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in some.data.rows]
     only = small_tasks.encode(small_tasks.dataset(small_tasks.TAGGING, "en", "train", rows), small_tasks.tokenizer(), cache=cache)

@@ -197,7 +197,12 @@ class _Run:
             self.updates = [math.ceil(len(self.train) / self.settings.batch) for _ in each]
         else:
             self.updates = [len(self._batches(epoch)) for epoch in each]
-        self.rates = self.settings.rates(sum(self.updates))
+        total = sum(self.updates)
+        self.rates = self.settings.rates(total)
+        warm = self.settings.warmup_updates(total)
+        if warm > total:
+            reached = f"{self.rates.max():.2g} of {self.settings.rate:.2g}"
+            self.history.note(f"the warm-up of {warm} updates is longer than the training, which has {total}: the rate rises to {reached}")
 
     def _batches(self, epoch: int) -> tuple[np.ndarray, ...]:
         s = self.settings
