@@ -30,13 +30,14 @@ Scores = dict[float, list[float]]
 
 def ends_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """How much more is lost without the k bottom layers than without the k top ones: a line for each language or class of them."""
-    score, where = scores_of(asked), as_dict(asked.get("where"))
+    scores_in, where = scores_of(asked), as_dict(asked.get("where"))
     held: dict[str, dict[str, Scores]] = {}  # language -> top, bottom or nothing -> layers gone -> scores
     for cell in study.cells:
         end, k = place(cell)
-        for language in cell.languages if end in ("", *ENDS) and isinstance(k, float) else ():
-            value = score(cell, language, None, None) if matches(cell, language, where) else None
-            if value is not None and isinstance(k, float):
+        if end not in ("", *ENDS) or not isinstance(k, float):
+            continue
+        for language, value in zip(cell.languages, scores_in(cell, None, None), strict=True):
+            if value is not None and matches(cell, language, where):
                 held.setdefault(language, {}).setdefault(end, {}).setdefault(k, []).append(value)
     found = {language: one for language, scores in held.items() if (one := _d(scores))}
     group = str(asked.get("group") or "")
@@ -70,8 +71,7 @@ def recovery_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     where = as_dict(asked.get("where"))
     both: dict[str, list[tuple[float, float]]] = {}
     for cell in {cell.trial: cell for cell in study.cells if not cell.unpruned}.values():
-        for language in cell.languages:
-            first, final = (cell.score(language, split=split) for split in (f"{cell.split}@1", cell.split))
+        for language, first, final in zip(cell.languages, cell.row(split=f"{cell.split}@1"), cell.usual, strict=True):
             if first is not None and final and matches(cell, language, where):
                 both.setdefault(language, []).append((first, final))
     if not both:
@@ -175,5 +175,5 @@ def _scattered(values: Sequence[Row], title: str) -> Spec:
 
 def fitting(study: Study) -> Iterator[dict[str, Any]]:
     """Those of a study whose recipe names no figures."""
-    if any(cell.summary is not None and any("@1/" in name for name in cell.summary.metrics) for cell in study.cells):
+    if any(cell.summary is not None and "@1/" in " ".join(cell.summary.metrics) for cell in study.cells):
         yield {"kind": "recovery", "title": "Recovery after one epoch"}

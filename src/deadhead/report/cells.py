@@ -28,6 +28,7 @@ PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes in which 
 CHANCE = ("seed", "draw")  # axes that only repeat
 APART = ("model", "task", "source")  # labels that tell recipes that are drawn together apart
 NOTHING = {"remove": "none"}
+PLAIN = frozenset((str, int, float))  # types of labels that stay as they are
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields that tables may name
 
 
@@ -41,12 +42,8 @@ class Cell:
     languages: tuple[str, ...]  # those it is or will be scored in
     learnt: tuple[str, ...]  # those it is trained on
     splits: tuple[str, ...]
+    state: str  # of done, failed, left
     summary: Summary | None = None
-
-    @cached_property
-    def state(self) -> str:
-        """Of done, failed, left."""
-        return "left" if self.summary is None else self.summary.state
 
     @property
     def split(self) -> str:
@@ -68,7 +65,7 @@ class Cell:
         """Tenths of the language's training set that are trained on; None is all of it."""
         data = self.summary.trial.get("data") if self.summary is not None else None
         given = data.get("parts") if isinstance(data, Mapping) else None
-        given = given.get(language) if isinstance(given, Mapping) else given
+        given = _label(given.get(language) if isinstance(given, Mapping) else given)
         return given if given is not None else self.axes.get("data.target_parts", self.axes.get("data.parts"))
 
     def variants(self, names: Iterable[str]) -> list[dict[str, str]]:
@@ -86,24 +83,23 @@ class Cell:
         return setting("+".join(self.learnt), language)
 
     @cached_property
+    def usual(self) -> tuple[float | None, ...]:
+        """The usual score in each of its languages."""
+        return self.row()
+
+    @property
     def scores(self) -> dict[str, float]:
         """The usual score in each language that has one, in points."""
-        if self.summary is None or self.summary.state != "done":
-            return {}
-        metric, metrics = self.metric, self.summary.metrics
-        after, scale = f"/{self.split}/{metric}", points(metric, 1.0)
-        held = ((language, metrics.get(language + after)) for language in self.languages)
-        return {language: scale * value for language, value in held if value is not None}
+        return {language: score for language, score in zip(self.languages, self.usual, strict=True) if score is not None}
 
-    def score(self, language: str, metric: str | None = None, split: str | None = None) -> float | None:
-        """In points; None where there is none (yet)."""
-        if metric is None and split is None:
-            return self.scores.get(language)
+    def row(self, metric: str | None = None, split: str | None = None) -> tuple[float | None, ...]:
+        """The score in each of its languages, in points; None where there is none (yet)."""
         if self.summary is None or self.summary.state != "done":
-            return None
+            return (None,) * len(self.languages)
         name = metric or self.metric
-        value = self.summary.metrics.get(f"{language}/{split or self.split}/{name}")
-        return None if value is None else points(name, value)
+        scale = points(name, 1.0)
+        held = map(self.summary.metrics.get, _names(self.languages, split or self.split, name))
+        return tuple([None if value is None else scale * value for value in held])
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,8 @@ class Study:
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(language for cell in self.cells for language in cell.languages))
+        distinct = dict.fromkeys(cell.languages for cell in self.cells)
+        return tuple(dict.fromkeys(language for languages in distinct for language in languages))
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -129,11 +126,8 @@ class Study:
     @cached_property
     def axes(self) -> tuple[str, ...]:
         """The axes of the recipe that have more than one label."""
-        seen: dict[str, set[Any]] = {}
-        for cell in self.cells:
-            for name, value in cell.axes.items():
-                seen.setdefault(name, set()).add(value)
-        return tuple(name for name, labels in seen.items() if len(labels) > 1)
+        names = dict.fromkeys(name for names in dict.fromkeys(tuple(cell.axes) for cell in self.cells) for name in names)
+        return tuple(name for name in names if len({cell.axes[name] for cell in self.cells if name in cell.axes}) > 1)
 
     def labels(self, name: str) -> list[Any]:
         """The labels of an axis in the recipe's order."""
@@ -144,6 +138,24 @@ class Study:
         if name in ("setting", "parts"):
             return list(dict.fromkeys(cell.axis(name, language) for cell in self.cells for language in cell.languages))
         return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The usual metric of each of its tasks."""
+        return tuple(dict.fromkeys(main_metric(str(task)) for task in self.labels("task")))
+
+    @cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are reported unless others are asked for."""
+        return tuple(dict.fromkeys(cell.split for cell in self.cells))
+
+    @cached_property
+    def by_trial(self) -> dict[str, Cell]:
+        """The first cell of each trial."""
+        found: dict[str, Cell] = {}
+        for cell in self.cells:
+            found.setdefault(cell.trial, cell)
+        return found
 
     @cached_property
     def known_trials(self) -> set[str]:
@@ -177,21 +189,21 @@ def _fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> 
 
 def _cell(fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None) -> Cell:
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
-    axes = {name: _label(fields[name]) for name in LABELLED if name in fields}
-    axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
     remove = fields.get("remove")
     removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
-    unpruned = removed.get("remove") == "none"
-    if not unpruned or "remove" in axes:
+    if "remove" in fields:
+        fields |= removed
+    axes = {name: _label(fields[name]) for name in LABELLED if name in fields}
+    axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
+    if "remove" in fields:
         axes |= removed
-    learnt = several(fields.get("train", fields.get("source")))
-    return Cell(
-        axes, trial, unpruned, several(fields.get("targets")) or learnt, learnt, several(fields.get("splits")) or ("test",), summary
-    )
+    learnt, splits = several(fields.get("train", fields.get("source"))), several(fields.get("splits")) or ("test",)
+    state = "left" if summary is None else summary.state
+    return Cell(axes, trial, removed["remove"] == "none", several(fields.get("targets")) or learnt, learnt, splits, state, summary)
 
 
 def _label(value: Any) -> Any:
-    return value if isinstance(value, str | int | float) else label(value)
+    return value if type(value) in PLAIN else label(value)  # nearly all are, and there are very many
 
 
 @cache
@@ -207,8 +219,20 @@ def _removal(written: str) -> dict[str, Any]:
     return {"remove": label(remove), "strategy": strategy, "amount": label(remove[strategy])}
 
 
+@cache
+def _names(languages: tuple[str, ...], split: str, metric: str) -> tuple[str, ...]:
+    """What a record calls the scores in these languages."""
+    return tuple(f"{language}/{split}/{metric}" for language in languages)
+
+
 def several(value: Any) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
+    return () if value is None else _one((value,)) if isinstance(value, str) else _one(tuple(map(str, value)))
+
+
+@cache
+def _one(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The same tuple for the same names: very many cells have them, and what is the same is quickly compared."""
+    return names
 
 
 @cache

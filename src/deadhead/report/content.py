@@ -11,14 +11,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..claims import OPEN, check
 from ..studies import folder as place
 from ..studies.records import Record
 from ..studies.status import seconds
 from .cells import Cell, Study, as_dict, parts_of, read_study
 from .figures import study_figures
 from .findings import findings
-from .maps import cells_of, heads, layout, maps
+from .maps import heads, layout, maps
 from .opened import opened
 from .shown import shown
 from .tables import study_tables
@@ -89,6 +88,8 @@ def claims(study: Study) -> list[dict[str, Any]]:
     named = any(part.get("claims") for part in parts_of(study.recipe))
     if len(study.cells) > MOST_JUDGED and not named:
         return []
+    from ..claims import OPEN, check  # many modules, which a large study does without
+
     found = [verdict for verdict in check(study.home) if named or verdict.verdict != OPEN]
     return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in found]
 
@@ -107,18 +108,19 @@ def trials(study: Study) -> dict[str, Any]:
     axes = [name for name in study.axes if name not in ("strategy", "amount")]
     languages = study.languages[:MOST_LANGUAGES]
     fields = ["id", "state", *axes, "score", *languages, "seconds", "parameters"]
-    return {"fields": fields, "rows": [_row(cell, axes, study.languages, len(languages)) for cell in cells_of(study).values()]}
+    return {"fields": fields, "rows": [_row(cell, axes, languages) for cell in study.by_trial.values()]}
 
 
-def _row(cell: Cell, axes: list[str], languages: tuple[str, ...], kept: int) -> list[Any]:
-    scores = cell.scores
+def _row(cell: Cell, axes: list[str], languages: tuple[str, ...]) -> list[Any]:
+    scores = cell.usual if cell.languages == languages else [cell.scores.get(language) for language in languages]
+    known = [score for score in cell.usual if score is not None]
     cost = cell.summary.cost if cell.summary else {}
     return [
         cell.trial,
         cell.state,
-        *(cell.axes.get(name) for name in axes),
-        round(fmean(scores.values()), 2) if scores else None,
-        *(round(scores[language], 2) if language in scores else None for language in languages[:kept]),
+        *[cell.axes.get(name) for name in axes],
+        round(fmean(known), 2) if known else None,
+        *[None if score is None else round(score, 2) for score in scores],
         round(seconds(cell.summary), 1) if cell.summary else None,
         cost.get("parameters after", cost.get("parameters")),
     ]

@@ -9,28 +9,33 @@ from typing import Any
 from ..studies.status import seconds
 from .cells import Study, as_dict, matches
 from .charts import Row, Spec, trade
+from .summed import alike
 from .values import scores_of
 from .words import STRATEGIES, joined
 
 MILLION = 1e6
+NUMBER = (int, float)
 COSTS = ("parameters, millions", "seconds to score", "seconds of a trial")  # the last where scoring was not timed
 
 
 def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """Each removal as a point: its mean score over trials and languages against what it costs."""
-    score, where = scores_of(asked), as_dict(asked.get("where"))
+    scores_in, where = scores_of(asked), as_dict(asked.get("where"))
     found: dict[tuple[str, str, str], dict[str, tuple[float | None, ...]]] = {}
-    for cell in study.cells:
-        if cell.summary is None or cell.state != "done" or (where and not matches(cell, next(iter(cell.languages), ""), where)):
+    done = [cell for cell in study.cells if cell.state == "done"]
+    for cells in alike(done, ("task", "model", "remove", "strategy", *where)):
+        first = cells[0]
+        if not matches(first, next(iter(first.languages), ""), where):
             continue
-        scores = [value for language in cell.languages if (value := score(cell, language, None, None)) is not None]
-        if scores:
-            panel = joined(*(cell.axes.get(name) for name in ("task", "model") if name in study.axes), by=" ")
-            strategy = str(cell.axes.get("strategy"))
-            group = "nothing" if cell.unpruned else STRATEGIES.get(strategy, strategy)
-            costs = _costs(cell.summary.cost, seconds(cell.summary))
-            found.setdefault((panel, group, str(cell.axes.get("remove", "none"))), {})[cell.trial] = (fmean(scores), *costs)
-    rows = [_row(key, list(trials.values())) for key, trials in found.items()]
+        panel = joined(*(first.axes.get(name) for name in ("task", "model") if name in study.axes), by=" ")
+        strategy = str(first.axes.get("strategy"))
+        group = "nothing" if first.unpruned else STRATEGIES.get(strategy, strategy)
+        trials = found.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
+        for cell in cells:
+            scores = [value for value in scores_in(cell, None, None) if value is not None]
+            if scores and cell.summary is not None:
+                trials[cell.trial] = (fmean(scores), *_costs(cell.summary.cost, seconds(cell.summary)))
+    rows = [_row(key, list(trials.values())) for key, trials in found.items() if trials]
     timed = any(row["cost1"] is not None for row in rows)
     kept = [i for i in (0, 1 if timed else 2) if len({row.get(f"cost{i}") for row in rows} - {None}) > 1]
     if not kept or len(rows) < 2:
@@ -48,10 +53,8 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
 def _costs(cost: Mapping[str, Any], took: float) -> tuple[float | None, ...]:
     """Parameters, seconds of the last evaluation, which is what the smaller model may be quicker in, and of the trial."""
     left = cost.get("parameters after", cost.get("parameters"))
-    scoring = [
-        value for name, value in cost.items() if name.startswith("evaluate") and name.endswith(" s") and isinstance(value, int | float)
-    ]
-    return (left / MILLION if isinstance(left, int | float) else None), (scoring[-1] if scoring else None), took or None
+    scoring = [value for name, value in cost.items() if name.startswith("evaluate") and name.endswith(" s") and isinstance(value, NUMBER)]
+    return (left / MILLION if isinstance(left, NUMBER) else None), (scoring[-1] if scoring else None), took or None
 
 
 def _row(key: tuple[str, str, str], trials: Sequence[tuple[float | None, ...]]) -> Row:

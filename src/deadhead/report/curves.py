@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from statistics import fmean
 from typing import Any
@@ -13,10 +13,11 @@ from .cells import Cell, Study, as_dict, as_names, matches
 from .charts import Row, Spec, curves
 from .published import Published
 from .search_tables import pair_axis, scale, searches, targets
-from .summed import BY_LANGUAGE, Unit, Value, spread
+from .summed import BY_LANGUAGE, Unit, Value, alike, repeats, spread
 from .values import drops_of, scores_of
 from .words import joined, metric_words
 
+Entry = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
 WHOLE = 10  # parts of a training set
 MEASURES = {
     "random": "% of heads removed",
@@ -54,7 +55,7 @@ def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     if any("arm" in cell.axes for cell in study.cells):
         return search_curve(study, asked) if asked.get("x") in ("k", "remove", "amount") else best_curve(study, asked)
     units = _gathered(study, asked)
-    if not any(unit.values for unit in units.values()):
+    if not any(unit.scores for unit in units.values()):
         return None
     return drawn(study, asked, units)
 
@@ -67,44 +68,46 @@ def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, An
     by_removal, own = x in ("remove", "amount"), not lines or lines in ("remove", "strategy")  # own: the way to remove is the line
     apart = bool(BY_LANGUAGE & {x, str(lines), *panels, *over, *where})
     found: dict[tuple[Any, Any, Any], Unit] = {}
-    starts: list[tuple[Any, Any, Cell, str, Any, float | None]] = []
-    named: dict[tuple[Any, ...], str] = {}  # panels by their labels: the same few come for very many cells
-    for cell in study.cells:
-        wanted = {name: one for name, one in where.items() if not (cell.unpruned and name in ("remove", "strategy"))}
-        strategy, at = place(cell) if by_removal else (str(cell.axes.get("remove", "")), None)
-        for language, kind, score in _scores(cell, value, group, apart):
-            if wanted and not matches(cell, language, wanted):
+    starts: list[tuple[str, Any, Entry]] = []
+    for cells in alike(study.cells, (x, str(lines), *panels, *where, "remove", "strategy", "amount")):
+        first = cells[0]
+        wanted = {name: one for name, one in where.items() if not (first.unpruned and name in ("remove", "strategy"))}
+        strategy, at = place(first) if by_removal else (str(first.axes.get("remove", "")), None)
+        rows = [_scores(cell, value, group, apart) for cell in cells]
+        for (language, kind), scores in zip(_shown(first.languages, group, apart), zip(*rows, strict=True), strict=True):
+            if not matches(first, language, wanted):
                 continue
-            line = kind if kind and not lines else strategy if own else joined(cell.axis(str(lines), language))
-            labels = (*[cell.axis(name, language) for name in panels], kind if lines else "")  # classes of languages side by side
-            panel = named.get(labels)
-            if panel is None:
-                panel = named[labels] = joined(*labels)
-            repeat = tuple(cell.axis(name, language) for name in over) if over else cell.trial
-            key = (panel, line, at if by_removal else _x(cell, x, language))
-            if by_removal and cell.unpruned and own and not (kind and not lines):
-                starts.append((panel, at, cell, language, repeat, score))
-                continue
-            unit = found.get(key)
-            if unit is None:
-                unit = found[key] = Unit()
-            unit.add(cell, language, repeat, score)
+            line = kind if kind and not lines else strategy if own else joined(first.axis(str(lines), language))
+            panel = joined(*(first.axis(name, language) for name in panels), kind if lines else "")  # classes of languages side by side
+            entry = cells, language, repeats(cells, language, over), scores
+            if by_removal and first.unpruned and own and not (kind and not lines):
+                starts.append((panel, at, entry))
+            else:
+                found.setdefault((panel, line, at if by_removal else _x(first, x, language)), Unit()).add(*entry)
     _begin(found, starts)
     return found
 
 
-def _scores(cell: Cell, value: Value, group: str, apart: bool) -> Iterator[tuple[str, str, float | None]]:
-    """The values of a cell: one for each language where languages are told apart, else their mean, by class where one is asked for."""
+def _scores(cell: Cell, value: Value, group: str, apart: bool) -> Sequence[float | None]:
+    """The values of a cell, one for each of `_shown`: of a language, or the mean of a class of them."""
+    values = value(cell, None, None)
+    if apart and not group:
+        return values
+    held = dict(zip(cell.languages, values, strict=True))
     if apart:
-        yield from ((language, kind, value(cell, language, None, None)) for language, kind in _classes(cell.languages, group))
-        return
-    sums: dict[str, list[float]] = {}
+        return [held[language] for language, _ in _shown(cell.languages, group, apart)]
+    means: dict[str, list[float]] = {kind: [] for _, kind in _classes(cell.languages, group)}
     for language, kind in _classes(cell.languages, group):
-        held = sums.setdefault(kind, [])
-        if (score := value(cell, language, None, None)) is not None:
-            held.append(score)
-    first = cell.languages[0] if cell.languages else ""
-    yield from ((first, kind, fmean(held) if held else None) for kind, held in sums.items())
+        if (score := held[language]) is not None:
+            means[kind].append(score)
+    return [fmean(scores) if scores else None for scores in means.values()]
+
+
+@cache
+def _shown(names: tuple[str, ...], group: str, apart: bool) -> tuple[tuple[str, str], ...]:
+    """What is shown of a cell: each language with its class where languages are told apart, else each class once."""
+    known = _classes(names, group)
+    return known if apart else tuple((names[0], kind) for kind in dict.fromkeys(kind for _, kind in known))
 
 
 @cache
@@ -128,15 +131,15 @@ def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
     return joined(*named.values())
 
 
-def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: list[tuple[Any, Any, Cell, str, Any, float | None]]) -> None:
+def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: Sequence[tuple[str, Any, Entry]]) -> None:
     """Every line of a panel begins with the unpruned model; a single point is no line."""
     lines: dict[Any, dict[str, int]] = {}
     for panel, line, _ in found:
         lines.setdefault(panel, {})[line] = lines.get(panel, {}).get(line, 0) + 1
-    for panel, at, cell, language, repeat, score in starts:
+    for panel, at, entry in starts:
         several = [line for line, points in lines.get(panel, {}).items() if points > 1]
         for line in several or lines.get(panel) or [""]:
-            found.setdefault((panel, line, at), Unit()).add(cell, language, repeat, score)
+            found.setdefault((panel, line, at), Unit()).add(*entry)
 
 
 def _x(cell: Cell, name: str, language: str) -> Any:
@@ -193,8 +196,8 @@ def _strategies(study: Study, asked: Mapping[str, Any]) -> set[str]:
 
 
 def _score_name(study: Study, asked: Mapping[str, Any]) -> str:
-    metrics = {str(asked["metric"]): None} if asked.get("metric") else dict.fromkeys(filter(None, (cell.metric for cell in study.cells)))
-    return f"{metric_words(next(iter(metrics)))}, points" if len(metrics) == 1 else "score, points"
+    metrics = [str(asked["metric"])] if asked.get("metric") else list(filter(None, study.metrics))
+    return f"{metric_words(metrics[0])}, points" if len(metrics) == 1 else "score, points"
 
 
 def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str]) -> Iterator[Row]:
@@ -248,12 +251,13 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     value, where = scores_of(asked), as_dict(asked.get("where"))
     units: dict[tuple[Any, Any, Any], Unit] = {}
     for cell in study.cells:
+        scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
         for language in targets(cell):
-            if matches(cell, language, where) and (score := value(cell, language, None, None)) is not None:
+            if matches(cell, language, where) and (score := scores[language]) is not None:
                 panel = panel_of(cell, language, asked)
                 arm = str(cell.axes.get("arm"))
                 repeat = tuple(cell.axis(name, language) for name in as_names(asked.get("mean_over"))) or _search_of(cell)
-                units.setdefault((panel, arm, float(cell.axes.get("k") or 0)), Unit()).add(cell, language, repeat, score)
+                units.setdefault((panel, arm, float(cell.axes.get("k") or 0)), Unit()).put(repeat, cell.trial, language, score)
     if not units:
         return None
     values = list(_search_rows(units))
@@ -275,7 +279,7 @@ def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
     for (panel, arm, k), unit in units.items():
         numbers = unit.numbers()
         if arm in ("seeds", "full"):
-            for search, values in unit.values.items():
+            for search, values in unit.by_repeat().items():
                 by_trial: dict[str, list[float]] = {}
                 for (trial, _), value in values.items():
                     by_trial.setdefault(trial, []).append(value)
@@ -309,5 +313,5 @@ def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
         }
         for arm, score in arms.items():
             place_of = (label, arm, float(at) if isinstance(at, int | float) else str(at))
-            units.setdefault(place_of, Unit()).values.setdefault(pair.group, {})[arm, pair.target] = score * scale(pair)
+            units.setdefault(place_of, Unit()).put(pair.group, arm, pair.target, score * scale(pair))
     return drawn(study, {**asked, "lines": None}, units, ARMS) if units else None

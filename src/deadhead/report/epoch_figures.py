@@ -25,7 +25,7 @@ def epochs_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
             loss = epoch.get("loss")
             if isinstance(loss, int | float):
                 key = joined(cell.axes.get("task")) if "task" in study.axes else "", joined(cell.axes.get(line)) or "none", float(nth)
-                found.setdefault(key, Unit()).add(cell, "", cell.trial, float(loss))
+                found.setdefault(key, Unit()).put(cell.trial, cell.trial, "", float(loss))
     if len({at for _, _, at in found}) < 2:
         return None
     values = []

@@ -20,7 +20,7 @@ from .epoch_figures import epochs_figure
 from .head_figures import heads_figure, points_figure, similarity_figure
 from .maps import measures_of, ranking_of
 from .opened import opened
-from .summed import whose
+from .summed import alike, whose
 from .tables import id_of
 
 Records = Mapping[str, Record]
@@ -123,7 +123,7 @@ def _by_removal(study: Study) -> Iterator[dict[str, Any]]:
     """A curve for each way to count what is removed: percent, heads and layers cannot share an axis."""
     lines, panels = _lines_and_panels(study)
     counted: dict[str, dict[str, set[Any]]] = {}  # what is counted -> strategy -> where its removals stand
-    for cell in study.cells:
+    for cell, *_ in alike(study.cells, ("remove", "strategy", "amount")):
         if not cell.unpruned:
             strategy = str(cell.axes.get("strategy"))
             counted.setdefault(MEASURES.get(strategy, strategy), {}).setdefault(strategy, set()).add(place(cell))

@@ -14,13 +14,13 @@ from typing import Any
 from ..analyses import sign_test
 from ..studies.records import Record
 from ..studies.scores import Pair
-from .cells import PRUNING, Cell, Study
+from .cells import CHANCE, PRUNING, Cell, Study
 from .curves import place
 from .head_figures import spearman
 from .maps import ranking_of
 from .measured_findings import measured, scored
 from .search_tables import scale, searches
-from .summed import spread, whose
+from .summed import alike, spread, whose
 from .words import metric_words
 
 Scores = Mapping[str, float]  # by language
@@ -77,13 +77,18 @@ def removals(study: Study) -> list[Removal]:
     seeds: dict[Any, list[Scores]] = {}
     held: dict[str, dict[Any, dict[Any, Scores]]] = {}
     first: dict[str, Cell] = {}
-    for cell in study.cells:
-        if cell.state == "done" and cell.unpruned:
-            seeds.setdefault(_key(cell), []).append(cell.scores)
-        elif cell.state == "done":
-            label = str(cell.axes.get("remove"))
-            first.setdefault(label, cell)
-            held.setdefault(label, {}).setdefault(_repetition(cell), {})[_key(cell)] = cell.scores
+    done = [cell for cell in study.cells if cell.state == "done"]
+    names = set[str]().union(*(cell.axes for cell in done)).difference(CHANCE)
+    for cells in alike(done, names):
+        key = _key(cells[0])
+        if cells[0].unpruned:
+            seeds.setdefault(key, []).extend(cell.scores for cell in cells)
+            continue
+        label = str(cells[0].axes.get("remove"))
+        first.setdefault(label, cells[0])
+        repetitions = held.setdefault(label, {})
+        for cell in cells:
+            repetitions.setdefault(_repetition(cell), {})[key] = cell.scores
     full = {key: _mean(several) for key, several in seeds.items()}
     return [one for label, several in held.items() if (one := _removal(first[label], list(several.values()), full)) is not None]
 
@@ -109,13 +114,13 @@ def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], full: Mapping[
     shared = [(key, language) for key in keys for language in set(sides[0][key]).intersection(*(side[key] for side in sides))]
     if not shared:
         return None
-    scores = [fmean(side[key][language] for key, language in shared) for side in several]
+    scores = [fmean([side[key][language] for key, language in shared]) for side in several]
     if not full:
         return Removal(cell, None, tuple(scores), {}, {}, frozenset(shared))
     gains: dict[str, list[float]] = {}
     of_tasks: dict[str, list[float]] = {}
     for key, language in shared:
-        gain = fmean(side[key][language] for side in several) - full[key][language]
+        gain = fmean([side[key][language] for side in several]) - full[key][language]
         gains.setdefault(language, []).append(gain)
         of_tasks.setdefault(str(dict(key).get("task")), []).append(gain)
     by_language, by_task = ({name: fmean(values) for name, values in held.items()} for held in (gains, of_tasks))
@@ -144,7 +149,7 @@ def _can_go(study: Study, found: Sequence[Removal]) -> list[str]:
     found = _comparable(found)
     little = [one for one in found if one.loss <= SMALL]
     one = max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
-    metric = metric_words(one.cell.metric) if one.tasks == 1 or len({cell.metric for cell in study.cells}) == 1 else "score"
+    metric = metric_words(one.cell.metric) if one.tasks == 1 or len(study.metrics) == 1 else "score"
     first = f"{words(one.cell)} can go: " if little else f"No removal comes without a cost; {words(one.cell)} costs least: "
     moved = "stays at" if abs(one.loss) < 0.05 else "falls" if one.loss > 0 else "rises"
     change = f"stays at {one.score:.1f}" if moved == "stays at" else f"{moved} from {one.full:.1f} to {one.score:.1f}"

@@ -11,7 +11,7 @@ from ..ranking.scores import ranks
 from ..studies.records import Record
 from .cells import Cell, Study, as_dict, matches
 from .charts import Row, Spec, head_maps, scatter, squares
-from .maps import cells_of, layout, measures_of, ranking_name, ranking_of
+from .maps import layout, measures_of, ranking_name, ranking_of
 from .words import STAGES, joined
 
 MOST_PANELS = 12  # of maps
@@ -23,7 +23,7 @@ Maps = dict[str, list[Mapping[str, float]]]  # panel -> maps that are averaged
 
 def chosen(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Iterator[tuple[Cell, Record]]:
     """The records a figure is of, each with its cell."""
-    cells, where = cells_of(study), as_dict(asked.get("where"))
+    cells, where = study.by_trial, as_dict(asked.get("where"))
     for trial, record in records.items():
         cell = cells.get(trial)
         if cell is not None and record.state == "done" and matches(cell, next(iter(cell.languages), ""), where):

@@ -104,16 +104,8 @@ def trial_name(study: Study, cell: Cell) -> str:
     return ", ".join(parts) or "the trial"
 
 
-def cells_of(study: Study) -> dict[str, Cell]:
-    """The first cell of each trial."""
-    found: dict[str, Cell] = {}
-    for cell in study.cells:
-        found.setdefault(cell.trial, cell)
-    return found
-
-
 def _measured(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
-    cells, count = cells_of(study), 0
+    cells, count = study.by_trial, 0
     for trial, record in records.items():
         for stage, measure in measures_of(record):
             for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
@@ -136,7 +128,7 @@ def _removed(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, 
         "scores": dict(everything),
     }
     by_label: dict[str, list[Record]] = {}
-    cells = cells_of(study)
+    cells = study.by_trial
     for trial, record in records.items():
         if record.removed and trial in cells:
             by_label.setdefault(str(cells[trial].axes.get("remove")), []).append(record)
@@ -200,21 +192,27 @@ def _add_effects(found: dict[str, dict[str, Any]], study: Study, records: Mappin
     Trials are compared with their like: pruned by the same amount, on the same task. Otherwise every head
     would look harmful, because the trials that remove much remove it more often. Groups count by how much they can tell.
     """
-    groups: dict[Any, list[tuple[Cell, frozenset[str]]]] = {}
-    for trial, cell in cells_of(study).items():
+    import numpy as np
+
+    groups: dict[Any, list[Cell]] = {}
+    for trial, cell in study.by_trial.items():
         if trial in records and records[trial].removed and cell.state == "done":
-            groups.setdefault(_alike(cell), []).append((cell, frozenset(records[trial].removed)))
-    for language in study.languages:
-        sums: dict[str, list[float]] = {}
-        for several in groups.values():
-            scored = [(score, gone) for cell, gone in several if (score := cell.score(language)) is not None]
-            for head, difference, weight in _differences(scored):
-                total = sums.setdefault(head, [0.0, 0.0])
-                total[0] += weight * difference
-                total[1] += weight
-        for head, (value, weight) in sums.items():
-            if head in found:
-                found[head]["effect"][language] = round(value / weight, 3)
+            groups.setdefault(_alike(cell), []).append(cell)
+    places = {head: i for i, head in enumerate(found)}
+    sums, weights = (np.zeros((len(found), len(study.languages))) for _ in range(2))
+    for several in groups.values():
+        gone = np.zeros((len(several), len(found)))
+        for row, cell in zip(gone, several, strict=True):
+            row[[places[head] for head in records[cell.trial].removed if head in places]] = 1
+        scores = [cell.scores for cell in several]
+        for i, language in enumerate(study.languages):
+            told = [language in one for one in scores]
+            differences, weight = _differences(np.array([one[language] for one in scores if language in one]), gone[told])
+            sums[:, i] += weight * differences
+            weights[:, i] += weight
+    for head, place in places.items():
+        effects = zip(study.languages, sums[place].tolist(), weights[place].tolist(), strict=True)
+        found[head]["effect"] = {language: round(value / weight, 3) for language, value, weight in effects if weight}
 
 
 def _alike(cell: Cell) -> Any:
@@ -223,14 +221,10 @@ def _alike(cell: Cell) -> Any:
     return frozenset((name, value) for name, value in cell.axes.items() if name not in apart)
 
 
-def _differences(scored: list[tuple[float, frozenset[str]]]) -> Iterator[tuple[str, float, float]]:
-    """For each head that some of these trials removed and some did not: the difference, and its weight."""
-    total, number = sum(score for score, _ in scored), len(scored)
-    sums: dict[str, float] = {}
-    count = Counter(head for _, gone in scored for head in gone)
-    for score, gone in scored:
-        for head in gone:
-            sums[head] = sums.get(head, 0.0) + score
-    for head, n in count.items():
-        if n < number:
-            yield head, sums[head] / n - (total - sums[head]) / (number - n), n * (number - n) / number
+def _differences(scores: Any, gone: Any) -> tuple[Any, Any]:
+    """For each head that some of these trials removed and some did not: the difference, and its weight; 0 for the others."""
+    number, count, sums = len(scores), gone.sum(axis=0), scores @ gone
+    kept = number - count
+    both = (count > 0) & (kept > 0)
+    count, kept = count.clip(1), kept.clip(1)
+    return both * (sums / count - (scores.sum() - sums) / kept), both * (count * kept / max(1, number))

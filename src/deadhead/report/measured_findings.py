@@ -66,17 +66,17 @@ def scored(study: Study) -> list[str]:
     """Where nothing can be compared: the scores themselves, and how they grew from the first epoch on."""
     if len(study.labels("remove")) > 1:
         return []  # a mean over prunings of all kinds says nothing
-    done = {cell.trial: cell for cell in study.cells if cell.scores}
+    done = {cell.trial: cell for cell in study.cells if any(score is not None for score in cell.usual)}
     metrics = {cell.metric for cell in done.values()}
     if not done or len(metrics) != 1:
         return []
     languages: dict[str, list[float]] = {}
     firsts: list[tuple[float, float]] = []
     for cell in done.values():
-        for language, score in cell.scores.items():
-            languages.setdefault(language, []).append(score)
-            if (first := cell.score(language, split=f"{cell.split}@1")) is not None:
-                firsts.append((first, score))
+        for language, first, score in zip(cell.languages, cell.row(split=f"{cell.split}@1"), cell.usual, strict=True):
+            if score is not None:
+                languages.setdefault(language, []).append(score)
+                firsts += [] if first is None else [(first, score)]
     means = {language: fmean(values) for language, values in languages.items()}
     low, high = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
     split = " / ".join(map(split_words, dict.fromkeys(cell.split for cell in done.values())))

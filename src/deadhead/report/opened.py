@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import DeadheadError
-from ..studies.records import Record, Summary, read
+from ..studies.records import Record, Summary, read_within
 from .cells import Cell, Study
 
 MOST = 800  # records that are opened
@@ -25,7 +25,7 @@ def opened(study: Study, most: int = MOST) -> dict[str, Record]:
         if len(found) >= most:
             break
         try:
-            found[name] = read(study.home, name)
+            found[name] = read_within(study.home, name)
         except DeadheadError:  # damaged or just rewritten; the index passes it over next time
             continue
     return found

@@ -19,6 +19,7 @@ from hashlib import sha256
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -61,12 +62,16 @@ def html(*contents: Mapping[str, Any]) -> str:
     """The page of one content, or of several to compare."""
     if not contents:
         raise StudyError("no study was named.", "name the folder of a study")
-    return assembled({"studies": [_fitting(one, MOST // len(contents) - 1_200_000 // len(contents)) for one in contents]})
+    fitting = [_fitting(one, MOST // len(contents) - 1_200_000 // len(contents)) for one in contents]
+    return _drawn(contents, f'{{"studies":[{",".join(fitting)}]}}')
 
 
 def assembled(payload: Mapping[str, Any], live: str = "") -> str:
     """The page of `{"studies": [...]}`, or of `{"list": [...]}`; `live` is the ETag of the payload where it is served."""
-    studies = payload.get("studies", ())
+    return _drawn(payload.get("studies", ()), embedded(payload), live)
+
+
+def _drawn(studies: Sequence[Mapping[str, Any]], payload: str, live: str = "") -> str:
     title = " and ".join(str(one.get("name", "a study")) for one in studies) or "studies"
     scripts = [_vega()] if any(one.get("figures") for one in studies) else []
     scripts.append(_own_script())
@@ -75,7 +80,7 @@ def assembled(payload: Mapping[str, Any], live: str = "") -> str:
         live=escape(live),
         title=escape(f"{title} · deadhead"),
         style=_asset("page.css"),
-        content=embedded(payload),
+        content=payload,
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
 
@@ -133,27 +138,29 @@ def _vega() -> str:
     return text
 
 
-def _fitting(content: Mapping[str, Any], room: int) -> Mapping[str, Any]:
-    """The content with its full records made lighter, then fewer, where it would not fit; all else stays whole."""
+def _fitting(content: Mapping[str, Any], room: int) -> str:
+    """The content as JSON, with its full records made lighter, then fewer, where it would not fit; all else stays whole."""
+    members = {name: _member(name, value) for name, value in content.items() if name != "records"}
+    room -= sum(map(_size, members.values()))
     records = content.get("records", {})
-    room -= _size({**content, "records": {}})
-    sizes = {name: _size({name: one}) for name, one in records.items()}
+    texts = [_member(name, one) for name, one in records.items()]
     for part in TEXTS:
-        if sum(sizes.values()) <= room:
+        if sum(map(_size, texts)) <= room:
             break
         records = {name: {k: v for k, v in one.items() if k != part} for name, one in records.items()}
-        sizes = {name: _size({name: one}) for name, one in records.items()}
-    kept = {}
-    for name, one in records.items():
-        room -= sizes[name]
-        if room < 0:
-            break
-        kept[name] = one
-    return {**content, "records": kept}
+        texts = [_member(name, one) for name, one in records.items()]
+    kept = [text for text, end in zip(texts, accumulate(map(_size, texts)), strict=True) if end <= room]
+    members["records"] = f'"records":{{{",".join(kept)}}}'
+    return f"{{{','.join(members[name] for name in {**content, 'records': None})}}}"
 
 
-def _size(content: Mapping[str, Any]) -> int:
-    return len(embedded(content).encode("utf-8", "replace"))
+def _member(name: str, value: Any) -> str:
+    """One member of a JSON object. The text of a content is put together from these, since writing it twice would take long."""
+    return embedded({name: value})[1:-1]
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace")) + 1  # with the comma
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

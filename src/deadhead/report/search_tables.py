@@ -165,8 +165,7 @@ def _fill(
             unit(key).cells[cell.trial] = cell
     for pair in found:
         if (value := of(pair)) is not None:
-            held = unit(tuple(pair_axis(pair, name) for name in axes))
-            held.values.setdefault(pair.group, {})[str(pair.group), pair.target] = value
+            unit(tuple(pair_axis(pair, name) for name in axes)).put(pair.group, str(pair.group), pair.target, value)
 
 
 def _published(printed: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
@@ -233,12 +232,13 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
     if "arm" not in layout.axes:
         layout = Layout(layout.rows, (*layout.columns, "arm"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
+    best: dict[tuple[Any, ...], float] = {}
     for method, pair, value in _methods([pair for pair in searches(study, layout.where) if pair.setting == "cross-lingual"]):
         key = tuple(method if name == "arm" else pair_axis(pair, name) for name in layout.axes)
-        unit = units.setdefault(key, Unit(full=method == "FL"))
-        held = unit.values.setdefault(frozenset((name, label) for name, label in pair.group if name not in OF_SOURCES), {})
-        at = (method, pair.target)
-        held[at] = max(value, held.get(at, value))  # EC keeps the best of all sources
+        at = key, frozenset((name, label) for name, label in pair.group if name not in OF_SOURCES), method, pair.target
+        best[at] = max(value, best.get(at, value))  # EC keeps the best of all sources
+    for (key, group, method, target), value in best.items():
+        units.setdefault(key, Unit(full=method == "FL")).put(group, method, target, value)
     for cell in study.cells:  # what is still to come
         for language in targets(cell):
             method = "FL" if cell.axes.get("arm") == "full" else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..studies.records import Record
 from .cells import Study
-from .maps import cells_of, ranking_of
+from .maps import ranking_of
 from .samples import Samples
 
 MOST = 300  # records a page holds in full
@@ -17,7 +17,7 @@ LONGEST = 20_000  # characters of an error
 def shown(study: Study, records: Mapping[str, Record]) -> dict[str, dict[str, Any]]:
     """The first few hundred of the records that were opened; every failed one first."""
     order = sorted(records, key=lambda name: records[name].state != "failed")[:MOST]
-    samples, cells = Samples(study), cells_of(study)
+    samples, cells = Samples(study), study.by_trial
     return {name: _full(records[name], samples.of(cells[name], records[name]) if name in cells else []) for name in order}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, sqrt
 from statistics import fmean
@@ -12,11 +12,11 @@ from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
 from .published import Published
 from .words import measured_words, sentence
 
-Value = Callable[[Cell, str, str | None, str | None], float | None]  # of a cell, a language, a metric and a split, if not the usual ones
+Row = Sequence[float | None]  # a value for each language of a cell
+Value = Callable[[Cell, str | None, str | None], Row]  # of a cell, a metric and a split, if not the usual ones
 MOST_TRIALS = 100  # ids a cell of a table names
 ROUND = 4  # decimals of points that are kept
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
-NO_CHOICE: tuple[dict[str, str], ...] = ({},)
 CONTEXT = ("model", "task", "source", "train", "remove")  # told to the search for published numbers, where a cell has just one
 
 
@@ -56,39 +56,66 @@ class Layout:
 
 @dataclass
 class Unit:
-    """What one cell of a table takes in: values by what they are a mean over, and the cells of the study behind them."""
+    """What one cell of a table takes in: scores, where each is from and what it is a repetition of, and the cells of the study behind them."""
 
-    values: dict[Any, dict[tuple[str, str], float]] = field(default_factory=dict)
+    scores: list[float] = field(default_factory=list)
+    trials: list[str] = field(default_factory=list)  # of each score; lists side by side hold very many in little room
+    languages: list[str] = field(default_factory=list)
+    repeats: list[Any] = field(default_factory=list)  # what each score is a repetition of
     cells: dict[str, Cell] = field(default_factory=dict)  # by trial
     lacking: int = 0  # done trials without this score
     full: bool | None = None  # whether it is of the unpruned model, where its cells do not tell
 
-    def add(self, cell: Cell, language: str, over: Any, value: float | None) -> None:
-        self.cells[cell.trial] = cell
-        if value is not None:
-            held = self.values.get(over)
-            if held is None:
-                self.values[over] = {(cell.trial, language): value}
-            else:
-                held[cell.trial, language] = value
-        elif cell.state == "done":
-            self.lacking += 1
+    def put(self, over: Any, trial: str, language: str, score: float) -> None:
+        """A single score."""
+        self.scores.append(score)
+        self.trials.append(trial)
+        self.languages.append(language)
+        self.repeats.append(over)
+
+    def add(self, cells: Sequence[Cell], language: str, repeats: Sequence[Any], scores: Row) -> None:
+        """The scores of some cells in a language; None where there is none."""
+        trials = [cell.trial for cell in cells]
+        self.cells.update(zip(trials, cells, strict=True))
+        if None not in scores:
+            self.scores += scores  # type: ignore[arg-type]
+            self.trials += trials
+            self.languages += [language] * len(trials)
+            self.repeats += repeats
+            return
+        for cell, over, score in zip(cells, repeats, scores, strict=True):
+            if score is not None:
+                self.put(over, cell.trial, language, score)
+            elif cell.state == "done":
+                self.lacking += 1
 
     @property
     def unpruned(self) -> bool:
         return all(cell.unpruned for cell in self.cells.values()) if self.full is None else self.full
 
+    @property
+    def plain(self) -> bool:
+        """Whether every score is a repetition of its own: most units, and those of very many trials."""
+        return len(set(self.repeats)) == len(self.repeats)
+
+    def by_repeat(self) -> dict[Any, dict[tuple[str, str], float]]:
+        """Scores by what they are a repetition of, then by trial and language."""
+        found: dict[Any, dict[tuple[str, str], float]] = {}
+        for over, trial, language, score in zip(self.repeats, self.trials, self.languages, self.scores, strict=True):
+            found.setdefault(over, {})[trial, language] = score
+        return found
+
     def numbers(self) -> list[float]:
         """One number for each repetition; trials that several repetitions share count once."""
-        if all(len(values) == 1 for values in self.values.values()):  # most units, and those of very many trials
-            return list({trial: value for values in self.values.values() for trial, value in values.items()}.values())
-        distinct = {tuple(values): values for values in self.values.values()}
-        return [fmean(values.values()) if len(values) > 1 else next(iter(values.values())) for values in distinct.values()]
+        if self.plain and len(set(self.trials)) == len(self.trials):
+            return self.scores
+        distinct = {tuple(scores): scores for scores in self.by_repeat().values()}
+        return [fmean(scores.values()) if len(scores) > 1 else next(iter(scores.values())) for scores in distinct.values()]
 
     def state(self) -> str:
         """Of done, partial, failed, missing, none."""
         found = {cell.state for cell in self.cells.values()}
-        if self.values:
+        if self.scores:
             return "done" if found == {"done"} and not self.lacking else "partial"
         return "missing" if "left" in found else "failed" if "failed" in found else "none"
 
@@ -101,61 +128,37 @@ class Unit:
 def gathered(study: Study, layout: Layout, value: Value) -> dict[tuple[Any, ...], Unit]:
     """All cells of the study under the labels of the layout's axes."""
     found: dict[tuple[Any, ...], Unit] = {}
-    axes = layout.axes
-    if not ({"split", "metric", "setting", "parts"} & {*axes} or layout.where or BY_LANGUAGE & {*layout.mean_over}):
-        _gather_plain(study, layout, value, found)
-        return found
-    several = "split" in axes or "metric" in axes
-    for cell in study.cells:
-        for chosen in cell.variants(axes) if several else NO_CHOICE:
-            metric, split = chosen.get("metric"), chosen.get("split")
-            for language, key, over_key in _places(cell, chosen, layout):
-                found.setdefault(key, Unit()).add(cell, language, over_key, value(cell, language, metric, split))
+    for cells in alike(study.cells, (*layout.axes, *layout.where)):
+        for chosen in cells[0].variants(layout.axes):
+            rows = [value(cell, chosen.get("metric"), chosen.get("split")) for cell in cells]
+            for language, scores in zip(cells[0].languages, zip(*rows, strict=True), strict=True):
+                if matches(cells[0], language, layout.where):
+                    key = tuple(chosen[name] if name in chosen else cells[0].axis(name, language) for name in layout.axes)
+                    found.setdefault(key, Unit()).add(cells, language, repeats(cells, language, layout.mean_over), scores)
     return found
 
 
-def _gather_plain(study: Study, layout: Layout, value: Value, found: dict[tuple[Any, ...], Unit]) -> None:
-    """The same where languages change nothing but the label `language`: most tables, and quick enough for very many trials."""
-    axes, over = layout.axes, layout.mean_over
-    placed: dict[Any, list[Unit]] = {}  # the units of the languages of cells with the same labels
-    for cell in study.cells:
-        labels = tuple([None if name in LANGUAGE else cell.axes.get(name) for name in axes])
-        units = placed.get((labels, cell.languages))
-        if units is None:
-            keys = [
-                tuple(language if name in LANGUAGE else label for name, label in zip(axes, labels, strict=True))
-                for language in cell.languages
-            ]
-            units = placed[labels, cell.languages] = [found.setdefault(key, Unit()) for key in keys]
-        over_key = tuple(cell.axes.get(name) for name in over) if over else cell.trial
-        trial, done = cell.trial, cell.state == "done"
-        for unit, language in zip(units, cell.languages, strict=True):  # as Unit.add does, for hundreds of thousands of scores
-            unit.cells[trial] = cell
-            score = value(cell, language, None, None)
-            if score is not None:
-                unit.values.setdefault(over_key, {})[trial, language] = score
-            elif done:
-                unit.lacking += 1
+def alike(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:
+    """Cells that agree in their languages and in all labels on these axes: where they belong is asked once for all of them."""
+    asked = {*axes}
+    plain = [name for name in asked if name not in BY_LANGUAGE]
+    by_setting, by_parts, by_variant = "setting" in asked, "parts" in asked, bool({"split", "metric"} & asked)
+    found: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        key: tuple[Any, ...] = (cell.languages, *[cell.axes.get(name) for name in plain])
+        if by_setting:
+            key += (cell.learnt,)
+        if by_parts:
+            key += tuple(cell.parts(language) for language in cell.languages)
+        if by_variant:
+            key += tuple(tuple(one.items()) for one in cell.variants(asked))
+        found.setdefault(key, []).append(cell)
+    return found.values()
 
 
-def _places(cell: Cell, chosen: Mapping[str, str], layout: Layout) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
-    """For each language of a cell: the labels it is gathered under, and what it is a repetition of."""
-    axes, over, where = layout.axes, layout.mean_over, layout.where
-    changing = [i for i, name in enumerate(axes) if name in BY_LANGUAGE]
-    by_language = bool(changing) or bool(BY_LANGUAGE & {*where, *over})
-    first = cell.languages[0] if cell.languages else ""
-    labels = [chosen[name] if name in chosen else cell.axis(name, first) for name in axes]
-    key, over_key = tuple(labels), tuple(cell.axis(name, first) for name in over) if over else cell.trial
-    kept = matches(cell, first, where)
-    for i, language in enumerate(cell.languages):
-        if i and by_language:
-            for at in changing:
-                labels[at] = cell.axis(axes[at], language)
-            key = tuple(labels)
-            kept = matches(cell, language, where) if where else True
-            over_key = tuple(cell.axis(name, language) for name in over) if over else cell.trial
-        if kept:
-            yield language, key, over_key
+def repeats(cells: Sequence[Cell], language: str, over: Sequence[str]) -> list[Any]:
+    """What the scores of cells in a language are repetitions of: each its own where a mean is over trials."""
+    return [tuple([cell.axis(name, language) for name in over]) for cell in cells] if over else [cell.trial for cell in cells]
 
 
 def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value, lower_is_better: bool = False) -> dict[str, Any]:
@@ -222,7 +225,7 @@ def mark(numbers: Sequence[float], base: Sequence[float], lower_is_better: bool 
 
 def _unpruned(study: Study, layout: Layout, units: Mapping[Any, Unit], value: Value) -> dict[Any, list[float]]:
     """The numbers of the unpruned cells, by the labels that pruning leaves alone."""
-    gathered_there = units if any(unit.unpruned and unit.values for unit in units.values()) else {}
+    gathered_there = units if any(unit.unpruned and unit.scores for unit in units.values()) else {}
     if not gathered_there:  # `where` may have left the unpruned cells out
         wider = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
         bare = [cell for cell in study.cells if cell.unpruned]
@@ -257,18 +260,18 @@ def _published_drop(published: Published, labels: Mapping[str, Any], unit: Unit 
 
 def _told(study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mapping[str, Any], drop: bool) -> str:
     """What the numbers are, in a line or two."""
-    metrics = dict.fromkeys(filter(None, (asked.get("metric") or cell.metric for cell in study.cells)))
-    splits = dict.fromkeys(asked.get("split") or cell.split for cell in study.cells)
-    what = measured_words(metrics, splits)
+    metrics = [str(asked["metric"])] if asked.get("metric") else filter(None, study.metrics)
+    what = measured_words(metrics, [str(asked["split"])] if asked.get("split") else study.splits)
     text = f"Relative drop of {what} against the unpruned model, in %." if drop else f"{sentence(what)}, in points."
-    most = max((len(unit.values) for unit in units.values()), default=0)
+    most = max((len(set(unit.repeats)) for unit in units.values()), default=0)
     over = " and ".join(layout.mean_over) or "trials"
     if most > 1:
         text += f" Means over {over}, with the standard deviation."
-    several = max((len({language for _, language in values}) for unit in units.values() for values in unit.values.values()), default=0)
+    mixed = [scores for unit in units.values() if not unit.plain for scores in unit.by_repeat().values()]
+    several = max((len({language for _, language in scores}) for scores in mixed), default=0)
     if several > 1:
         text += f" Each a mean over {several} languages."
-    if any(unit.unpruned and unit.values for unit in units.values()):
+    if any(unit.unpruned and unit.scores for unit in units.values()):
         text += " Better and worse: than the unpruned model, by more than the spread where one is known."
     return text
 

@@ -99,7 +99,12 @@ def write(record: Record, folder: Path) -> Path:
 
 def read(folder: str | Path, name: str) -> Record:
     """The record of a trial id."""
-    file = target(place.inside(Path(folder)), name)
+    return read_within(place.inside(Path(folder)), name)
+
+
+def read_within(folder: Path, name: str) -> Record:
+    """The same, in a folder that `place.inside` has looked at: for whoever reads very many."""
+    file = target(folder, name)
     try:
         stored = json.loads(place.read(file))
         if not _is_record(stored, name):
@@ -192,29 +197,35 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
     """What the index knows about files that are as they were when it was written."""
     known = {}
-    for name, size, time, *parts in _parsed(_lines(file)):
+    for name, size, time, *parts in _parsed(_text(file)):
         if files.get(name) == (size, time):
             known[name] = Summary(name, time / 1e9, *parts)
     return known
 
 
-def _lines(file: Path) -> list[bytes]:
-    """The whole lines of the index; the beginning of one that a killed run could not finish is left out."""
+def _text(file: Path) -> bytes:
     try:
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
-        return []
-    with open(handle, "rb") as lines:
-        return [line for line in lines.read().split(b"\n") if line[:2] == b'["' and line[-2:] == b"}]"]
+        return b""
+    with open(handle, "rb") as index:
+        return index.read()
 
 
-def _parsed(lines: list[bytes]) -> Iterator[list[Any]]:
+def _lines(text: bytes) -> list[bytes]:
+    """The whole lines of an index; the beginning of one that a killed run could not finish is left out."""
+    return [line for line in text.split(b"\n") if line[:2] == b'["' and line[-2:] == b"}]"]
+
+
+def _parsed(text: bytes) -> Iterator[list[Any]]:
     """The lines as lists; all at once, which is quick, unless one of them is damaged."""
     try:
-        found = json.loads(b"[" + b",".join(lines) + b"]")
-    except ValueError:
-        found = [place.json_or_none(line) for line in lines]
-    yield from (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY) and _is_summary(row[3:]))
+        found = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
+    except (ValueError, RecursionError):
+        found = [place.json_or_none(line) for line in _lines(text)]
+    yield from (
+        row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY) and isinstance(row[0], str) and _is_summary(row[3:])
+    )
 
 
 def states(folder: Path) -> dict[str, str]:
@@ -222,7 +233,7 @@ def states(folder: Path) -> dict[str, str]:
     home = place.inside(Path(folder))
     files = _files(home / "records")
     known: dict[str, str] = {}
-    for line in _lines(home / "index.jsonl"):
+    for line in _lines(_text(home / "index.jsonl")):
         parts = line[:200].split(b", ", 4)
         name, state = parts[0][2:-1].decode("utf-8", "replace"), parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else ""
         if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
