@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, median, quantiles, stdev
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 WHOLE = "none"
 PRUNINGS = (WHOLE, *(f"random {p}" for p in (10, 30, 50, 70, 90)), "layers top 3", "layers bottom 3", "layers odd 6")
 LIMIT = "all but one"  # head: what no pruning can go beyond, as every other attention layer is empty
-BARE = "no attention"  # the same with those layers taken out by hand: what an empty layer should cost
+BARE = "taken out"  # an empty attention layer taken out by hand: what it should cost
 BATCHES, LENGTHS, SHOWN = (1, 32), (32, 128), (32, 128)
 SHARES = (32, 128, 512)  # lengths at which the heads' share of the arithmetic is said
 QUANTISED = (WHOLE, "random 50", LIMIT)  # those of the prunings that are timed in int8 too
@@ -110,35 +111,43 @@ def flops(model: Any, length: int) -> int:
     return int(counter.get_total_flops())
 
 
-def without_attention(model: Any) -> Any | None:
-    """A copy whose empty attention layers are taken out by hand, down to their bias and norm; None where it is no BERT."""
+def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: torch.device) -> Iterator[dict[str, Any]]:
+    """The attention of one layer: whole, with no head left, and taken out by hand down to its bias and norm. Nothing where it is no BERT."""
     import torch
     from torch import nn
 
-    from deadhead.heads.bench import inputs
     from deadhead.heads.discover import located
 
+    site = next(site for site in located(models[LIMIT]) if not site.kept)
+    path, _, name = site.path.rpartition(".")
+    parts = {key: copy.deepcopy(models[key].get_submodule(path)).to(place) for key in (WHOLE, LIMIT)}
+    output = getattr(parts[LIMIT], "output", None)
+    if name != "self" or not hasattr(output, "LayerNorm"):
+        return
+
     class Bare(nn.Module):
-        def __init__(self, attention: Any):
-            super().__init__()
-            self.bias, self.norm = attention.output.dense.bias, attention.output.LayerNorm
+        def forward(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return output.LayerNorm(hidden_states + output.dense.bias), None
 
-        def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-            return self.norm(hidden_states + self.bias), None
+    parts[BARE] = Bare()
+    for batch, length in shapes():
+        states = torch.randn(batch, length, models[WHOLE].config.hidden_size, device=place)
+        with torch.no_grad():
+            torch.testing.assert_close(parts[BARE](states)[0], parts[LIMIT](states)[0])  # it says the same, or is no yardstick
+            found = race({key: partial(part, states) for key, part in parts.items()}, options.rounds, clock_of(options, place))
+        yield {"batch": batch, "length": length, **{key: numbers["seconds"] for key, numbers in found.items()}}
 
-    bare = copy.deepcopy(model)
-    for site in located(bare):
-        if not site.kept:
-            layer, _, name = site.path.rpartition(".")
-            above, _, own = layer.rpartition(".")
-            attention = bare.get_submodule(layer)
-            if own != "attention" or name != "self" or not hasattr(getattr(attention, "output", None), "LayerNorm"):
-                return None
-            bare.get_submodule(above).attention = Bare(attention)
-    with torch.no_grad():
-        batch = inputs(model, 2, 16)
-        torch.testing.assert_close(bare(**batch)[0], model(**batch)[0])  # it is the same model, or no yardstick
-    return bare
+
+def clock_of(options: argparse.Namespace, place: torch.device) -> Callable[[], float]:
+    import torch
+
+    def clock() -> float:
+        if place.type == "cuda":
+            torch.cuda.synchronize(place)
+            return time.perf_counter()
+        return time.process_time() if options.threads == 1 else time.perf_counter()
+
+    return clock
 
 
 def race(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float], against: str = WHOLE) -> dict[str, dict[str, float]]:
@@ -176,24 +185,14 @@ def torch_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
 
     from deadhead.heads.bench import inputs
 
-    def clock() -> float:
-        if place.type == "cuda":
-            torch.cuda.synchronize(place)
-            return time.perf_counter()
-        return time.process_time() if options.threads == 1 else time.perf_counter()
-
     for precision, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)) if place.type == "cuda" else (("fp32", torch.float32),):
         ready = {name: copy.deepcopy(model).to(place, dtype) for name, model in models.items()}
         for batch, length in shapes():
             fed = {k: v.to(place) for k, v in inputs(ready[WHOLE], batch, length).items()}
             with torch.no_grad():
-                found = race({name: _passed(model, fed) for name, model in ready.items()}, options.rounds, clock)
+                found = race({name: partial(model, **fed) for name, model in ready.items()}, options.rounds, clock_of(options, place))
             for name, numbers in found.items():
                 yield {"where": f"torch {place.type} {precision}", "pruning": name, "batch": batch, "length": length, **numbers}
-
-
-def _passed(model: Any, fed: dict[str, torch.Tensor]) -> Run:
-    return lambda: model(**fed)
 
 
 def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -223,14 +222,10 @@ def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argp
     whole = load(folders[WHOLE])
     for batch, length in shapes():
         fed = {k: v.numpy() for k, v in inputs(whole, batch, length).items()}
-        runs = {f"{precision} {name}": _asked(session, fed) for (precision, name), session in sessions.items()}
+        runs = {f"{precision} {name}": partial(session.run, None, fed) for (precision, name), session in sessions.items()}
         for key, numbers in race(runs, options.rounds, clock, f"fp32 {WHOLE}").items():
             precision, _, name = key.partition(" ")
             yield {"where": f"onnxruntime cpu {precision}", "pruning": name, "batch": batch, "length": length, **numbers}
-
-
-def _asked(session: Any, fed: dict[str, Any]) -> Run:
-    return lambda: session.run(None, fed)
 
 
 def shapes() -> list[tuple[int, int]]:
@@ -269,10 +264,10 @@ def measure(options: argparse.Namespace) -> Document:
                 "disk bytes": sum(f.stat().st_size for f in folders[name].glob("*.safetensors")),
                 "flops": {str(n): flops(models[name], n) for n in lengths(model)},
             }
-        bare = without_attention(models[LIMIT])
-        if bare is None:
+        document["layer"] = list(layer_times(models, options, place))
+        if not document["layer"]:
             notes.append("what an empty layer should cost is not measured: only a BERT's attention is taken out by hand")
-        runs = [torch_times(models if bare is None else {**models, BARE: bare}, options, place)]
+        runs = [torch_times(models, options, place)]
         missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
         if place.type != "cpu":
             notes.append("onnxruntime is measured on the CPU alone: run this with --device cpu")
@@ -348,7 +343,7 @@ def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
 
 
 def checked(document: Any, file: Path) -> Document:
-    if not isinstance(document, dict) or not {"sizes", "times", "heads"} <= document.keys():
+    if not isinstance(document, dict) or not {"sizes", "times", "layer", "heads"} <= document.keys():
         raise DeadheadError(f"{file} was not written by this script.", "name a file that --json wrote")
     return document
 
@@ -411,7 +406,7 @@ def by_shape(document: Document) -> Iterator[tuple[str, list[str], list[list[str
         for name in (name for name in document["sizes"] if (name, *places[0]) in speeds):
             told = [f"{speeds[name, b, n]['speed']:.2f}{beside(document, where, name, n)}" for b, n in places]
             rows.append([named(name), *told])
-        milliseconds = [f"{1000 * speeds[WHOLE, b, n]['seconds']:.3g}" for b, n in places]
+        milliseconds = [f"{1000 * speeds[WHOLE, b, n]['seconds']:,.1f}" for b, n in places]
         rows[0][1:] = [f"{one} = {ms} ms" for one, ms in zip((r.split(" ")[0] for r in rows[0][1:]), milliseconds, strict=True)]
         yield where, ["heads cut", *(f"{b} x {n}" for b, n in places)], rows
 
@@ -427,17 +422,16 @@ def shares_table(document: Document) -> tuple[list[str], list[list[str]]]:
 
 
 def empties(document: Document) -> list[list[str]]:
-    """How much of what empty layers could save is saved: against the same layers taken out by hand."""
-    speeds = {(row["where"], row["batch"], row["length"], row["pruning"]): row["speed"] for row in document["times"]}
+    """How much of what an empty layer could save is saved: against the same layer taken out by hand."""
     rows = []
-    for (where, batch, length, name), bare in speeds.items():
-        if name == BARE:
-            empty = speeds[where, batch, length, LIMIT]
-            rows.append([where, f"{batch} x {length}", f"{empty:.2f}", f"{bare:.2f}", f"{(1 - 1 / empty) / (1 - 1 / bare):.0%}"])
+    for row in document["layer"]:
+        whole, empty, bare = row[WHOLE], row[LIMIT], row[BARE]
+        told = [f"{1000 * seconds:.3f}" for seconds in (whole, empty, bare)]
+        rows.append([f"{row['batch']} x {row['length']}", *told, f"{(whole - empty) / (whole - bare):.0%}"])
     return rows
 
 
-EMPTIES = ["runtime", "batch x length", "speed-up, all but one head cut", "empty layers taken out by hand", "saving reached"]
+EMPTIES = ["batch x length", "whole, ms", "no head left, ms", "taken out by hand, ms", "saving reached"]
 
 
 def heads_share(document: Document) -> str:
@@ -473,8 +467,8 @@ def show(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]])
     put(console, "The bound", *shares_table(documents[0]))
     for document in documents:
         for where, titles, rows in by_shape(document):
-            put(console, f"{where}: speed-up (bound)", titles, rows)
-        put(console, "Do empty layers cost nothing?", EMPTIES, empties(document))
+            put(console, f"{where}: speed-up{'' if 'int8' in where else ' (bound)'}", titles, rows)
+        put(console, "Does the attention of an empty layer cost nothing? torch, fp32", EMPTIES, empties(document))
     if made := files_table(documents[0]):
         put(console, "Files", *made)
 
@@ -509,7 +503,7 @@ def fill(page: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
         for where, titles, rows in by_shape(document):
             parts += [f"**{where}**", markdown(titles, rows)]
         if rows := empties(document):
-            parts += ["Empty layers against the same layers taken out by hand:", markdown(EMPTIES, rows)]
+            parts += ["The attention of one layer, torch in float32:", markdown(EMPTIES, rows)]
     if made := files_table(documents[0]):
         parts += ["### Files", markdown(*made)]
     page.write_text(f"{before}{MARKS[0]}\n\n" + "\n\n".join(parts) + f"\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8")
@@ -527,7 +521,7 @@ def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
         {"label": named(row["pruning"]), "where": row["where"], "speed": row["speed"], "bound": bound(document, row["pruning"], SHOWN[1])}
         for document in documents
         for row in document["times"]
-        if (row["batch"], row["length"]) == SHOWN and row["pruning"] not in (BARE, WHOLE) and "int8" not in row["where"]
+        if (row["batch"], row["length"]) == SHOWN and row["pruning"] != WHOLE and "int8" not in row["where"]
     ]
     order = [named(name) for name in documents[0]["sizes"] if name != WHOLE]
     runtimes = list(dict.fromkeys(row["where"] for row in timed))
@@ -558,10 +552,13 @@ def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
         scored.append({"label": named(WHOLE), "speed": 1.0, **none})
     for name, title in (("own", "score in the source language"), ("others", "mean score in the other languages")) if scored else ():
         places = {
-            "x": field("speed", "Q", f"times as fast, {runtimes[0]}", scale={"zero": False, "padding": 30}),
-            "y": field(name, "Q", title, scale={"zero": False}),
+            "x": field("speed", "Q", f"times as fast, {runtimes[0]}", scale={"zero": False, "padding": 40}),
+            "y": field(name, "Q", title, scale={"zero": False, "padding": 20}),
         }
-        text = {"mark": {"type": "text", "dy": -9, "fontSize": 10}, "encoding": {**places, "text": field("label", "N")}}
+        text = {
+            "mark": {"type": "text", "align": "left", "angle": 335, "dx": 6, "fontSize": 10},
+            "encoding": {**places, "text": field("label", "N")},
+        }
         dots = {"mark": {"type": "point", "filled": True, "size": 50, "opacity": 1}, "encoding": places}
         pictures.append({"width": 330, "height": 260, "data": {"values": scored}, "layer": [dots, text]})
     drawers = _drawers()
