@@ -207,7 +207,8 @@ def _add_effects(found: dict[str, dict[str, Any]], study: Study, records: Mappin
         scores = [cell.scores for cell in several]
         for i, language in enumerate(study.languages):
             told = [language in one for one in scores]
-            differences, weight = _differences(np.array([one[language] for one in scores if language in one]), gone[told])
+            with np.errstate(invalid="ignore"):  # of scores that are infinite nothing can be told
+                differences, weight = _differences(np.array([one[language] for one in scores if language in one]), gone[told])
             sums[:, i] += weight * differences
             weights[:, i] += weight
     for head, place in places.items():

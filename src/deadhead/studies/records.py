@@ -23,6 +23,20 @@ FORMAT = 1
 STATES = ("done", "failed")
 SUMMARY = ("state", "trial", "metrics", "cost")
 NUMBERS = frozenset((float, int, type(None)))  # types a metric may have; what was no number is null
+TEXTS, NAMES = frozenset((str,)), frozenset((str, list))
+TYPES: Mapping[str, frozenset[type]] = {  # those that fields of a trial may have; lists are of texts
+    "model": TEXTS,
+    "task": TEXTS,
+    "source": NAMES,
+    "train": NAMES,
+    "targets": frozenset((list,)),
+    "splits": NAMES,
+    "data": frozenset((dict,)),
+    "rank": frozenset((dict,)),
+    "remove": frozenset((dict, str)),
+    "seed": frozenset((int,)),
+    "draw": frozenset((int,)),
+}
 BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
 
 
@@ -171,14 +185,14 @@ def _is_record(stored: Any, name: str) -> bool:
 
 def _is_summary(parts: list[Any]) -> bool:
     """Whether these are state, trial, metrics and cost as deadhead writes them, so that whoever reads on may rely on it."""
-    state, trial, metrics, _ = parts
-    if state not in STATES or not all(isinstance(part, dict) for part in parts[1:]):
+    state, trial, metrics, cost = parts
+    if state not in STATES or not (isinstance(trial, dict) and isinstance(metrics, dict) and isinstance(cost, dict)):
         return False
-    return (
-        NUMBERS.issuperset(map(type, metrics.values()))
-        and isinstance(trial.get("task", ""), str)
-        and isinstance(trial.get("targets", []), list)
-    )
+    for name, value in trial.items():
+        kind = type(value)
+        if name in TYPES and (kind not in TYPES[name] or (kind is list and not TEXTS.issuperset(map(type, value)))):
+            return False
+    return NUMBERS.issuperset(map(type, metrics.values()))
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -223,9 +237,8 @@ def _parsed(text: bytes) -> Iterator[list[Any]]:
         found = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
     except (ValueError, RecursionError):
         found = [place.json_or_none(line) for line in _lines(text)]
-    yield from (
-        row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY) and isinstance(row[0], str) and _is_summary(row[3:])
-    )
+    rows = (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
+    yield from (row for row in rows if isinstance(row[0], str) and _is_summary(row[3:]))
 
 
 def states(folder: Path) -> dict[str, str]:

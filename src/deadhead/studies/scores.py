@@ -167,7 +167,8 @@ def _joined(languages: Any) -> str:
 
 def _parts(fields: Mapping[str, Any], target: str) -> int | None:
     parts = (fields.get("data") or {}).get("parts")
-    return parts.get(target) if isinstance(parts, Mapping) else parts
+    number = parts.get(target) if isinstance(parts, Mapping) else parts
+    return number if isinstance(number, int) else None
 
 
 def _ranked(trial: Mapping[str, Any]) -> str:

@@ -1,0 +1,101 @@
+"""Cells that are alike are placed together, and that changes nothing: each of them placed by itself gives the same units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from by_hand import study
+
+from deadhead.report.cells import Study, read_study
+from deadhead.report.curves import _gathered as gathered_curve
+from deadhead.report.summed import Layout, Unit, gathered
+from deadhead.report.values import drops_of, scores_of
+from deadhead.studies.records import Record
+from deadhead.studies.trial import Trial
+
+RECIPE = """\
+steps: [finetune, rank, restart, prune, finetune, evaluate]
+fixed: {model: a/model, task: pos, source: en, targets: [en, de, zh], splits: [dev, test]}
+axes:
+  train: [en, [en, de], zh]
+  remove: [none, {lowest: [1, 2]}, {random: 50}]
+  data.parts: [1, 10]
+  seed: [0, 1]
+"""
+
+
+def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+    """Some trials are left, some failed, some lack a score or were scored by one more metric."""
+    number = int(trial.id, 16)
+    if number % 11 == 0:
+        return None
+    if number % 13 == 0:
+        return Record(trial, "failed", error="no luck")
+    metrics = {
+        f"{one}/{split}/micro_f1": (number >> i) % 997 / 997 for i, one in enumerate(("en", "de", "zh")) for split in ("dev", "test")
+    }
+    if number % 5 == 0:
+        del metrics["de/test/micro_f1"]
+    if number % 3 == 0:
+        metrics |= {"en/test/macro_f1": 0.25}
+    return Record(trial, "done", (), metrics)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return read_study(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
+
+
+def told(units: Mapping[Any, Unit]) -> dict[Any, Any]:
+    return {key: (unit.by_repeat(), sorted(unit.numbers()), {*unit.cells}, unit.state(), unit.lacking) for key, unit in units.items()}
+
+
+def one_by_one(whole: Study, gather: Any) -> dict[Any, Unit]:
+    """The units of studies of a single cell each, put together."""
+    found: dict[Any, Unit] = {}
+    for cell in whole.cells:
+        for key, unit in gather(replace(whole, cells=(cell,))).items():
+            held = found.setdefault(key, Unit())
+            for name in ("scores", "trials", "languages", "repeats"):
+                getattr(held, name).extend(getattr(unit, name))
+            held.cells |= unit.cells
+            held.lacking += unit.lacking
+    return found
+
+
+@pytest.mark.parametrize("over", [(), ("seed",), ("language", "seed")])
+@pytest.mark.parametrize("where", [{}, {"setting": "cross-lingual"}, {"seed": 1, "language": ["de", "zh"]}, {"parts": 1}])
+@pytest.mark.parametrize("axes", ["remove", "language", "train", "setting", "parts", "split", "metric"])
+def test_a_table_gathers_cells_together_as_it_would_one_by_one(
+    whole: Study, axes: str, where: dict[str, Any], over: tuple[str, ...]
+) -> None:
+    layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
+    for value in (scores_of({}), scores_of({"split": "dev"}), drops_of(whole, {})):
+        together = gathered(whole, layout, value)
+        assert told(together) == told(one_by_one(whole, lambda part, value=value: gathered(part, layout, value)))
+        assert len(together) > 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"lines": "language"},
+        {"lines": "train", "panels": ["language"]},
+        {"panels": "setting", "mean_over": ["seed"]},
+        {"group": "word_order", "panels": "train"},
+        {"group": "word_order", "lines": "remove", "x": "parts"},
+        {"x": "data.parts", "lines": "remove", "where": {"train": "zh"}},
+        {"lines": "setting", "where": {"strategy": "lowest"}},
+        {"x": "data.parts"},
+        {"x": "amount", "lines": "train"},
+    ],
+)
+def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole: Study, asked: dict[str, Any]) -> None:
+    """Of pruned cells: where a line begins, with the unpruned model, takes more than one cell to say."""
+    pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
+    together = gathered_curve(pruned, asked)
+    assert told(together) == told(one_by_one(pruned, lambda part: gathered_curve(part, asked)))
+    assert len(together) > 1
