@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from deadhead import strategies
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.ranking.merging import merge
-from deadhead.studies import load, read, run, run_trial
+from deadhead.studies import load, material, read, run, run_trial
 from deadhead.studies.material import dataset
+from deadhead.tasks import Dataset, Encoded
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 
@@ -108,3 +110,21 @@ def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
     result = run(recipe, tmp_path / "s", executor="serial")
     assert (result.failed, result.left) == (1, 0)
     assert "nobody/nothing" in str(read(tmp_path / "s", recipe.trials[0].id).error)
+
+
+def test_data_is_encoded_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    usual = material.encode
+
+    def counted(data: Dataset, *args: Any, **options: Any) -> Encoded:
+        asked.append(f"{data.lang}/{data.split}")
+        return usual(data, *args, **options)
+
+    material._encoded.cache_clear()
+    monkeypatch.setattr(material, "encode", counted)
+    first, second = (run_trial(load("smoke", [*SMALL, f"seed={seed}"]).trials[0]) for seed in (1, 2))
+    assert sorted(asked) == ["de/test", "en/test", "en/train"]
+    assert first.data == second.data
+    assert first.metrics != second.metrics
+    run_trial(load("smoke", [*SMALL, "seed=1", "data.max_length=32"]).trials[0])
+    assert len(asked) == 6  # the twin: with another option it is encoded anew

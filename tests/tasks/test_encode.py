@@ -204,6 +204,16 @@ def test_it_is_tokenised_once_and_mapped(tokenizers: dict[str, Any], tmp_path: P
         encode(data, tokenizers["wordpiece"], cache=tmp_path, max_length=64)
 
 
+def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+    for kind, tokenizer in tokenizers.items():
+        pieces = Pieces(tokenizer)
+        for text in ("the trees grow", "the houses fall"):
+            data = dataset("pos", "en", "test", [Row(tuple(text.split()), ("DET", "NOUN", "VERB"))])
+            alone, together = encode(data, tokenizer, cache=tmp_path / "a" / kind), encode(data, pieces, cache=tmp_path / "b" / kind)
+            assert alone.fingerprint == together.fingerprint
+            assert np.array_equal(alone.arrays["ids"], together.arrays["ids"])
+
+
 def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -> None:
     one = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
     other = dataset("sst2", "en", "test", [Row(("b",), ("positive",))])

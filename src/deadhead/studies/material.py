@@ -1,6 +1,6 @@
 """What the steps of a trial work on: its model, its tokenizer, its data. Loads torch.
 
-Data and tokenizers are kept for the next trials of the process; the sub-words themselves are cached
+Data, tokenizers and sub-words are kept for the next trials of the process, and the sub-words besides
 on disk by `encode`, under the hash of data, tokenizer and options.
 """
 
@@ -17,6 +17,7 @@ from ..errors import DataError
 from ..measures import Given
 from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, load_data, task_of
 from ..tasks.dataset import shuffled
+from ..tasks.pieces import Pieces
 from ..tasks.records import UNSPACED
 from .run import State
 from .trial import Trial
@@ -67,8 +68,6 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
         chosen["parts"] = parts
     found = load_data(task, lang, split, **chosen)
     if split == "train" and examples is not None and examples < len(found):
-        from dataclasses import replace
-
         found = replace(found, rows=[found.rows[i] for i in sorted(shuffled(len(found), "examples")[:examples])])
     return found
 
@@ -76,8 +75,18 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
 def dataset(trial: Trial, languages: list[str], split: str) -> Dataset:
     """The data of a trial; several languages are put one after the other."""
     options = {name: value for name, value in (trial.get("data") or {}).items() if name not in (*ENCODE, *OURS)}
-    several = [_dataset(trial.get("task"), lang, split, json.dumps(options, sort_keys=True)) for lang in languages]
+    return _together(trial.get("task"), tuple(languages), split, json.dumps(options, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _together(task: str, languages: tuple[str, ...], split: str, options: str) -> Dataset:
+    several = [_dataset(task, lang, split, options) for lang in languages]
     return several[0] if len(several) == 1 else concatenate(several)
+
+
+@lru_cache(maxsize=16)
+def _some(data: Dataset, examples: int, seed: int) -> Dataset:
+    return replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{seed}")[:examples])])
 
 
 def encoded(
@@ -86,16 +95,24 @@ def encoded(
     """The data in sub-words, with the labels in the model's order; its fingerprint goes into the record."""
     data = dataset(trial, languages, split)
     if examples is not None and examples < len(data):
-        from dataclasses import replace
-
-        data = replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{trial.get('seed', 0)}")[:examples])])
+        data = _some(data, examples, trial.get("seed", 0))
     name = "+".join(languages) + f"/{split}"
     state.data[name] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
-    made = encode(data, tokenizer(state, trial), labels=labels, **options)
+    made = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
     if data.notes or made.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **made.notes}
     return made
+
+
+@lru_cache(maxsize=64)
+def _encoded(data: Dataset, tokenizer: Any, labels: tuple[str, ...] | None, options: str) -> Encoded:
+    return encode(data, _pieces(tokenizer), labels=labels, **json.loads(options))
+
+
+@lru_cache(maxsize=4)
+def _pieces(tokenizer: Any) -> Pieces:
+    return Pieces(tokenizer)
 
 
 def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:

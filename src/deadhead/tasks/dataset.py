@@ -22,7 +22,7 @@ from .table import Task, task_of
 SPLITS = ("train", "dev", "test")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Dataset:
     """The rows of one split (or of several, one after the other)."""
 

@@ -70,6 +70,7 @@ def encode(
 ) -> Encoded:
     """The dataset as windows of at most `max_length` sub-words.
 
+    tokenizer: one of transformers; or its `Pieces`, which remember the words they have cut, if there is much to encode.
     align: the label of a word on its `first` piece or on `all`.
     long: `split` long sentences into windows, or `cut` them and lose the words beyond (counted).
     labels: those of the model, if not the dataset's own; rows may hold others, which no loss sees (counted).
@@ -82,7 +83,7 @@ def encode(
     if not data.rows:
         raise DataError(f"{data!r} has nothing to encode.", "take a larger part of the data")
     names = tuple(data.labels if labels is None else labels)
-    pieces = Pieces(tokenizer)
+    pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
     job = _Job(data, pieces, names, max_length, align, long)
     frames = [job.frame, pieces.target_frame() if data.task.kind == "translate" else None]
     key = [FORM, data.fingerprint, pieces.identity, repr(frames), names, max_length, align, long]

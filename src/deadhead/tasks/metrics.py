@@ -11,9 +11,12 @@ chunk of its own, CCONJ equal to SCONJ, and lets an X at the start of a sentence
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from operator import eq
+
+import numpy as np
 
 from ..errors import DataError, MissingExtra
 from .dataset import Dataset
@@ -27,38 +30,55 @@ BLEU_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
     """The share of labels that are right; over words this is the micro F1 too."""
-    pairs = [(g, p) for g, p in zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True)]
-    return sum(g == p for g, p in pairs) / len(pairs) if pairs else 0.0
+    wanted, given = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
+    return sum(map(eq, wanted, given)) / len(wanted) if wanted else 0.0
 
 
 def macro_f1(gold: Labels, predicted: Labels) -> float:
     """The mean F1 of the labels that occur, each counting the same."""
     right, wanted, given = Counter[str](), Counter[str](), Counter[str]()
-    for g, p in zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True):
-        wanted[g] += 1
-        given[p] += 1
-        right[g] += g == p
+    pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
+    for (g, p), times in pairs.items():
+        wanted[g] += times
+        given[p] += times
+        right[g] += times * (g == p)
     scores = [2 * right[label] / (wanted[label] + given[label]) for label in wanted | given]
     return sum(scores) / len(scores) if scores else 0.0
 
 
-def spans(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """Type, first and last word of each span of a sentence."""
-    start, prefix, kind = 0, "O", ""
-    for i, tag in enumerate([*tags, "O"]):
-        new, new_kind = tag[0], tag[1:].split("-", 1)[-1] or "_"
-        changed = kind != new_kind
-        if prefix in "ES" or (prefix in "BI" and new in "BSO") or (prefix not in "O." and changed):
-            yield kind, start, i - 1
-        if new in "BS" or (new in "EI" and prefix in "ESO") or (new not in "O." and changed):
-            start = i
-        prefix, kind = new, new_kind
+    names: dict[str, int] = {}
+    last, kind, start = _spans(tags, names)
+    kinds = list(names)
+    return [(kinds[k], a, b) for k, a, b in zip(kind.tolist(), start.tolist(), last.tolist(), strict=True)]
+
+
+def _spans(tags: Sequence[str], names: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The last word, the type (its number in `names`, which grows) and the first word of each span, in their order."""
+    number = {tag: i for i, tag in enumerate(dict.fromkeys(["O", *tags]))}
+    table = np.array([(ord(tag[0]), names.setdefault(tag[1:].split("-", 1)[-1] or "_", len(names))) for tag in number])
+    letters, kinds = table[[0, *map(number.__getitem__, tags), 0]].T  # with an O before and an O after
+    kinds[0] = -1  # before the first word there is no type
+    (old, new), (old_kind, new_kind) = ((side[:-1], side[1:]) for side in (letters, kinds))
+    changed = old_kind != new_kind
+    ends = _among(old, "ES") | (_among(old, "BI") & _among(new, "BSO")) | (~_among(old, "O.") & changed)
+    begins = _among(new, "BS") | (_among(new, "EI") & _among(old, "ESO")) | (~_among(new, "O.") & changed)
+    begins[0] = True  # what ends without having begun is counted from the first word
+    end, begin = np.flatnonzero(ends), np.flatnonzero(begins)
+    return end - 1, old_kind[end], begin[np.searchsorted(begin, end) - 1]
+
+
+def _among(letters: np.ndarray, wanted: str) -> np.ndarray:
+    return np.isin(letters, [ord(one) for one in wanted])
 
 
 def _counted(gold: Labels, predicted: Labels) -> tuple[int, int, int]:
     """Spans that are right, wanted and given, over all sentences in a row with an `O` after each, as seqeval walks them."""
-    true, found = ({*spans([tag for tags in side for tag in (*tags, "O")])} for side in (gold, predicted))
-    return len(true & found), len(true), len(found)
+    names: dict[str, int] = {}
+    true, found = (np.stack(_spans([tag for tags in side for tag in (*tags, "O")], names), 1) for side in (gold, predicted))
+    here = np.isin(true[:, 0], found[:, 0]), np.isin(found[:, 0], true[:, 0])  # no two spans end at the same word
+    return int((true[here[0]] == found[here[1]]).all(1).sum()), len(true), len(found)
 
 
 def span_f1(gold: Labels, predicted: Labels) -> float:
