@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from deadhead.cli.studies import _log_line
 from deadhead.studies import sharing
 
 SCRIPT = """#!/bin/sh
@@ -74,3 +75,19 @@ def test_without_it_they_take_turns(told: Path, monkeypatch: pytest.MonkeyPatch)
     with sharing.sharing(2, 1) as how:
         assert how == "in turns, without MPS"
     assert sharing.PLACES[0] not in os.environ
+
+
+def test_of_two_that_begin_at_once_one_starts_it(told: Path) -> None:
+    """The other finds it taken: it is refused, though nobody answered a moment before."""
+    program = told.parent / "bin" / sharing.DAEMON
+    program.write_text(SCRIPT.replace('touch "$where/alive"; exit 0', 'touch "$where/alive"; exit 1'))
+    with sharing.sharing(2, 1) as how:
+        assert how == "with MPS"
+
+
+def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = _log_line()
+    facts = {"before": 0, "done": 0, "failed": 0, "total": 9, "running": {}, "workers": 4, "sharing": ""}
+    for how in ("", sharing.ALONE, "with MPS", "with MPS"):
+        watch({**facts, "sharing": how})
+    assert capsys.readouterr().err.count("4 workers share a GPU with MPS.") == 1

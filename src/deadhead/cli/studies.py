@@ -135,8 +135,10 @@ def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         line = bar.add_task(recipe.name, total=len(recipe.trials))
+        say_once = _sharing_line(lambda text: bar.console.print(text))
 
         def watch(facts: dict[str, Any]) -> None:
+            say_once(facts)
             notes = [one["note"] for one in facts["running"].values() if one["note"]]
             state = "finishing the running trials (Ctrl-C again: at once)" if facts["stopping"] else (notes[0] if notes else "")
             failed = f" {facts['failed']} failed" if facts["failed"] else ""
@@ -148,12 +150,29 @@ def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
 
 def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
     last = [0.0]
+    say_once = _sharing_line(lambda text: print(text, file=sys.stderr, flush=True))
 
     def watch(facts: dict[str, Any]) -> None:
+        say_once(facts)
         if time.monotonic() - last[0] >= every:
             last[0] = time.monotonic()
             done = facts["before"] + facts["done"]
             print(f"{done}/{facts['total']} done, {facts['failed']} failed, {len(facts['running'])} running", file=sys.stderr, flush=True)
+
+    return watch
+
+
+def _sharing_line(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+    """Says once how workers share a GPU: without MPS that costs much, and nobody would see why."""
+    from ..studies.sharing import ALONE
+
+    said: list[str] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        how = facts.get("sharing")
+        if how and how != ALONE and not said:
+            said.append(how)
+            say(f"{facts['workers']} workers share a GPU {how}.")
 
     return watch
 

@@ -72,7 +72,8 @@ def local(order: Order) -> None:
     from .processes import Pool, gpus
     from .sharing import sharing
 
-    with sharing(order.workers, len(gpus(os.environ))), Pool(order) as pool:
+    with sharing(order.workers, len(gpus(os.environ))) as how, Pool(order) as pool:
+        order.control.facts["sharing"] = how
         pool.run()
 
 

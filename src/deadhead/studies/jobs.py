@@ -82,7 +82,7 @@ class Control:
     def __init__(self, folder: Path, total: int, done: int, workers: int, watch: Callable[[dict[str, Any]], None] | None = None):
         self.folder, self.watch = folder, watch
         self.asked = GO
-        self.facts = {
+        self.facts: dict[str, Any] = {
             "pid": os.getpid(),
             "started": time.time(),
             "total": total,
@@ -90,6 +90,7 @@ class Control:
             "done": 0,
             "failed": 0,
             "workers": workers,
+            "sharing": "",  # how workers share a GPU, once they do
         }
         self.running: dict[str, dict[str, Any]] = {}
         self._looked = 0.0

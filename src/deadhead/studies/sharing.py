@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DAEMON = "nvidia-cuda-mps-control"
+ALONE = "each alone"
 PLACES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 
 
@@ -26,7 +27,7 @@ def sharing(workers: int, cards: int) -> Iterator[str]:
     A daemon that listens already is left as it is; one started here ends once its last client has.
     """
     if not 0 < cards < workers:
-        yield "each alone"
+        yield ALONE
         return
     if PLACES[0] in os.environ or _say("get_server_list"):
         yield "with the MPS that runs already"
@@ -54,7 +55,8 @@ def _start(home: Path) -> bool:
             return False
     except OSError:
         return False
-    return _say("get_server_list", home) or _call(["-d"], home)
+    # the last question is for whoever was a moment faster: of two studies that begin at once, one starts it for both
+    return _say("get_server_list", home) or _call(["-d"], home) or _say("get_server_list", home)
 
 
 def _say(word: str, home: Path | None = None) -> bool:
