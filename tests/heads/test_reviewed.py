@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertModel, BigBirdConfig, BigBirdModel, XLNetModel
+from transformers import BertConfig, BertModel, BigBirdConfig, BigBirdModel, XLNetModel
 
 from deadhead import Head, discover, gated, load, prune, save
 from deadhead.errors import DeadheadError, FolderError, HeadError, UnsupportedModel
-from deadhead.heads.bench import bench
+from deadhead.heads.bench import _flops, bench, inputs
 from deadhead.heads.coverage import tiny
 
 
@@ -123,3 +123,11 @@ def test_a_damaged_config_is_one_clear_error(tmp_path: Path, field: str, value: 
 def test_bench_on_a_device_that_is_none(device: str) -> None:
     with pytest.raises(DeadheadError, match="no device"):
         bench("a", "b", device=device)
+
+
+def test_arithmetic_of_the_attention_is_counted() -> None:
+    """Counted by hand: two products of length x length x width in each layer, beside what the weights do."""
+    config = BertConfig(hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, vocab_size=40)
+    model, length = BertModel(config, add_pooling_layer=False).eval(), 16
+    weights = sum(p.numel() for name, p in model.named_parameters() if p.dim() == 2 and "embeddings" not in name)
+    assert _flops(model, inputs(model, 1, length)) == 2 * length * weights + 3 * 2 * 2 * length * length * 24
