@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
-from cases import CROSS, MBERT, OTHERS, search
+from cases import CROSS, MBERT, OTHERS, rankings, search
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN
+from deadhead.claims import CLAIMS, FAILS, HOLDS, LUCKY, OPEN
 from deadhead.claims.evidence import Best, Evidence, Search
 from deadhead.claims.strength import by_luck, lucky_share
 
@@ -49,6 +50,43 @@ def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
     assert found["C-rand-vs-low"].verdict == FAILS
 
 
+def test_a_claim_that_luck_alone_would_meet_says_so() -> None:
+    found = CLAIMS["C-count-POS"].on(many(0.0))
+    assert (found.verdict, found.follows) == (HOLDS, LUCKY)
+    assert "the best of as many unpruned seeds gains +1." in found.strength
+    assert CLAIMS["C-count-POS"].on(many(2.0)).follows == ""  # every pair gains: more than luck
+
+
+def means(low: float, seeds: float | None) -> Evidence:
+    arms = {} if seeds is None else {"seeds": seeds}
+    return Evidence(searches=tuple(search(low, target=target, **arms) for target in OTHERS))
+
+
+def test_a_mean_gain_is_luck_only_where_unpruned_seeds_gain_as_much() -> None:
+    name = "C-mean-POS-mbert-cross-lingual"
+    found = {seeds: CLAIMS[name].on(means(0.91, seeds)) for seeds in (0.95, 0.5, None)}
+    assert {one.verdict for one in found.values()} == {HOLDS}
+    assert {seeds: one.follows for seeds, one in found.items()} == {0.95: LUCKY, 0.5: "", None: ""}
+    assert CLAIMS[name].on(means(3.0, 3.5)).follows == ""  # what does not hold is not by luck
+
+
+def at_best(*ks: int) -> Evidence:
+    found = zip(ks, means(1.0, None).searches, strict=False)
+    return Evidence(searches=tuple(replace(one, arms={"lowest": Best(1.0, k, (), 12)}) for k, one in found))
+
+
+def test_as_many_heads_as_luck_would_take_are_luck() -> None:
+    wide, narrow = (CLAIMS["C-heads-POS"].on(at_best(*ks)) for ks in ((3, 6, 7, 11), (7, 8, 7, 8)))
+    assert (wide.verdict, wide.follows) == (HOLDS, LUCKY)  # 6.75, and 6.5 is as near
+    assert (narrow.verdict, narrow.follows) == (HOLDS, "")  # 7.5 and nothing else
+
+
+def test_the_lowest_that_vary_less_than_the_highest_do_not_vary() -> None:
+    assert CLAIMS["C-rank"].on(rankings(0, 1)).verdict == HOLDS
+    assert CLAIMS["C-rank"].on(rankings(0, 0)).verdict == FAILS  # all the same, the lowest too
+    assert CLAIMS["C-rank"].on(rankings(1, 0)).margin == pytest.approx(0.5 - 1)
+
+
 def test_what_is_more_than_luck_is_found() -> None:
     for name in ("L-seeds", "L-random", "L-highest", "L-count-POS"):
         found = CLAIMS[name].on(many(2.0))
@@ -61,7 +99,7 @@ def test_one_training_scored_in_many_languages_is_one_experiment() -> None:
     several = tuple(search(1.0, target=target, seeds=0.0, trials=("one",)) for target in OTHERS)
     found = CLAIMS["L-seeds"].on(Evidence(searches=several))
     assert found.verdict == OPEN
-    assert "there are 1 (so far ahead in 12 of 12 pairs)" in found.numbers
+    assert "there are 1 (so far ahead in 12 of 12 pairs, by +1.00 points on average)" in found.numbers
 
 
 def test_arms_of_unequal_budget_are_not_compared() -> None:

@@ -85,6 +85,7 @@ def test_layers_are_lines_over_their_number(tmp_path: Path) -> None:
         ("bottom", 2.0): 86,
         ("top + bottom", 2.0): 85,
     }
+    assert ">1.5<" not in valid(only(tmp_path / "again", asked, LAYERS, layers)["spec"])  # there is no half layer
 
 
 def test_languages_are_grouped_by_what_is_known_of_them(tmp_path: Path) -> None:
@@ -111,6 +112,34 @@ def test_a_search_is_held_against_a_band_of_seeds(tmp_path: Path) -> None:
     seeds = english["other seeds", 3]
     assert (seeds["low"], seeds["high"], seeds["n"]) == (70, 75, 4)  # the unpruned model and three seeds
     assert ("seeds", 1.0) not in english
+
+
+def test_a_gain_is_over_the_unpruned_model_of_the_same_search(tmp_path: Path) -> None:
+    spec = only(tmp_path, "{title: Search, kind: curve, x: k, panels: language, value: gain}", SEARCH, searched)
+    english = {(row["line"], row["x"]): row for row in values(spec) if row["panel"] == "en"}
+    assert english["lowest", 2]["y"] == 4  # 74 to 70
+    assert english["lowest", 0]["y"] == 0
+    assert (english["other seeds", 3]["low"], english["other seeds", 3]["high"]) == (0, 5)
+    assert "gain in F1, points" in str(spec)
+
+
+MIXED = """\
+steps: [prune, finetune, evaluate]
+fixed: {model: a/model, task: xnli, source: en, targets: [en, de, hi, tr], splits: dev}
+axes: [{remove: [none, {random: [10, 20]}]}, {remove: {layers: [top 1, top 2]}}]
+"""
+
+
+def test_percent_and_layers_share_no_axis(tmp_path: Path) -> None:
+    def found(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        return Record(trial, "done", (), {f"{lang}/dev/accuracy": 0.5 for lang in ("en", "de", "hi", "tr")})
+
+    for asked in ("group: word_order", "lines: task", "group: resource, value: drop"):
+        spec = only(tmp_path / asked[:9], f"{{title: T, kind: curve, x: amount, {asked}}}", MIXED, found)
+        assert {row["x"] for row in values(spec)} == {0.0, 10.0, 20.0}, asked
+        assert "% of heads removed" in str(spec)
+    asked = "{title: T, kind: curve, x: amount, group: word_order, where: {strategy: layers}}"
+    assert {row["x"] for row in values(only(tmp_path / "layers", asked, MIXED, found))} == {0.0, 1.0, 2.0}
 
 
 PARTS = """\

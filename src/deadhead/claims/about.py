@@ -165,4 +165,5 @@ def _all(known: Sequence[Finding]) -> Finding:
         " | ".join(dict.fromkeys(finding.strength for finding in known)),
         tuple(dict.fromkeys(trial for finding in known for trial in finding.trials)),
         tuple(dict.fromkeys(pair for finding in known for pair in finding.on)),
+        all(finding.lucky for finding in known),
     )

@@ -19,7 +19,7 @@ from .contributions_sources import CLAIMS as ON_SOURCES
 from .evidence import Evidence, Search
 from .from_papers import stated
 from .kinds import ON_POS_AND_NER, XLM, Models, is_xlmr
-from .searches import BOTH, CROSS, MODELS, MULTI, OF, TASKS, chance, gain, paired, single
+from .searches import BOTH, CROSS, MODELS, MULTI, OF, TASKS, chance, gain, lucky_count, lucky_mean, paired, single
 from .strength import FEWEST, as_stated, count_as_stated, majority, needed, signs
 from .verdict import Claim, Finding, judged, missing
 
@@ -35,7 +35,7 @@ def count(evidence: Evidence, name: str, wanted: int, of: int) -> Finding:
     better = sum(gain(s) > 0 for s in found)
     holds, margin, sure = count_as_stated(better, len(found), wanted, of, evidence.printed)
     numbers = f"{better} of {len(found)} pairs gain (stated: {wanted} of {of})"
-    return judged(holds, margin, numbers, f"{sure}; {chance(found)}", found)
+    return judged(holds, margin, numbers, f"{sure}; {chance(found)}", found, lucky_count(found))
 
 
 def mean(evidence: Evidence, name: str, model: str, setting: str) -> Finding:
@@ -50,7 +50,7 @@ def _mean_of(evidence: Evidence, found: Sequence[Search], wanted: float, what: s
     values = [gain(s) for s in found]
     holds, margin, sure = as_stated(values, wanted, evidence.printed)
     numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (stated: {wanted:g})"
-    return judged(holds, margin, numbers, f"{sure}; {chance(found)}", found)
+    return judged(holds, margin, numbers, f"{sure}; {chance(found)}", found, lucky_mean(found))
 
 
 def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
@@ -58,7 +58,8 @@ def mean_unstated(evidence: Evidence, model: str, setting: str) -> Finding:
     if len(found) < FEWEST:
         return missing(f"{setting} searches of {model} on slots, of three pairs")
     value = fmean(map(gain, found))
-    return judged(value > 0, value, f"mean gain {value:.3f} over {len(found)} pairs (no number stated)", chance(found), found)
+    numbers = f"mean gain {value:.3f} over {len(found)} pairs (no number stated)"
+    return judged(value > 0, value, numbers, chance(found), found, lucky_mean(found))
 
 
 def overall(evidence: Evidence, model: str) -> Finding:

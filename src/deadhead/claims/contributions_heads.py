@@ -14,12 +14,13 @@ from .evidence import Evidence, Ranked, Rho, Search
 from .from_papers import stated
 from .kinds import ON_POS_AND_NER, is_mbert, is_xlmr
 from .relations import rhos
-from .searches import BOTH, MODELS, OF, TASKS, chance
+from .searches import BOTH, MODELS, OF, TASKS, chance, lucky_count
 from .strength import FEWEST, as_stated, majority
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
 BUDGET = 12  # the most heads the paper's search removes
+BY_LUCK = (BUDGET + 1) / 2  # heads gone at the best score, were every number of them as good
 SIXTH = 24 / 144  # the share of heads called highest or lowest
 
 
@@ -27,7 +28,7 @@ def heads(evidence: Evidence, name: str) -> Finding:
     found = [
         s for s in evidence.pairs if s.task == TASKS[name] and "lowest" in s.arms and s.arms["lowest"].k is not None and s.parts is None
     ]
-    margins, told, used = [], [], []
+    margins, told, used, lucky = [], [], [], True
     for model in dict.fromkeys(s.model for s in found):
         mine = [s for s in found if s.model == model]
         if len(mine) < FEWEST:
@@ -36,6 +37,7 @@ def heads(evidence: Evidence, name: str) -> Finding:
         wanted = stated(PAPER, "mean_heads_pruned", task=TASKS[name], model=hub)
         shares = [BUDGET * (s.arms["lowest"].k or 0) / s.arms["lowest"].budget for s in mine]
         _, margin, sure = as_stated(shares, wanted, evidence.printed)
+        lucky = lucky and as_stated(shares, BY_LUCK, printed=False)[0]
         margins.append(margin)
         told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}{whose}; {sure})")
         used += mine
@@ -45,8 +47,9 @@ def heads(evidence: Evidence, name: str) -> Finding:
         min(margins) >= 0,
         min(margins),
         "; ".join(told),
-        f"searches: {len(used)}; by luck alone every k is best as often, {(BUDGET + 1) / 2:g} on average",
+        f"searches: {len(used)}; by luck alone every k is best as often, {BY_LUCK:g} on average",
         used,
+        lucky,
     )
 
 
@@ -117,6 +120,8 @@ def rank(evidence: Evidence) -> Finding:
     if not found:
         return missing("gradient rankings of two languages on one task")
     margins = [top - 2 * chance for top, _, chance in found.values()]
+    # "the lowest vary": more than the highest do
+    margins += [top - bottom for (model, _), (top, bottom, _) in found.items() if not is_xlmr(model)]
     low = {kind: [1 - bottom for (model, _), (_, bottom, _) in found.items() if is_xlmr(model) == kind] for kind in (False, True)}
     if low[False] and low[True]:
         margins.append(fmean(low[False]) - fmean(low[True]))
@@ -147,7 +152,7 @@ def low(evidence: Evidence) -> Finding:
     gains = [s.arms["lowest"].gain for s in found]
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {len(gains)} cases, by {fmean(gains):+.2f} points on average"
-    return judged(better >= majority(len(gains)), better - majority(len(gains)), numbers, chance(found), found)
+    return judged(better >= majority(len(gains)), better - majority(len(gains)), numbers, chance(found), found, lucky_count(found))
 
 
 def low_ja(evidence: Evidence) -> Finding:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from statistics import fmean
 
 from ..analyses import beyond_luck, luck
 from .about import about_searches
@@ -34,7 +35,7 @@ def beats(evidence: Evidence, arm: str) -> Finding:
     leads = [s.arms["lowest"].gain - s.arms[arm].gain for s in found]
     ahead = sum(lead > 0 for lead in leads)
     if len(set(groups)) < FEWEST:
-        so_far = f" (so far ahead in {ahead} of {len(found)} pairs)" if found else ""
+        so_far = f" (so far ahead in {ahead} of {len(found)} pairs, by {fmean(leads):+.2f} points on average)" if found else ""
         what = f"lowest-k searches with the control `{arm}` of {FEWEST} trainings or more; there are {len(set(groups))}{so_far}"
         return missing(what)
     excess = beyond_luck(leads, groups)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from .evidence import Evidence, Search
 from .kinds import MULTI as MBERT
 from .kinds import XLM, Models, anything, is_mbert, is_xlmr, multilingual
-from .strength import by_luck
+from .strength import LEVEL, by_luck, luck_p
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
@@ -43,8 +44,36 @@ def paired(evidence: Evidence, task: str) -> list[Search]:
 
 
 def chance(found: Sequence[Search], arm: str = "lowest") -> str:
-    """What luck alone would give the best of an arm's trials against one unpruned model."""
-    return by_luck(sum(gain(s, arm) > 0 for s in found), [s.arms[arm].budget for s in found])
+    """What luck alone would give the best of an arm's trials against one unpruned model, and what unpruned seeds did."""
+    told = by_luck(_better(found, arm), [s.arms[arm].budget for s in found])
+    seeds = with_seeds(found, arm)
+    if not seeds:
+        return told
+    return (
+        f"{told}; the best of as many unpruned seeds gains {fmean(seeds):+.2f} on average, in {sum(v > 0 for v in seeds)} of {len(seeds)}"
+    )
+
+
+def lucky_count(found: Sequence[Search]) -> bool:
+    """Whether luck alone would help as many pairs."""
+    return luck_p(_better(found), [s.arms["lowest"].budget for s in found]) >= LEVEL
+
+
+def lucky_mean(found: Sequence[Search]) -> bool:
+    """Whether the best of as many unpruned seeds gains as much on average; False where there is no such control."""
+    seeds = with_seeds(found)
+    return bool(seeds) and fmean(seeds) >= fmean(map(gain, found))
+
+
+def with_seeds(found: Sequence[Search], arm: str = "lowest") -> list[float]:
+    """What the best of as many unpruned seeds gains in each search; nothing where one lacks them."""
+    if not all("seeds" in s.arms and s.arms["seeds"].budget == s.arms[arm].budget for s in found):
+        return []
+    return [gain(s, "seeds") for s in found]
+
+
+def _better(found: Sequence[Search], arm: str = "lowest") -> int:
+    return sum(gain(s, arm) > 0 for s in found)
 
 
 def gain(search: Search, arm: str = "lowest") -> float:

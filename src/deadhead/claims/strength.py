@@ -56,11 +56,16 @@ def lucky_share(budgets: Sequence[int]) -> float:
 
 def by_luck(better: int, budgets: Sequence[int]) -> str:
     """How many of the best of some trials would beat one by luck, in words."""
+    return (
+        f"luck alone: {lucky_share(budgets) * len(budgets):.1f} of {len(budgets)}, as many or more with p = {luck_p(better, budgets):.2g}"
+    )
+
+
+def luck_p(better: int, budgets: Sequence[int]) -> float:
+    """The chance that the best of so many trials beats one in so many pairs or more, were they all alike."""
     from scipy.stats import binom
 
-    share = lucky_share(budgets)
-    p = float(binom.sf(better - 1, len(budgets), share))
-    return f"luck alone: {share * len(budgets):.1f} of {len(budgets)}, as many or more with p = {p:.2g}"
+    return float(binom.sf(better - 1, len(budgets), lucky_share(budgets)))
 
 
 def interval(values: Sequence[float]) -> float:

@@ -29,7 +29,9 @@ class Verdict:
     strength: str  # how much chance there is in it
     trials: tuple[str, ...] = ()  # ids of the records behind it
     unit: str = ""  # of the margin
-    follows: str = ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables
+    follows: str = (
+        ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables; LUCKY also where a study has it by luck alone
+    )
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "trials": list(self.trials)}
@@ -45,6 +47,7 @@ class Finding:
     strength: str
     trials: tuple[str, ...] = ()
     on: tuple[tuple[str, str], ...] = ()  # the models and tasks it rests on
+    lucky: bool = False  # whether the best of as many equally good trials would do it as well
 
 
 @dataclass(frozen=True)
@@ -60,20 +63,34 @@ class Claim:
     def on(self, evidence: Evidence) -> Verdict:
         found = self.judge(evidence)
         return Verdict(
-            self.id, self.paper, self.statement, found.verdict, found.margin, found.numbers, found.strength, found.trials, self.unit
+            self.id,
+            self.paper,
+            self.statement,
+            found.verdict,
+            found.margin,
+            found.numbers,
+            found.strength,
+            found.trials,
+            self.unit,
+            LUCKY if found.lucky and found.verdict == HOLDS and not evidence.printed else "",
         )
 
 
 def judged(
-    holds: bool, margin: float, numbers: str, strength: str, rests_on: Iterable[Fact | Search | Merged | Measured | Ranked] = ()
+    holds: bool,
+    margin: float,
+    numbers: str,
+    strength: str,
+    rests_on: Iterable[Fact | Search | Merged | Measured | Ranked] = (),
+    lucky: bool = False,
 ) -> Finding:
-    """It holds, or it does not. `rests_on`: what was looked at."""
+    """It holds, or it does not. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
     looked_at = list(rests_on)
     trials = dict.fromkeys(
         trial for one in looked_at for trial in (one.trials if isinstance(one, Search | Merged) else (one.trial,)) if trial
     )
     on = dict.fromkeys((one.model, one.task) for one in looked_at)
-    return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on))
+    return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on), lucky)
 
 
 def missing(what: str) -> Finding:

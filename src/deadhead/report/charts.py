@@ -14,6 +14,7 @@ OKABE_ITO = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "
 MIDDLE = "#888888"  # a grey that is seen on white and on black
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 COLUMNS = 3  # panels in a row
+MOST_TICKS = 10  # of an axis that is marked where its points are
 Row = dict[str, Any]
 Spec = dict[str, Any]
 
@@ -74,6 +75,9 @@ def curves(
     )
     if numbers:
         across |= {"scale": {"nice": False, "zero": False}}
+        marks = sorted({float(row["x"]) for row in values})
+        if len(marks) <= MOST_TICKS and all(map(float.is_integer, marks)):  # there are no half layers
+            across |= {"axis": {"values": marks}}
     legend = None if len(lines) < 2 else {"title": line or None, "symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
     colour = field("line", "N", line or None, scale=categories(lines, grey), legend=legend)
     tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x), tip("y", "Q", y, form), tip("n", "Q", "repetitions")]

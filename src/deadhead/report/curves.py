@@ -14,7 +14,7 @@ from .charts import Row, Spec, curves
 from .published import Published
 from .search_tables import pair_axis, scale, searches, targets
 from .summed import BY_LANGUAGE, Unit, Value, alike, repeats, spread
-from .values import drops_of, scores_of
+from .values import drops_of, gains_of, scores_of
 from .words import joined, metric_words
 
 Entry = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
@@ -54,10 +54,22 @@ def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """One curve figure; None where there is nothing to draw yet."""
     if any("arm" in cell.axes for cell in study.cells):
         return search_curve(study, asked) if asked.get("x") in ("k", "remove", "amount") else best_curve(study, asked)
+    asked = _counted_alike(study, asked)
     units = _gathered(study, asked)
     if not any(unit.scores for unit in units.values()):
         return None
     return drawn(study, asked, units)
+
+
+def _counted_alike(study: Study, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A figure whose lines are not ways to remove shows those that are counted like the first: percent and layers share no axis."""
+    lines, where = asked.get("lines"), as_dict(asked.get("where"))
+    own = lines in ("remove", "strategy") or not (lines or asked.get("group"))
+    found = list(dict.fromkeys(str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned))
+    alike_to_first = [one for one in found if MEASURES.get(one, one) == MEASURES.get(found[0], found[0])]
+    if own or asked.get("x") not in ("remove", "amount") or {"strategy", "remove", "amount"} & {*where} or alike_to_first == found:
+        return asked
+    return {**asked, "where": {**where, "strategy": alike_to_first}}
 
 
 def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, Any], Unit]:
@@ -247,8 +259,9 @@ def _in_order(study: Study, axis: Any, labels: list[str]) -> list[str]:
 
 
 def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
-    """Score against k for each arm; the spread of the unpruned seeds is a band, because among them k means nothing."""
-    value, where = scores_of(asked), as_dict(asked.get("where"))
+    """Score against k for each arm, or what it gains over the unpruned model; unpruned seeds are a band: among them k means nothing."""
+    gain, where = asked.get("value") == "gain", as_dict(asked.get("where"))
+    value = gains_of(study, asked) if gain else scores_of(asked)
     units: dict[tuple[Any, Any, Any], Unit] = {}
     for cell in study.cells:
         scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
@@ -263,7 +276,10 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     values = list(_search_rows(units))
     shown = [arm for arm in ("lowest", "random", "highest", "unpruned", "other seeds") if any(row["line"] == arm for row in values)]
     order = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
-    title, y = str(asked.get("title") or "Score by heads removed"), _score_name(study, asked)
+    title, y = (
+        str(asked.get("title") or "Score by heads removed"),
+        f"gain in {_score_name(study, asked)}" if gain else _score_name(study, asked),
+    )
     values.sort(key=lambda row: row["x"])
     told = {"x": "heads removed (k)", "y": y, "line": "arm", "band": ("worst seed", "best seed")}
     return curves(values, title, numbers=True, order=(), lines=shown, panels=order, grey=("other seeds",), **told)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a table or figure shows of a cell in each of its languages: its score, or how much of the unpruned score is lost."""
+"""What a table or figure shows of a cell in each of its languages: its score, how much of the unpruned score is lost, or what is gained."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ def drops_of(study: Study, asked: Mapping[str, Any]) -> Value:
         return [None if score is None or not whole else 100 * (whole - score) / whole for whole, score in both]
 
     return drops
+
+
+def gains_of(study: Study, asked: Mapping[str, Any]) -> Value:
+    """Points above the unpruned model of the same search."""
+    scores = scores_of(asked)
+    full = {_others(cell.axes): cell for cell in study.cells if cell.axes.get("arm") == "full"}
+
+    def gains(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
+        other = full.get(_others(cell.axes))
+        base = {} if other is None else dict(zip(other.languages, scores(other, metric, split), strict=True))
+        both = ((base.get(language), score) for language, score in zip(cell.languages, scores(cell, metric, split), strict=True))
+        return [None if score is None or whole is None else score - whole for whole, score in both]
+
+    return gains
 
 
 def _others(axes: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:

@@ -33,7 +33,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "gains": (),
 }
 WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a few words
-    "value": ("score", "drop"),
+    "value": ("score", "drop", "gain"),  # gain: of a search, over its unpruned model
     "group": ("word_order", "resource", "family"),
     "show": ("removed", "ranking", "entropy", "weights"),
 }
@@ -90,6 +90,8 @@ def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
     for name, words in WORDS.items():
         if name in figure and not among(figure[name], words):
             yield (name,), unknown_name(name, figure[name], words).message
+    if figure.get("value") == "gain" and figure.get("x") != "k":
+        yield ("value",), "a gain is shown over the heads a search removes: x: k."
     needed = NEEDED.get(str(kind))
     if needed is not None and needed not in figure:
         yield (), f"a figure of kind {kind} needs {needed}."
