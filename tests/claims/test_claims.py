@@ -93,6 +93,17 @@ def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
     assert CLAIMS[f"C-ranker-{setting}"].on(other).verdict == FAILS
 
 
+@pytest.mark.parametrize("name", ["M10", "M12", "M13"])
+def test_languages_in_no_class_are_not_counted(name: str) -> None:
+    """Dutch is in none of the paper's classes of word order, so no mean and no permutation has it."""
+    whole = CASES[name][0]
+    dutch = Evidence(tuple(replace(f, target="nl", trial=f.trial + "nl") for f in whole.facts if f.target == "en"))
+    assert "5 languages;" in CLAIMS[name].on(whole).strength
+    found = CLAIMS[name].on(whole + dutch)
+    assert "5 of 6 languages, those the paper puts in a class;" in found.strength
+    assert found.margin == CLAIMS[name].on(whole).margin
+
+
 def test_repeats_give_a_spread() -> None:
     whole = CASES["W6"][0]
     again = Evidence(tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts))
