@@ -15,7 +15,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent / "training"))
 import small_tasks
 
-from deadhead.errors import DataError
+from deadhead.errors import DataError, FolderError
 from deadhead.evaluate import Predictions, evaluate, predict, rescore
 from deadhead.finetune import Settings, finetune
 from deadhead.tasks import Encoded, Row, batches, collect, dataset, encode, score
@@ -125,6 +125,13 @@ def test_bad_input_is_told_before_anything_is_run(cache: Path, monkeypatch: pyte
         evaluate(model, {"en": data, "fr": small_tasks.tag(cache, labels=("A", "B"))})
     with pytest.raises(DataError, match="tokenizer"):
         predict(small_tasks.marian(), small_tasks.translate(cache))
+    with pytest.raises(DataError, match="beams is 0"):
+        predict(small_tasks.marian(), small_tasks.translate(cache), tokenizer=small_tasks.tokenizer(), beams=0)
+    with pytest.raises(DataError, match="the en data is a Dataset, not sub-words"):
+        evaluate(model, {"en": data.data})  # type: ignore[dict-item]
+    (cache / "taken").write_text("")
+    with pytest.raises(FolderError, match="taken cannot be written"):
+        evaluate(model, {"en": data}, folder=cache / "taken")
 
 
 @pytest.mark.parametrize("beams", [1, 4])

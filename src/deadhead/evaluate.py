@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DataError
+from .errors import DataError, FolderError
 from .tasks import Dataset, Encoded, Measured, Task, score
 from .tasks.table import KINDS
 
@@ -102,6 +102,8 @@ def predict(model: Any, encoded: Encoded, *, tokenizer: Any = None, tokens: int 
     if kind == "text":
         if tokenizer is None:
             raise DataError("a translation needs its tokenizer to become text.", "give predict or evaluate tokenizer=tokenizer")
+        if beams < 1:
+            raise DataError(f"beams is {beams}.", "give 1 for greedy translations, or more")
         texts = translations(model, encoded, tokenizer, tokens, beams)
         sizes = np.ones(len(data), np.int64)
     else:
@@ -133,6 +135,11 @@ def evaluate(
         raise DataError("there is nothing to score.", 'give the data by language: evaluate(model, {"de": encoded})')
     for name, encoded in sets.items():
         _check(model, name, encoded)
+    if folder is not None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise FolderError(f"{folder} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
     found = {}
     for name, encoded in sets.items():
         predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)

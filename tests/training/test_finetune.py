@@ -143,10 +143,40 @@ def test_nan_stops_with_a_record_and_keeps_the_weights(foxes: Encoded, monkeypat
     monkeypatch.setattr(model.classifier, "forward", sometimes)
     history = trained(model, foxes, Settings(batch=8, rate=1e-3, epochs=5))
     assert history.state == "failed"
-    assert "the loss is nan at update 3 of epoch 2" in history.reason
+    assert "the loss or its gradient is nan at update 3 of epoch 2" in history.reason
     assert len(history.losses) == 8
     assert len(history.epochs) == 1
     assert torch.isfinite(weights(model)).all()  # that update was not made
+
+
+class Broken(torch.autograd.Function):
+    """Passes its input on, and a gradient that is no number back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * float("nan")
+
+
+@pytest.mark.parametrize("clip", [1.0, None])
+def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(clip: float | None, foxes: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_tasks.bert()
+    begun, forward = weights(model), model.classifier.forward
+    monkeypatch.setattr(model.classifier, "forward", lambda x: Broken.apply(forward(x)))
+    history = trained(model, foxes, Settings(batch=8, rate=1e-3, epochs=5, clip=clip))
+    assert history.state == "failed"
+    assert "the loss or its gradient is nan at update 1 of epoch 1" in history.reason
+    assert torch.equal(weights(model), begun)
+
+
+def test_divergence_of_a_training_of_few_updates(foxes: Encoded) -> None:
+    history = trained(small_tasks.bert(), foxes, Settings(batch=16, rate=1000.0, epochs=2, warmup=0, clip=None))
+    assert len(history.losses) == 6
+    assert (history.state, "diverges" in history.reason) == ("failed", True)
+    assert trained(small_tasks.bert(), foxes, Settings(batch=16, rate=1e-3, epochs=2)).state == "done"
 
 
 def test_divergence_stops_with_a_record(foxes: Encoded) -> None:
@@ -309,6 +339,18 @@ def test_bad_input_is_told_before_training(
         trained(small_tasks.tagger(), letters, device="gpu")
     with pytest.raises(DataError, match="need a tokenizer"):
         trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
+    with pytest.raises(DataError, match="bleu_every is 0"):
+        trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=0, tokenizer=small_tasks.tokenizer())
+    with pytest.raises(DataError, match="the training data is a Dataset, not sub-words"):
+        trained(small_tasks.bert(), foxes.data)
+    with pytest.raises(SettingsError, match="the settings are a dict"):
+        trained(small_tasks.bert(), foxes, {"epochs": 1})  # type: ignore[arg-type]
+
+
+def test_a_score_that_is_no_number_is_told(foxes: Encoded) -> None:
+    for found in (None, "x", {"f1": None}):
+        with pytest.raises(DataError, match="score gave"):
+            trained(small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, found=found: found)
 
 
 def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> None:
@@ -344,6 +386,13 @@ def test_search_puts_the_best_first_and_runs_nothing_twice(letters: Encoded, tmp
     again = search(small_tasks.tagger, letters, points, dev=letters, folder=tmp_path, progress=never)
     assert [h.losses for h in again] == [h.losses for h in found]
     assert sorted(f.name for f in tmp_path.iterdir())[0] == "batch=40,rate=0.01"
+
+
+def test_search_puts_scores_of_nan_behind_all_others(foxes: Encoded) -> None:
+    scores = iter([0.5, float("nan"), 0.9, 0.7])
+    points = grid(Settings(epochs=1, batch=40), rate=(1e-5, 1e-4, 1e-3, 1e-2))
+    found = search(small_tasks.bert, foxes, points, score=lambda _: next(scores), progress=False)
+    assert [history.settings.rate for history in found] == [1e-3, 1e-2, 1e-5, 1e-4]
 
 
 def test_search_needs_something_to_compare(letters: Encoded) -> None:

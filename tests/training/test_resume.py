@@ -80,6 +80,33 @@ def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) ->
     assert not torch.equal(weights(model), weights(small_tasks.bert()))
 
 
+def test_parts_that_memory_asked_for_stay_when_it_goes_on(letters: Encoded, tmp_path: Path) -> None:
+    """With dropout, smaller parts draw other numbers, so a run that goes on with more memory must not take larger ones."""
+
+    def tight(memory: bool) -> Any:
+        model = small_tasks.tagger()
+        forward = model.bert.encoder.forward
+
+        def run(hidden: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if model.training and len(hidden) > 4 and not memory:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return forward(hidden, *args, **kwargs)
+
+        model.bert.encoder.forward = run
+        return model
+
+    def stop(tick: Any) -> None:
+        if (tick.epoch, tick.update) == (3, 3):
+            raise KeyboardInterrupt
+
+    wanted = finetune(tight(False), letters, SETTINGS, progress=False)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(tight(False), letters, SETTINGS, folder=tmp_path, progress=stop)
+    again = finetune(tight(True), letters, SETTINGS, folder=tmp_path, progress=False)
+    assert again.losses == wanted.losses
+    assert again.notes == wanted.notes != []
+
+
 def _fails(_: Any) -> None:
     raise AssertionError("it was trained again")
 
@@ -137,6 +164,8 @@ def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:
 def test_weights_that_were_not_kept(foxes: Encoded) -> None:
     history = finetune(small_tasks.bert(), foxes, Settings(epochs=1), progress=False)
     with pytest.raises(FolderError, match="keep_first=True"):
+        history.restore(small_tasks.bert(), "first")
+    with pytest.raises(FolderError, match="a folder of its own"):  # what is done is not trained again
         history.restore(small_tasks.bert(), "first")
     with pytest.raises(FolderError, match="do not fit"):
         history.restore(small_tasks.bert(labels=4), "last")

@@ -86,6 +86,7 @@ def test_settings_go_through_json() -> None:
         ({"accumulate": 0}, "accumulate"), ({"smoothing": 1.0}, "smoothing"), ({"clip": 0.0}, "clip 0"), ({"warmup": -0.1}, "warmup"), ({"batch": 2.5}, "batch is 2.5"),
         ({"batch": "x"}, "batch is 'x'"), ({"batch": float("nan")}, "batch is nan"), ({"epochs": True}, "epochs is True"), ({"rate": None}, "rate is None"),
         ({"warmup": "1"}, "warmup is '1'"), ({"seed": "x"}, "seed is 'x'"), ({"betas": (0.9,)}, "betas is"), ({"betas": None}, "betas is None"),
+        ({"seed": 2**64}, "seed is 18446744073709551616"), ({"by_length": "no"}, "by_length is 'no'"),
         ({"betas": (0.9, 1.5)}, "betas is"), ({"epsilon": 0}, "epsilon is 0"), ({"epsilon": -1e-8}, "epsilon is -1e-08"),
     ],
 )  # fmt: skip
@@ -93,6 +94,14 @@ def test_impossible_settings_are_refused(wrong: dict[str, float], told: str) -> 
     with pytest.raises(SettingsError, match=told) as caught:
         Settings(**wrong)  # type: ignore[arg-type]
     assert caught.value.mend
+
+
+def test_whole_numbers_may_be_written_with_a_point() -> None:
+    """As a spreadsheet or JSON of another language has them."""
+    made = Settings(batch=8.0, epochs=2.0, accumulate=2.0, tokens=60.0)  # type: ignore[arg-type]
+    assert made == Settings(batch=8, epochs=2, accumulate=2, tokens=60)
+    assert all(isinstance(n, int) for n in (made.batch, made.epochs, made.accumulate, made.tokens))
+    assert made.patience is None
 
 
 def test_misspelt_names_are_guessed() -> None:

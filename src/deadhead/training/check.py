@@ -48,6 +48,8 @@ def _small(train: Encoded, settings: Settings) -> list[str]:
 
 def fits(model: Any, encoded: Encoded, name: str) -> None:
     """Raise if this model cannot read this data."""
+    if not isinstance(encoded, Encoded):
+        raise DataError(f"the {name} data is a {type(encoded).__name__}, not sub-words.", "encode it first: encode(data, tokenizer)")
     config: Any = getattr(model, "config", None)
     kind = KINDS[encoded.data.task.kind]
     both = bool(getattr(config, "is_encoder_decoder", False))

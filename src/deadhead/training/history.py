@@ -74,7 +74,7 @@ class History:
             raise unknown_name("weights", which, KEPT)
         found = self.weights.get(which)
         if found is None:
-            mend = "train with keep_first=True" if which == "first" else "train it anew"
+            mend = "train with keep_first=True, in a folder of its own" if which == "first" else "train it anew"
             raise FolderError(f"the weights after the {which} epoch were not kept.", mend)
         put(model, read(found) if isinstance(found, str | Path) else found)
         return model

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import DeadheadError
+from ..errors import DataError, DeadheadError
 from ..heads import discover, gated
 from ..heads.kernels import device_named, for_sentences
 from ..layout import Head
@@ -79,7 +79,9 @@ def finetune(
         graphs: on a CUDA device, capture updates as CUDA graphs.
         name: of the trial, in front of the progress line.
     """
-    settings = settings or Settings()
+    settings = Settings() if settings is None else settings
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"the settings are a {type(settings).__name__}.", "give Settings(...) or preset(...)")
     notes = check(model, train, settings, dev)
     scored = _scoring(score, dev, tokenizer, bleu_every)
     if settings.patience is not None and scored is None:
@@ -162,7 +164,7 @@ class _Run:
             first = self._resume()
             self._plan()
             self.graphs = Graphs(self.updater, max(self.updates), self.rows) if graphs and self.settings.tokens is None else None
-            self.watch = Watch(self.classes, min(WINDOW, max(10, self.updates[0])))
+            self.watch = Watch(self.classes, min(WINDOW, max(10, self.updates[0]), sum(self.updates)))
             self.watch.all(self.history.losses)
             with Progress(progress, self.settings.epochs, self.updates[0], len(self.train), name) as self.progress:
                 for epoch in range(first, self.settings.epochs + 1):
@@ -188,6 +190,7 @@ class _Run:
         self.history, weights, state = found
         self.updater.restore(weights, state)
         set_random_state(state, self.device)
+        self.parts = max(self.parts, int(state.get("parts", 1)))  # with dropout, other parts would draw other numbers
         return len(self.history.epochs) + 1
 
     def _plan(self) -> None:
@@ -254,8 +257,7 @@ class _Run:
                 self._halve(problem, max(shape.rows for shape in shapes), len(laid))
                 set_random_state(before, self.device)
                 continue
-            self.updater.apply(loss, rate)
-            return loss
+            return self.updater.apply(loss, rate)
 
     def _laid(self, numbers: np.ndarray) -> tuple[np.ndarray, tuple[Shape, ...]]:
         """A batch as it is run: as it is on a CPU; elsewhere made up to one of few shapes, be it captured or not."""
@@ -334,7 +336,10 @@ class _Run:
         after = random_state(self.device)
         if any(not torch.equal(before[k], after[k]) for k in before):
             set_random_state(before, self.device)  # how it is scored must not change how it is trained
-        return {k: float(v) for k, v in found.items()} if isinstance(found, Mapping) else {"score": float(found)}
+        try:
+            return {k: float(v) for k, v in found.items()} if isinstance(found, Mapping) else {"score": float(found)}
+        except (TypeError, ValueError) as problem:
+            raise DataError(f"score gave {found!r}.", "let it return a number, or numbers by name") from problem
 
     def _keep(self, epoch: int, best: bool) -> None:
         weights, kept = self.updater.weights(), self.history.weights
@@ -348,7 +353,7 @@ class _Run:
             self.recent.add(epoch, weights)
         if self.folder is not None:
             kept.update(self.folder.weights())
-            self.folder.save(epoch, self.history, weights, self.updater.moments())
+            self.folder.save(epoch, self.history, weights, {**self.updater.moments(), "parts": torch.tensor(self.parts)})
 
     def _finish(self) -> None:
         kept = self.history.weights

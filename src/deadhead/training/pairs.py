@@ -16,6 +16,8 @@ def on_pairs(dev: Encoded, tokenizer: Any = None, bleu_every: int | None = None)
     """A function of the model and the epoch: the mean log-likelihood of a sub-word, which is minus the loss; BLEU every so many epochs."""
     from ..evaluate import evaluate
 
+    if bleu_every is not None and bleu_every < 1:
+        raise DataError(f"bleu_every is {bleu_every}.", "give a number of epochs, or leave it out")
     if bleu_every is not None and tokenizer is None:
         raise DataError("translations of the dev data need a tokenizer to be scored.", "give finetune tokenizer=tokenizer")
     size = int((np.asarray(dev.arrays["labels"]) != IGNORED).sum())

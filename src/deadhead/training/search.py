@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -36,4 +37,9 @@ def search(
         name = " ".join(f"{axis}={getattr(settings, axis)}" for axis in varied) or "only"
         place = None if folder is None else Path(folder) / name.replace(" ", ",")
         found.append(finetune(build(), train, settings, folder=place, name=name, **options))
-    return sorted(found, key=lambda h: (h.state == "done", h.scores.get(h.metric, float("-inf"))), reverse=True)
+    return sorted(found, key=_rank, reverse=True)
+
+
+def _rank(history: History) -> tuple[bool, float]:
+    value = history.scores.get(history.metric, math.nan)
+    return history.state == "done", -math.inf if math.isnan(value) else value

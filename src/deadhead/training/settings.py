@@ -20,6 +20,7 @@ SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")
 PRECISIONS = ("float32", "bf16")
 OPTIONAL = ("tokens", "clip", "patience")
+WHOLE = ("batch", "tokens", "epochs", "accumulate", "patience", "average")  # each at least 1
 NUMBERS = ("batch", "rate", "epochs", "warmup", "decay", "accumulate", "smoothing", "epsilon", "average", *OPTIONAL)
 
 
@@ -56,11 +57,12 @@ class Settings:
         for name, known in (("schedule", SCHEDULES), ("sampler", SAMPLERS), ("precision", PRECISIONS)):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        for name, least in (("batch", 1), ("tokens", 1), ("epochs", 1), ("accumulate", 1), ("patience", 1), ("average", 1)):
+        for name in WHOLE:
             value = getattr(self, name)
-            if value is not None and (not math.isfinite(value) or value != int(value) or value < least):
-                mend = "to score a model as it is, use deadhead.evaluate" if name == "epochs" else f"give {name} of at least {least}"
+            if value is not None and (not math.isfinite(value) or value != int(value) or value < 1):
+                mend = "to score a model as it is, use deadhead.evaluate" if name == "epochs" else f"give {name} of at least 1"
                 raise SettingsError(f"{name} is {value}, so there is nothing to train.", mend)
+            object.__setattr__(self, name, None if value is None else int(value))  # 8.0 is meant as 8
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise SettingsError(f"a learning rate of {self.rate} trains nothing.", "give a rate above 0, such as 3e-5")
         for name, low, high in (("smoothing", 0, 1), ("warmup", 0, math.inf), ("decay", 0, math.inf), ("clip", 0, math.inf)):
@@ -84,6 +86,10 @@ class Settings:
             raise SettingsError(f"betas is {self.betas!r}.", "give two numbers from 0 to below 1, such as (0.9, 0.999)")
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise SettingsError(f"seed is {self.seed!r}.", "give a whole number")
+        if not -(2**63) <= self.seed < 2**64:
+            raise SettingsError(f"seed is {self.seed}, which no generator takes.", "give a whole number below 2**64")
+        if not isinstance(self.by_length, bool):
+            raise SettingsError(f"by_length is {self.by_length!r}.", "give True or False")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"betas": list(self.betas)}

@@ -7,6 +7,7 @@ bfloat16 throughout, while `masters`, the weights that are updated, stay in floa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,9 +44,7 @@ class Updater:
 
     def __call__(self, numbers: Tensor, shapes: Sequence[Shape], rate: float | Tensor) -> Tensor:
         """Train on these windows, run in parts of these shapes; the mean loss over their labels, on the device."""
-        loss = self.backward(numbers, shapes)
-        self.apply(loss, rate)
-        return loss
+        return self.apply(self.backward(numbers, shapes), rate)
 
     def backward(self, numbers: Tensor, shapes: Sequence[Shape]) -> Tensor:
         """Gradients of the mean loss over all labels of the batch, the same in however many parts."""
@@ -61,24 +60,22 @@ class Updater:
         return whole
 
     @torch.no_grad()
-    def apply(self, loss: Tensor, rate: float | Tensor) -> None:
-        """Clip and step. A batch whose loss or gradient is not finite leaves the weights as they are."""
+    def apply(self, loss: Tensor, rate: float | Tensor) -> Tensor:
+        """Clip and step. A batch whose loss or gradient is not finite leaves the weights as they are; its loss comes back as nan."""
         there = [i for i, p in enumerate(self.params) if p.grad is not None]
         gradients = [self.params[i].grad for i in there]
         if self.low:
             kept = [self.gradients[i] for i in there]
             torch._foreach_copy_(kept, gradients)
             gradients = kept
-        scale, clip = None, self.settings.clip
-        finite = torch.isfinite(loss)
-        if clip is not None:
-            norm = nn.utils.get_total_norm(gradients)
-            scale = (norm / clip).clamp(min=1.0).float()  # the optimizer divides by it on the way
-            finite = finite & torch.isfinite(norm)
+        norm, clip = nn.utils.get_total_norm(gradients), self.settings.clip
+        scale = None if clip is None else (norm / clip).clamp(min=1.0).float()  # the optimizer divides by it on the way
+        finite = torch.isfinite(loss) & torch.isfinite(norm)
         self._adamw(there, gradients, rate, scale, (~finite).float())
         if self.low:
             torch._foreach_copy_([self.params[i] for i in there], [self.masters[i] for i in there])
         self.forget()
+        return loss.masked_fill(~finite, math.nan)
 
     def _adamw(self, there: list[int], gradients: list[Any], rate: float | Tensor, scale: Tensor | None, broken: Tensor) -> None:
         self.count += 1

@@ -25,7 +25,7 @@ class Watch:
         self.every.append(loss)
         self.recent.append(loss)
         if not math.isfinite(loss):
-            return f"the loss is {loss}"
+            return f"the loss or its gradient is {loss}"
         if len(self.every) == 1:  # before any update
             self.limit = max(3 * loss, self.guess)
         mean = sum(self.recent) / len(self.recent)
