@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from doc_blocks import ROOT
 
 SMALL = ["data.examples=48", "targets=[en, de]", "remove=[none, {lowest: 4}, {random: 50}]"]
 
@@ -74,6 +77,18 @@ def with_studies(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
     return link
 
 
+def with_records(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
+    """Studies whose records lie beside the page."""
+
+    def unpack(shared: Path, page: Path) -> dict[str, Any]:
+        for name in names:
+            with tarfile.open(ROOT / "docs" / "results" / f"{name}.tar.xz") as packed:
+                packed.extractall(page, filter="data")
+        return {}
+
+    return unpack
+
+
 def with_tokenizer(shared: Path, page: Path) -> dict[str, Any]:
     from transformers import AutoTokenizer
 
@@ -103,5 +118,7 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "heads.md": big_model,
     "ranking.md": with_tagger,
     "tasks.md": with_tokenizer,
+    "results/contributions.md": with_records("pos-search"),
+    "results/prunability.md": with_records("pos-prunability"),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
 }
