@@ -213,6 +213,12 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     def bound() -> Rows:
         return [{"what": f"{shape}, limit", **limit(bert(shape), long, "cuda")}]
 
+    trials: Rows = []
+
+    def captured() -> Rows:
+        trials.extend(pos(options))
+        return trials
+
     yield "graphs", graphs
     yield "eager, random batches", eager_random
     yield "eager, buckets", eager_buckets
@@ -220,8 +226,8 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     yield "limit", bound
     yield "loss curves", lambda: curves(shape, replace(settings, rate=1e-4))
     if options.model and options.data:
-        yield "POS", lambda: pos(options)
-        yield "POS, eager", lambda: pos_eager(options)
+        yield "POS", captured
+        yield "POS, eager", lambda: pos_eager(options, trials)
     if options.trials > 1:
         yield "side by side", lambda: side_by_side(shape, min(4, options.trials))
 
@@ -244,7 +250,7 @@ def curves(shape: str, settings: Settings) -> Rows:
                 "value": apart,
                 "unit": "largest |difference| of an update",
                 "notes": history.notes,
-                "losses": history.losses,
+                "losses": [round(loss, 6) for loss in history.losses],
             }
         )
     return rows

@@ -126,9 +126,14 @@ def pos(options: argparse.Namespace) -> Rows:
     return rows + [_told(trial, "POS trial") for trial in sorted(done, key=lambda t: int(t["seed"]))]
 
 
-def pos_eager(options: argparse.Namespace) -> Rows:
-    """The first of those trials without graphs, to hold its scores against."""
-    return [_told(trial, "POS, eager, trial") for trial in _pos_trials(options, [0], graphs=False)]
+def pos_eager(options: argparse.Namespace, others: Rows) -> Rows:
+    """The first of those trials without graphs, its scores held against those of the same trial with them."""
+    rows = [_told(trial, "POS, eager, trial") for trial in _pos_trials(options, [0], graphs=False)]
+    for other in others:
+        if other["what"].startswith("POS trial 0:"):
+            apart = [abs(rows[0]["scores"][lang] - value) for lang, value in other["scores"].items()]
+            rows[0]["largest difference to POS trial 0"] = max(apart)
+    return rows
 
 
 def _told(trial: dict[str, Any], kind: str) -> dict[str, Any]:
