@@ -176,6 +176,21 @@ def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
     assert all("tokens" not in one and one["gold"] is None and one["predicted"] for one in sample)
 
 
+def test_samples_are_not_read_through_a_link(tmp_path: Path) -> None:
+    sampled(tmp_path / "theirs", "pos", "de", lambda data: [0] * sum(len(row.texts) for row in data.rows))
+    assert _sample_of_the_one_record(tmp_path / "theirs")
+    predictions = next((tmp_path / "theirs").rglob("predictions"))
+    (kept,) = predictions.iterdir()
+    kept.rename(tmp_path / "outside")
+    kept.symlink_to(tmp_path / "outside", target_is_directory=True)
+    assert not _sample_of_the_one_record(tmp_path / "theirs")
+
+
+def _sample_of_the_one_record(folder: Path) -> Any:
+    (record,) = content(next(folder.rglob("study.json")).parent)["records"].values()
+    return record.get("sample")
+
+
 def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
     data = load_data("xnli", "de", "test", root="world")
     sample = sampled(tmp_path, "xnli", "de", lambda data: [0] * len(data.rows))["sample"]

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from ..studies.folder import refused
+from ..studies import folder as place
 
 
 def put(path: Path, made: bytes) -> Path:
     """A file in its place, whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_bytes(made)
-        os.replace(draft, path)
-    except OSError as problem:
-        draft.unlink(missing_ok=True)
-        raise refused(path, problem) from problem
+    place.put(path, lambda draft: draft.write_bytes(made))
     return path

@@ -50,12 +50,11 @@ def write(folder: str | Path | Sequence[str | Path], out: str | Path) -> Path:
     target = Path(out)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(whole, encoding="utf-8", errors="replace")
     except OSError as problem:
         raise PageError(
             f"{target} could not be written: {problem.strerror}.", "name a file in a folder you may write to with --out"
         ) from problem
-    return target
+    return put(target, whole.encode("utf-8", "replace"))
 
 
 def html(*contents: Mapping[str, Any]) -> str:

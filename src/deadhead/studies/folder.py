@@ -23,7 +23,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,25 @@ def json_or_none(text: str | bytes) -> Any:
         return None
 
 
-def refused(path: Path, problem: OSError) -> StudyError:
+def put(path: Path, write: Callable[[Path], Any], option: str = "--out") -> None:
+    """Put a file that is made from a study in its place, whole or not at all; a link is replaced, a device written to.
+
+    option: with which the user named it.
+    """
+    device = path.exists() and not path.is_file()  # /dev/stdout must stay what it is
+    draft = path if device else path.with_name(f".{path.name}.{os.getpid()}{DRAFT}")
+    try:
+        write(draft)
+        if not device:
+            os.replace(draft, path)
+    except OSError as problem:
+        with suppress(OSError):
+            if not device:
+                draft.unlink()
+        raise refused(path, problem, option) from problem
+
+
+def refused(path: Path, problem: OSError, option: str = "--out") -> StudyError:
     """What a failed write means to the user."""
     if problem.errno in FULL:
         return DiskFull(
@@ -95,9 +113,9 @@ def refused(path: Path, problem: OSError) -> StudyError:
         )
     if problem.errno in BARRED:
         return StudyError(
-            f"{path} cannot be written ({problem.strerror}). Nothing was changed.", "name a folder you may write to with --out"
+            f"{path} cannot be written ({problem.strerror}). Nothing was changed.", f"name a folder you may write to with {option}"
         )
-    return StudyError(f"{path} could not be written: {problem.strerror or problem}.", "name another folder with --out")
+    return StudyError(f"{path} could not be written: {problem.strerror or problem}.", f"name another folder with {option}")
 
 
 def prepare(folder: Path) -> Path:
@@ -148,7 +166,9 @@ def inside(folder: Path) -> Path:
 
 
 def plain(folder: Path) -> None:
-    """Refuse a folder within a study that holds a link."""
+    """Refuse a folder within a study that is a link or holds one."""
+    if folder.is_symlink():
+        raise StudyError(f"{folder} is a link, and no link is followed in a study folder.", "delete it")
     for at, folders, files in os.walk(folder):
         for name in (*folders, *files):
             if os.path.islink(os.path.join(at, name)):

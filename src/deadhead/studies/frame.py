@@ -7,7 +7,6 @@ cells share stands in each of their rows; a cell whose trial is not done has no 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MissingExtra
 from . import folder as place
 from .expand import label, strategy_of
-from .folder import StudyError, refused
+from .folder import StudyError
 from .records import summaries
 from .study import described
 
@@ -69,7 +68,7 @@ def write_csv(folder: str | Path, out: str | Path) -> int:
             table.writeheader()
             table.writerows(found)
 
-    _put(Path(out), write)
+    _put(Path(out), write, "--csv")
     return len(found)
 
 
@@ -83,17 +82,11 @@ def write_parquet(folder: str | Path, out: str | Path) -> int:
     for name in [name for name in table.columns if str(table[name].dtype) == "object"]:
         if table[name].map(type).nunique() > 1:  # Parquet knows one type per column
             table[name] = table[name].map(lambda value: None if value is None or value != value else str(value))
-    _put(Path(out), table.to_parquet)
+    _put(Path(out), table.to_parquet, "--parquet")
     return len(table)
 
 
-def _put(out: Path, write: Callable[[Path], Any]) -> None:
-    draft = out.with_name(f"{out.name}.{os.getpid()}.draft")
-    try:
-        write(draft)
-        os.replace(draft, out)
-    except FileNotFoundError:
-        raise StudyError(f"there is no folder {out.parent}.", "make it first") from None
-    except OSError as problem:
-        draft.unlink(missing_ok=True)
-        raise refused(out, problem) from problem
+def _put(out: Path, write: Callable[[Path], Any], option: str) -> None:
+    if not out.parent.is_dir():
+        raise StudyError(f"there is no folder {out.parent}.", "make it first")
+    place.put(out, write, option)

@@ -230,7 +230,11 @@ def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:
 
 
 def _predictions(folder: Path, trial: Trial, split: str) -> Path:
-    return folder / "predictions" / trial.id / split
+    home = folder / "predictions" / trial.id
+    plain(home)
+    for draft in (home / split).glob(".draft-*"):  # of a run that was killed, or met a full disk
+        draft.unlink(missing_ok=True)
+    return home / split
 
 
 def _now_and_then(state: State) -> Callable[[Any], None]:
