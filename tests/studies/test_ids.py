@@ -28,3 +28,14 @@ def test_ids_are_those_of_the_first_version(tmp_path: Path) -> None:
 def test_what_is_asked_for_is_in_the_id() -> None:
     ids = {load("smoke", change).trials[0].id for change in ([], ["finetune.average=2"], ["finetune.first=true"], ["seed=1"])}
     assert len(ids) == 4
+
+
+def test_a_task_file_that_was_changed_makes_other_trials(tmp_path: Path) -> None:
+    """Its content is in the id; also where one process loads the recipe before and after."""
+    task, recipe = tmp_path / "mine.yaml", tmp_path / "recipe.yaml"
+    recipe.write_text(f"steps: [finetune, evaluate]\nfixed: {{model: world/encoder, source: en, task: {task}}}\naxes: {{seed: [0]}}\n")
+    ids = []
+    for order in ("[a, b]", "[b, a]", "[b, a]"):
+        task.write_text(f"name: mine\nkind: classify\ntexts: [text]\nlabel: label\nlabels: {order}\nfiles: {{train: x.tsv}}\n")
+        ids.append(load(recipe).trials[0].id)
+    assert ids[0] != ids[1] == ids[2]

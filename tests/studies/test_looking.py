@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from deadhead.cli import studies as commands
 from deadhead.cli.export import export
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.studies import frame, load, plan, run, status, summaries
+from deadhead.studies.folder import StudyError
 from deadhead.studies.frame import write_csv, write_parquet
 from deadhead.studies.plan import usual_workers
 from deadhead.studies.processes import environment, gpus
@@ -117,7 +119,7 @@ def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
     assert isinstance(result.exception, DeadheadError)
     assert "Did you mean 'smoke'?" in str(result.exception)
     result = CliRunner().invoke(app, ["plan", "smoke", "--set", "claims=[W6, Q6]"])
-    assert "smoke: claims: no claim 'Q6'" in str(result.exception)
+    assert "--set claims=[W6, Q6]: claims[1]: no claim 'Q6'" in str(result.exception)
     assert CliRunner().invoke(app, ["plan", "smoke", "--set", "claims=[W6]"]).exit_code == 0
     with pytest.raises(DeadheadError, match="is not a study"):
         status(tmp_path)
@@ -185,3 +187,51 @@ def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.Monk
 def test_recipes_have_the_papers_trials(name: str, trials: int) -> None:
     assert len(load(name).trials) == trials
     assert 0 < len(load(name, scale="mini").trials) < trials
+
+
+def test_a_claim_that_is_not_known_is_told_with_its_line(app: typer.Typer, search_file: Path) -> None:
+    search_file.write_text(search_file.read_text() + "claims:\n  - L-seeds\n  - L-sedes\n")
+    told = str(CliRunner().invoke(app, ["plan", str(search_file)]).exception)
+    assert f"{search_file}:9: claims[1]: no claim 'L-sedes'. Did you mean 'L-seeds'?" in told
+
+
+def test_what_failed_is_not_told_as_done(app: typer.Typer, tmp_path: Path) -> None:
+    """Neither by a plan nor by the lines of a run that has nothing left to do."""
+    file = tmp_path / "fails.yaml"
+    file.write_text("steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\naxes: {remove: {random: [0, 66]}}\n")
+    recipe, heard = load(file), []
+    assert run(recipe, tmp_path / "s", executor="serial", work=WORK).failed == 1
+    found = plan(recipe, tmp_path / "s")
+    assert (found.trials, found.done, found.failed) == (2, 1, 1)
+    said = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "s")]).output
+    assert "2 trials, 1 of them done already, 1 failed (`run --retry-failed`" in said
+    run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append)
+    assert heard[-1]["before"] == {"done": 1, "failed": 1}
+    run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append, retry_failed=True)
+    assert (heard[-1]["before"], heard[-1]["failed"], heard[-1]["total"]) == ({"done": 1, "failed": 0}, 1, 2)
+
+
+def test_the_lines_of_a_run_count_what_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
+    commands._log_line()({"before": {"done": 3, "failed": 2}, "done": 4, "failed": 1, "total": 20, "running": {}, "workers": 1})
+    assert "7/20 done, 3 failed, 0 running" in capsys.readouterr().err
+
+
+def test_a_table_that_cannot_be_written_is_told(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a read-only file system not even the draft can be taken away."""
+
+    def barred(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        for name in ("open", "unlink"):
+            patched.setattr(Path, name, barred)
+        with pytest.raises(StudyError, match=r"cannot be written .Read-only file system.(.|\n)*with --csv"):
+            write_csv(study, tmp_path / "table.csv")
+    assert not (tmp_path / "table.csv").exists()
+
+
+def test_a_table_goes_into_a_device_that_stays(study: Path, tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    device.symlink_to("/dev/null")
+    assert write_csv(study, device) == TOTAL
+    assert device.is_symlink()

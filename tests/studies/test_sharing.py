@@ -85,9 +85,21 @@ def test_of_two_that_begin_at_once_one_starts_it(told: Path) -> None:
         assert how == "with MPS"
 
 
+def test_it_ends_with_the_last_study_that_uses_it(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was told to quit would take no new workers of the other."""
+    alive = told.parent / f"deadhead-mps-{os.getuid()}" / "alive"
+    with sharing.sharing(2, 1):
+        monkeypatch.delenv(sharing.PLACES[0])  # another process
+        with sharing.sharing(2, 1) as how:
+            assert how == "with MPS"
+        assert alive.exists()
+    assert not alive.exists()
+    assert told.read_text().count("start") == told.read_text().count("quit") == 1
+
+
 def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     watch = _log_line()
-    facts = {"before": 0, "done": 0, "failed": 0, "total": 9, "running": {}, "workers": 4, "sharing": ""}
+    facts = {"before": {"done": 0, "failed": 0}, "done": 0, "failed": 0, "total": 9, "running": {}, "workers": 4, "sharing": ""}
     for how in ("", sharing.ALONE, "with MPS", "with MPS"):
         watch({**facts, "sharing": how})
     assert capsys.readouterr().err.count("4 workers share a GPU with MPS.") == 1

@@ -13,6 +13,7 @@ from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.ranking.merging import merge
 from deadhead.studies import load, material, read, run, run_trial
+from deadhead.studies.folder import StudyError, prepare
 from deadhead.studies.material import dataset
 from deadhead.tasks import Dataset, Encoded
 
@@ -128,3 +129,42 @@ def test_data_is_encoded_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert first.metrics != second.metrics
     run_trial(load("smoke", [*SMALL, "seed=1", "data.max_length=32"]).trials[0])
     assert len(asked) == 6  # the twin: with another option it is encoded anew
+
+
+@pytest.mark.parametrize("part", ["training/{id}-0", "predictions/{id}", "predictions/{id}/test"])
+def test_no_link_of_a_trial_is_followed(part: str, tmp_path: Path) -> None:
+    """What it would write there is outside of the study."""
+    folder, outside = prepare(tmp_path / "s"), tmp_path / "outside"
+    outside.mkdir()
+    trial = load("smoke", [*SMALL, "targets=[de]", "finetune.epochs=2", "remove=none"]).trials[0]
+    link = folder / part.format(id=trial.id)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside, target_is_directory=True)
+    with pytest.raises(StudyError, match="is a link"):
+        run_trial(trial, folder)
+    assert not list(outside.iterdir())
+
+
+def test_drafts_of_predictions_are_swept(tmp_path: Path) -> None:
+    """Those of a run that was killed while it wrote them, once the trial is run again."""
+    folder = prepare(tmp_path / "s")
+    trial = load("smoke", [*SMALL, "targets=[de]", "remove=none"]).trials[0]
+    home = folder / "predictions" / trial.id / "test"
+    home.mkdir(parents=True)
+    (home / ".draft-1-de.npz").write_bytes(b"half")
+    assert run_trial(trial, folder).state == "done"
+    assert sorted(path.name for path in home.iterdir()) == ["de.json", "de.npz"]
+
+
+def test_data_is_of_the_folder_named_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept in a process is not mistaken for that of another DEADHEAD_DATA."""
+    trial = load("smoke", [*SMALL, "data={examples: 48}", "remove=none"]).trials[0]
+    found = []
+    for word in ("one", "two"):
+        folder = tmp_path / word / "UD_German-GSD"
+        folder.mkdir(parents=True)
+        line = "\t".join(["1", word, "_", "NUM", *"______"])
+        (folder / "de_gsd-ud-test.conllu").write_text(f"# text = {word}\n{line}\n\n")
+        monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / word))
+        found.append(dataset(trial, ["de"], "test").rows[0].texts)
+    assert [list(texts) for texts in found] == [["one"], ["two"]]

@@ -79,13 +79,13 @@ def _chosen(recipe: str, overrides: list[str] | None, scale: str | None) -> Reci
     from ..studies.plain import RecipeError
 
     chosen = load(recipe, overrides or (), scale)
-    for name in chosen.data.get("claims") or ():
+    for i, name in enumerate(chosen.data.get("claims") or ()):
         from ..claims import named
 
         try:
             named(name)
         except UnknownName as problem:
-            raise RecipeError(f"{recipe}: claims: {problem.message}", "deadhead claims --published lists them") from None
+            raise RecipeError(f"{chosen.where(('claims', i))}: {problem.message}", "deadhead claims --published lists them") from None
     return chosen
 
 
@@ -141,9 +141,9 @@ def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
             say_once(facts)
             notes = [one["note"] for one in facts["running"].values() if one["note"]]
             state = "finishing the running trials (Ctrl-C again: at once)" if facts["stopping"] else (notes[0] if notes else "")
-            failed = f" {facts['failed']} failed" if facts["failed"] else ""
-            done = facts["before"] + facts["done"] + facts["failed"]
-            bar.update(line, completed=done, description=f"{recipe.name}{failed} {state}".strip())
+            done, failed = _recorded(facts)
+            told = f" {failed} failed" if failed else ""
+            bar.update(line, completed=done + failed, description=f"{recipe.name}{told} {state}".strip())
 
         yield watch
 
@@ -156,10 +156,15 @@ def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
         say_once(facts)
         if time.monotonic() - last[0] >= every:
             last[0] = time.monotonic()
-            done = facts["before"] + facts["done"]
-            print(f"{done}/{facts['total']} done, {facts['failed']} failed, {len(facts['running'])} running", file=sys.stderr, flush=True)
+            done, failed = _recorded(facts)
+            print(f"{done}/{facts['total']} done, {failed} failed, {len(facts['running'])} running", file=sys.stderr, flush=True)
 
     return watch
+
+
+def _recorded(facts: dict[str, Any]) -> tuple[int, int]:
+    """How many trials are done and how many failed, in this run and before it."""
+    return facts["before"]["done"] + facts["done"], facts["before"]["failed"] + facts["failed"]
 
 
 def _sharing_line(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
@@ -211,6 +216,7 @@ def plan(
 
 def _show_plan(found: Plan) -> None:
     already = f", {found.done} of them done already" if found.done else ""
+    already += f", {found.failed} failed (`run --retry-failed` tries those again)" if found.failed else ""
     cells = f" for {found.cells:,} cells" if found.cells != found.trials else ""
     typer.echo(f"{found.name}: {found.trials:,} trial{'s' * (found.trials != 1)}{cells}{already}.")
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if "target_parts" in (fields.get("data") or {}):
         fields["data"] = _parts(fields)
     if str(fields.get("task")).endswith((".yaml", ".yml")):  # what the file says, not its name, makes the number
-        fields["data"] = {**(fields.get("data") or {}), "task_file": _digest_of(str(fields["task"]))}
+        fields["data"] = {**(fields.get("data") or {}), "task_file": _digest_of(str(fields["task"]), os.stat(fields["task"]).st_mtime_ns)}
     return Cell(labels, settle(data["steps"], fields))
 
 
@@ -112,7 +113,7 @@ def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _digest_of(file: str) -> str:
+def _digest_of(file: str, changed: int) -> str:
     return digest(Path(file).read_text(encoding="utf-8"))
 
 

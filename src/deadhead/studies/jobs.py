@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -79,14 +79,17 @@ class Jobs:
 class Control:
     """Whether to go on (Ctrl-C, `deadhead stop`), and the file that tells others what is running."""
 
-    def __init__(self, folder: Path, total: int, done: int, workers: int, watch: Callable[[dict[str, Any]], None] | None = None):
+    def __init__(
+        self, folder: Path, before: Mapping[str, int], left: int, workers: int, watch: Callable[[dict[str, Any]], None] | None = None
+    ):
+        """before: how many of the trials have a record that stays, by its state; left: how many are to be run."""
         self.folder, self.watch = folder, watch
         self.asked = GO
         self.facts: dict[str, Any] = {
             "pid": os.getpid(),
             "started": time.time(),
-            "total": total,
-            "before": done,
+            "total": left + sum(before.values()),
+            "before": dict(before),
             "done": 0,
             "failed": 0,
             "workers": workers,

@@ -7,6 +7,7 @@ on disk by `encode`, under the hash of data, tokenizer and options.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
@@ -75,6 +76,8 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
 def dataset(trial: Trial, languages: list[str], split: str) -> Dataset:
     """The data of a trial; several languages are put one after the other."""
     options = {name: value for name, value in (trial.get("data") or {}).items() if name not in (*ENCODE, *OURS)}
+    if "root" not in options and "DEADHEAD_DATA" in os.environ:  # what is kept is of this folder, and the next run may name another
+        options["root"] = os.environ["DEADHEAD_DATA"] or None
     return _together(trial.get("task"), tuple(languages), split, json.dumps(options, sort_keys=True))
 
 

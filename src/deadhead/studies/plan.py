@@ -44,6 +44,7 @@ class Plan:
     cells: int
     trials: int
     done: int  # of these, already
+    failed: int  # of these, already; they are not run again unless asked for
     trainings: int  # in the trials that are left, shared ones counted once
     rankings: int
     shared: int  # trainings that several trials start from
@@ -61,6 +62,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     """Count what a recipe asks for, less what the folder already holds."""
     known = summaries(Path(out)) if out is not None and (Path(out) / "records").is_dir() else {}
     left = [trial for trial in recipe.trials if known.get(trial.id, None) is None]
+    states = Counter(known[trial.id].state for trial in recipe.trials if trial.id in known)
     counted = wanted(recipe.trials)
     steps = Counter[str]()
     works: dict[str, tuple[str, Trial]] = {}  # every training and ranking once, by the hash of what shapes it
@@ -81,7 +83,8 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         name=recipe.name,
         cells=len(recipe.cells),
         trials=len(recipe.trials),
-        done=len(recipe.trials) - len(left),
+        done=states["done"],
+        failed=states["failed"],
         trainings=sum(steps[step] for step in TRAINS),
         rankings=steps["rank"],
         shared=len(shared),

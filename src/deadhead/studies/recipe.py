@@ -25,7 +25,7 @@ from typing import Any
 from ..errors import unknown_name
 from .checks import TOLD, TOP, check
 from .expand import Cell, cells, is_range
-from .plain import Plain, RecipeError, dotted, read, scalar
+from .plain import Path, Plain, RecipeError, dotted, read, scalar
 from .trial import FIELDS
 
 BUILT_IN = "deadhead.recipes"
@@ -41,10 +41,15 @@ class Recipe:
     data: Mapping[str, Any]
     source: str = ""  # the file it came from
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was overridden, for people
+    written: Plain | None = field(default=None, compare=False, repr=False)  # knows the lines
 
     @property
     def about(self) -> str:
         return str(self.data.get("about", ""))
+
+    def where(self, path: Path) -> str:
+        """The place of a value, for people, as far as it is known."""
+        return self.name if self.written is None else self.written.where(path)
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -84,7 +89,7 @@ def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside:
         plain.data["include"] = [_included(one, folder, passed, scale, plain.where(("include", i))) for i, one in enumerate(_names(plain))]
     check(plain, folder)
     title = File(name).stem if _is_file(name) else str(name)
-    return Recipe(title, plain.data, str(file), tuple(overrides))
+    return Recipe(title, plain.data, str(file), tuple(overrides), plain)
 
 
 def _is_told(override: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -71,7 +72,9 @@ def run(
         todo = missing(recipe, known, retry_failed)
         if reads and not new:
             needs.check(todo)
-        control = Control(folder, len(recipe.trials), len(recipe.trials) - len(todo), workers, watch)
+        states = Counter(known.get(trial.id) for trial in recipe.trials)
+        before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
+        control = Control(folder, before, len(todo), workers, watch)
         jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
         order = Order(jobs, folder, lambda record: _finish(record, folder), control, work, workers, options)
         try:
