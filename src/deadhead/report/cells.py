@@ -6,12 +6,15 @@ called `target`), `setting`, `strategy` and `amount`. Scores are in points: shar
 
 from __future__ import annotations
 
+import csv
+import io
 from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib import resources
 from math import isfinite
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import DeadheadError
@@ -169,15 +172,13 @@ class Study:
 
 def read_study(folder: str | Path) -> Study:
     """Everything the index and the description of a study say of it; no record is opened."""
-    from .published import published_rows
-
     home = place.inside(Path(folder))
     told = described(home)
     known = summaries(home)
     recipe = as_dict(told.get("recipe"))
     fixed = [as_dict(part.get("fixed")) for part in parts_of(recipe)]
     found = tuple(_cell(_fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
-    return Study(home, str(told.get("name", home.name)), recipe, found, known, published_rows(told))
+    return Study(home, str(told.get("name", home.name)), recipe, found, known, _published(told))
 
 
 def _fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -247,6 +248,30 @@ def main_metric(task: str) -> str:
 def points(metric: str, value: float) -> float:
     """A share as points of 100; BLEU is that already."""
     return value if metric.startswith("bleu") else 100 * value
+
+
+def _published(described: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+    """The published files of a study's tables: as the study kept them, else out of the built-in recipe of its name."""
+    tables = as_dict(described.get("recipe")).get("tables") or []
+    kept = as_dict(described.get("published"))
+    found: dict[str, list[dict[str, str]]] = {}
+    for table in tables if isinstance(tables, list) else []:
+        name = table.get("published") if isinstance(table, dict) else None
+        if isinstance(name, str) and name not in found:
+            text = kept.get(name) or _built_in(str(described.get("name", "")), name)
+            if text:
+                found[name] = list(csv.DictReader(io.StringIO(text)))
+    return found
+
+
+def _built_in(recipe: str, file: str) -> str | None:
+    folder = PurePosixPath(recipe).parent
+    if ".." in folder.parts or folder.is_absolute() or PurePosixPath(file).name != file:
+        return None
+    try:
+        return resources.files("deadhead.recipes").joinpath(*folder.parts, file).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
 
 
 def plain_text(value: Any) -> str:

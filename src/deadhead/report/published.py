@@ -5,41 +5,13 @@ A row belongs to a cell of a table when it agrees with it in every column that i
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from pathlib import PurePosixPath
 from typing import Any
 
-from .cells import LANGUAGE, as_dict, plain_text
+from .cells import LANGUAGE, plain_text
 
 Row = Mapping[str, str]
 NOT_AXES = ("value", "delta", "note")
-
-
-def published_rows(described: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
-    """The published files of a study's tables: as the study kept them, else out of the built-in recipe of its name."""
-    tables = as_dict(described.get("recipe")).get("tables") or []
-    kept = as_dict(described.get("published"))
-    found: dict[str, list[dict[str, str]]] = {}
-    for table in tables if isinstance(tables, list) else []:
-        name = table.get("published") if isinstance(table, dict) else None
-        if isinstance(name, str) and name not in found:
-            text = kept.get(name) or _built_in(str(described.get("name", "")), name)
-            if text:
-                found[name] = list(csv.DictReader(io.StringIO(text)))
-    return found
-
-
-def _built_in(recipe: str, file: str) -> str | None:
-    folder = PurePosixPath(recipe).parent
-    if ".." in folder.parts or folder.is_absolute() or PurePosixPath(file).name != file:
-        return None
-    try:
-        return resources.files("deadhead.recipes").joinpath(*folder.parts, file).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
 
 
 def number(row: Row, name: str = "value") -> float | None:
