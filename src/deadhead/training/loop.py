@@ -257,7 +257,8 @@ class _Run:
                 self._halve(problem, max(shape.rows for shape in shapes), len(laid))
                 set_random_state(before, self.device)
                 continue
-            return self.updater.apply(loss, rate)
+            self.updater.apply(loss, rate)
+            return loss
 
     def _laid(self, numbers: np.ndarray) -> tuple[np.ndarray, tuple[Shape, ...]]:
         """A batch as it is run: as it is on a CPU; elsewhere made up to one of few shapes, be it captured or not."""

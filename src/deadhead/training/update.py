@@ -44,7 +44,9 @@ class Updater:
 
     def __call__(self, numbers: Tensor, shapes: Sequence[Shape], rate: float | Tensor) -> Tensor:
         """Train on these windows, run in parts of these shapes; the mean loss over their labels, on the device."""
-        return self.apply(self.backward(numbers, shapes), rate)
+        loss = self.backward(numbers, shapes)
+        self.apply(loss, rate)
+        return loss
 
     def backward(self, numbers: Tensor, shapes: Sequence[Shape]) -> Tensor:
         """Gradients of the mean loss over all labels of the batch, the same in however many parts."""
@@ -60,8 +62,8 @@ class Updater:
         return whole
 
     @torch.no_grad()
-    def apply(self, loss: Tensor, rate: float | Tensor) -> Tensor:
-        """Clip and step. A batch whose loss or gradient is not finite leaves the weights as they are; its loss comes back as nan."""
+    def apply(self, loss: Tensor, rate: float | Tensor) -> None:
+        """Clip and step. A batch whose loss or gradient is not finite leaves the weights as they are, and its loss becomes nan."""
         there = [i for i, p in enumerate(self.params) if p.grad is not None]
         gradients = [self.params[i].grad for i in there]
         if self.low:
@@ -75,7 +77,7 @@ class Updater:
         if self.low:
             torch._foreach_copy_([self.params[i] for i in there], [self.masters[i] for i in there])
         self.forget()
-        return loss.masked_fill(~finite, math.nan)
+        loss.masked_fill_(~finite, math.nan)
 
     def _adamw(self, there: list[int], gradients: list[Any], rate: float | Tensor, scale: Tensor | None, broken: Tensor) -> None:
         self.count += 1
