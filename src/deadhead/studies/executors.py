@@ -6,50 +6,11 @@ record to `finish`, which is the only one to write it. So the same trials give t
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from .jobs import FINISH, GO, NOW, Control, Jobs
-from .records import Record
+from .jobs import NOW, Order, function
 from .trial import Trial
-
-WORK = "deadhead.studies.run:run_trial"
-
-
-@dataclass
-class Order:
-    """What an executor is given."""
-
-    jobs: Jobs
-    folder: Path
-    finish: Callable[[Record], None]
-    control: Control
-    work: str = WORK  # module:function, called with (trial, folder, keep, tell)
-    workers: int = 1
-    options: Mapping[str, Any] | None = None  # of the executor itself
-
-    def begun(self) -> Trial | None:
-        """The next trial, noted as running; None if none can begin now or a stop was asked for."""
-        trial = self.jobs.next() if self.control.level() == GO else None
-        if trial is not None:
-            self.control.begin(trial)
-        return trial
-
-    def ended(self, record: Record) -> None:
-        self.jobs.finished(record.trial, done=record.state == "done")
-        self.control.end(record)
-        self.finish(record)
-
-
-def function(work: str) -> Callable[..., Record]:
-    """The function a text such as `package.module:name` names."""
-    module, _, name = work.partition(":")
-    found: Callable[..., Record] = getattr(importlib.import_module(module), name)
-    return found
 
 
 def serial(order: Order) -> None:
@@ -85,5 +46,3 @@ def ray(order: Order) -> None:
 
 
 EXECUTORS: Mapping[str, Callable[[Order], None]] = {"local": local, "serial": serial, "ray": ray}
-
-__all__ = ["EXECUTORS", "FINISH", "GO", "NOW", "WORK", "Order", "function", "local", "ray", "serial"]

@@ -1,4 +1,4 @@
-"""Which trial comes next, and whether to go on: what every executor asks.
+"""Which trial comes next, and whether to go on: what every executor asks, as one `Order`.
 
 Trials that share work are not begun side by side while one of them makes it: the others wait, and
 find it ready. The first of each kind go first, so that many can follow.
@@ -6,6 +6,7 @@ find it ready. The first of each kind go first, so that many can follow.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +24,7 @@ from . import folder as place
 from .records import Record
 from .trial import Trial
 
+WORK = "deadhead.studies.run:run_trial"
 GO, FINISH, NOW = 0, 1, 2  # go on; finish the running trials; stop at once
 EVERY = 0.5  # seconds between looks at the folder
 
@@ -144,3 +147,35 @@ class Control:
         finally:
             for number, handler in old.items():
                 signal.signal(number, handler)
+
+
+@dataclass
+class Order:
+    """What an executor is given."""
+
+    jobs: Jobs
+    folder: Path
+    finish: Callable[[Record], None]
+    control: Control
+    work: str = WORK  # module:function, called with (trial, folder, keep, tell)
+    workers: int = 1
+    options: Mapping[str, Any] | None = None  # of the executor itself
+
+    def begun(self) -> Trial | None:
+        """The next trial, noted as running; None if none can begin now or a stop was asked for."""
+        trial = self.jobs.next() if self.control.level() == GO else None
+        if trial is not None:
+            self.control.begin(trial)
+        return trial
+
+    def ended(self, record: Record) -> None:
+        self.jobs.finished(record.trial, done=record.state == "done")
+        self.control.end(record)
+        self.finish(record)
+
+
+def function(work: str) -> Callable[..., Record]:
+    """The function a text such as `package.module:name` names."""
+    module, _, name = work.partition(":")
+    found: Callable[..., Record] = getattr(importlib.import_module(module), name)
+    return found

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtra
-from .executors import Order, function
 from .folder import DiskFull, StudyError, prepare
-from .jobs import EVERY, GO, NOW
+from .jobs import EVERY, GO, NOW, Order, function
 from .records import Record
 from .run import versions
 from .threads import NAME as THREADS

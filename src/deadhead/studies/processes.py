@@ -19,9 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from .executors import Order
 from .folder import DiskFull, StudyError
-from .jobs import EVERY, GO, NOW
+from .jobs import EVERY, GO, NOW, Order
 from .records import Record
 from .run import versions
 from .threads import threads

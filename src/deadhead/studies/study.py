@@ -19,9 +19,9 @@ from typing import Any
 from ..errors import unknown_name
 from . import folder as place
 from . import needs, records, shared
-from .executors import EXECUTORS, WORK, Order
+from .executors import EXECUTORS
 from .folder import StudyError
-from .jobs import Control, Jobs
+from .jobs import WORK, Control, Jobs, Order
 from .recipe import Recipe
 from .records import Record
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .executors import function
 from .folder import DiskFull, StudyError
+from .jobs import function
 from .trial import Trial
 
 
