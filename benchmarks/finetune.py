@@ -52,19 +52,21 @@ class Enough(Exception):
 
 
 class Stopwatch:
-    """The time of so many updates after the first two, which warm up."""
+    """The time of so many updates after the first two, which warm up; a GPU is waited for at their begin and end alone."""
 
     def __init__(self, device: str, updates: int):
-        self.device, self.updates, self.stamps = device, updates, list[float]()
+        self.device, self.updates, self.count, self.stamps = device, updates, 0, list[float]()
 
     def __call__(self, *_: Any, **__: Any) -> None:
-        self.stamps.append(now(self.device))
-        if len(self.stamps) == self.updates + 2:
+        self.count += 1
+        if self.count in (2, self.updates + 2):
+            self.stamps.append(now(self.device))
+        if len(self.stamps) == 2:
             raise Enough
 
     @property
     def speed(self) -> float:
-        return self.updates * BATCH / (self.stamps[-1] - self.stamps[1])
+        return self.updates * BATCH / (self.stamps[1] - self.stamps[0])
 
 
 def cpu_speed(model: Any, data: Encoded, settings: Settings, updates: int) -> dict[str, Any]:
