@@ -7,7 +7,8 @@ from pathlib import Path
 
 from deadhead.studies import load, run
 from deadhead.studies.records import Record
-from deadhead.studies.run import State, run_trial
+from deadhead.studies.run import run_trial
+from deadhead.studies.state import State
 from deadhead.studies.trial import Trial, digest
 
 WORK = "free_steps:work"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from deadhead.studies.records import Record
-from deadhead.studies.run import State, run_trial
+from deadhead.studies.run import run_trial
+from deadhead.studies.state import State
 from deadhead.studies.trial import Trial, digest
 
 

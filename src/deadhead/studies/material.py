@@ -20,7 +20,7 @@ from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, enco
 from ..tasks.dataset import shuffled
 from ..tasks.pieces import Pieces
 from ..tasks.records import UNSPACED
-from .run import State
+from .state import State
 from .trial import Trial
 
 ENCODE = ("max_length", "align", "long")  # options of `data` that are for encode; the others are for load_data

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import DeadheadError
 from . import material
 from .folder import plain, prepare
-from .run import State, run_trial
+from .state import State
 from .trial import Trial, removal
 
 EVERY = 1.0  # seconds between words on how it goes
@@ -106,7 +106,7 @@ def rank_each(state: State, trial: Trial) -> None:
         rankings = []
         for source in trial.sources:
             key = source.keys[1]
-            record = run_trial(source, folder, source.work, state.tell)
+            record = state.run(source, folder, source.work, state.tell)
             if record.error is not None:
                 raise TrainingFailed(f"the ranking on {source.get('source')} failed:\n{record.error}")
             state.data.update(record.data)
