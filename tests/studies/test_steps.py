@@ -168,3 +168,14 @@ def test_data_is_of_the_folder_named_now(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / word))
         found.append(dataset(trial, ["de"], "test").rows[0].texts)
     assert [list(texts) for texts in found] == [["one"], ["two"]]
+
+
+def test_why_a_training_ended_is_in_the_record() -> None:
+    still = ["data.examples=32", "targets=[en]", "finetune={epochs: 9, patience: 1, rate: 1e-12}"]
+    record = run_trial(load("smoke", still).trials[0])
+    assert len(record.epochs) == 2  # nothing moves, so the second is no better
+    assert "stopped early: no better micro_f1 for 1 epochs" in record.details["training notes"]
+    wild = run_trial(load("smoke", [*still[:2], "finetune={epochs: 9, rate: 1e6, clip: null, scored: none}"]).trials[0])
+    assert wild.state == "failed"
+    assert "a smaller rate may help" in wild.error
+    assert "stopped early" not in str(wild.details)

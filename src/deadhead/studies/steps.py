@@ -61,10 +61,11 @@ def _train(state: State, trial: Trial, model: Any, chosen: dict[str, Any], first
     )  # fmt: skip
     state.epochs += [{"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs]
     state.cost["examples/s"] = round(history.epochs[-1].speed, 1) if history.epochs else 0.0
-    if history.notes:
-        state.details["training notes"] = list(history.notes)
-    if history.state == "failed":
-        raise TrainingFailed(f"the training failed: {history.reason}", "lower the learning rate")
+    failed = history.state == "failed"
+    if notes := [*history.notes, *([history.reason] if history.reason and not failed else [])]:  # the reason it stopped early
+        state.details["training notes"] = notes
+    if failed:
+        raise TrainingFailed(f"the training failed: {history.reason}")
     if weights == "best":
         history.restore(model, "best")
         state.details["best epoch"] = history.best
