@@ -15,7 +15,7 @@ from typing import Any
 from . import folder as place
 from .expand import label, strategy_of
 from .records import Summary, summaries
-from .search import Arm, arms
+from .search import Arm, arms_among
 from .study import described
 from .trial import removal
 
@@ -82,7 +82,7 @@ def pairs(folder: str | Path) -> list[Pair]:
     home = place.inside(Path(folder))
     study, known = described(home), summaries(home)
     found: dict[tuple[Any, ...], list[Arm]] = {}
-    for arm in arms(home):
+    for arm in arms_among(study["cells"], known):
         found.setdefault((tuple(arm.labels.items()), arm.language), []).append(arm)
     made = (_pair(study, known, group, language, several) for (group, language), several in found.items())
     return [pair for pair in made if is_target(pair.source, pair.train, pair.target)]

@@ -76,7 +76,11 @@ def picks(full: float, test: Mapping[int, float], dev: Mapping[int, float], sour
 def arms(folder: str | Path) -> list[Arm]:
     """Every arm of every search in a study, in every language scored; searches without their unpruned model are left out."""
     home = place.inside(Path(folder))
-    cells, known = described(home)["cells"], summaries(home)
+    return arms_among(described(home)["cells"], summaries(home))
+
+
+def arms_among(cells: list[Any], known: Mapping[str, Summary]) -> list[Arm]:
+    """The same, of cells and records that were read already: reading very many takes a while."""
     found: list[Arm] = []
     for group, trials in _groups(cells).items():
         full = known.get(trials.pop(("full", 0), ""))
