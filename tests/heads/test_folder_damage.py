@@ -158,3 +158,13 @@ def test_what_is_no_transformers_model(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="is not a transformers model"):
         save(torch.nn.Linear(2, 2), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
+    model = build("bert")
+    save(model, tmp_path / "model")
+    torch.save(model.state_dict(), tmp_path / "model" / "pytorch_model.bin")
+    assert load(tmp_path / "model") is not None  # there are safetensors beside it
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(FolderError, match="only safetensors are read"):
+        load(tmp_path / "model")

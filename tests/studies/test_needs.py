@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
+from deadhead.studies.material import home
 from deadhead.studies.needs import lacking, needs
 
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
@@ -67,3 +71,14 @@ def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
     assert "  Mend: put ner/conll2003/ and the like into a folder and name it with --data DIR" in told.stdout
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
+
+
+def test_a_model_of_pickled_weights_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(home("world/encoder"), folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "pytorch_model.bin")
+    record = run_trial(load("smoke", [*SMALL, f"model={folder}"]).trials[0])
+    assert record.state == "failed"
+    assert "only safetensors are read" in record.error

@@ -33,6 +33,7 @@ from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
 FORMS = ("compact", "padded")
 FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")  # arguments that config and weights share
 # what reading a folder that somebody damaged may raise, in transformers' own code and below
+SAFE: dict[str, Any] = {"use_safetensors": True}  # for from_pretrained
 FAULTS = (SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, StrictDataclassError)
 ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
 MADE = "with deadhead by removing"  # how a card of ours is told from one that somebody wrote
@@ -151,7 +152,7 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
     """Load what `save` wrote: the right class, the saved precision, the removed heads removed.
 
     Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
-    `pruned_heads` in their config. Further arguments go to `from_pretrained`.
+    `pruned_heads` in their config. Further arguments go to `from_pretrained`. Weights are read as safetensors only.
     """
     config = _config(folder, {name: kwargs[name] for name in FROM_WHERE if name in kwargs})
     removed, ours = _removed(config, folder), getattr(config, RECORD, None)
@@ -162,11 +163,11 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
     try:
         with quiet():  # what transformers would report is raised below
             model, report = trimmed.from_pretrained(
-                folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+                folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **{**SAFE, **kwargs}
             )
     except FAULTS as problem:
         raise FolderError(
-            f"the model in {folder} cannot be loaded: {_first_line(problem)}", "save or download the folder again"
+            f"the model in {folder} cannot be loaded: {_first_line(problem)}", unsafe(problem) or "save or download the folder again"
         ) from problem
     bad = [f"{key} is missing" for key in sorted(report["missing_keys"])] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
     if ours is not None:  # what others saved may well hold more than the model reads; what we saved does not
@@ -188,6 +189,15 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
         setattr(model.config, RECORD, record(located(model)))
     hold_biases(model)
     return model
+
+
+def unsafe(problem: BaseException) -> str | None:
+    """What to do about weights that are there, but not as safetensors: a pickle can run code, so none is opened."""
+    if "safetensors" not in str(problem) or isinstance(problem, SafetensorError):
+        return None
+    return (
+        "only safetensors are read; download those, or make them of a pickle you trust: AutoModel.from_pretrained(OLD).save_pretrained(NEW)"
+    )
 
 
 def _refuse_regrown(model: nn.Module, removed: Mapping[str, Mapping[int, list[int]]], folder: str | Path) -> None:

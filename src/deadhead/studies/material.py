@@ -229,7 +229,7 @@ def _pretrained(trial: Trial, at: int) -> Any:
     import torch
     import transformers
 
-    from ..heads.folder import quiet
+    from ..heads.folder import SAFE, quiet, unsafe
 
     place = trial.steps.index("finetune", at)
     kind = KINDS[task_of(trial.get("task")).kind]
@@ -240,11 +240,11 @@ def _pretrained(trial: Trial, at: int) -> Any:
         options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
     try:
         with quiet():
-            loaded = getattr(transformers, kind.model).from_pretrained(home(trial.get("model")), dtype=torch.float32, **options)
+            loaded = getattr(transformers, kind.model).from_pretrained(home(trial.get("model")), dtype=torch.float32, **SAFE, **options)
     except (OSError, ValueError) as problem:
         first = str(problem).splitlines()[0]
         raise DataError(
-            f"the model {trial.get('model')} cannot be loaded for {trial.get('task')}: {first}", "look at its name"
+            f"the model {trial.get('model')} cannot be loaded for {trial.get('task')}: {first}", unsafe(problem) or "look at its name"
         ) from problem
     return loaded
 
