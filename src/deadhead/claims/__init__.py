@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import unknown_name
+from ..studies.scores import Studied
 from . import contributions, luck, mbert, weak_link
 from .evidence import Evidence
 from .from_papers import FOLLOW_IN_PART, PAPERS, printed
@@ -46,16 +47,17 @@ __all__ = [
 ]
 
 
-def check(*folders: str | Path, paper: str | None = None) -> list[Verdict]:
+def check(*folders: str | Path | Studied, paper: str | None = None) -> list[Verdict]:
     """Verdicts on one study, or on several whose records are pooled, since a paper's claims rest on several tables.
 
     The claims a recipe names are always among them, and of the others of its paper, and of those on luck, all that can
     be judged. A recipe that names none and is of no paper is judged by all claims. `paper` asks for those of one paper.
     """
+    studies = [Studied.at(folder) for folder in folders]
     if paper is not None:
-        return judge(measured(folders), _of(paper))
-    asked, papers = _asked(folders)
-    found = judge(measured(folders), [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
+        return judge(measured(studies), _of(paper))
+    asked, papers = _asked(studies)
+    found = judge(measured(studies), [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
     return [verdict for verdict in found if not asked or verdict.id in asked or verdict.verdict != OPEN]
 
 
@@ -89,11 +91,9 @@ def _of(paper: str | None) -> list[Claim]:
     return [claim for claim in CLAIMS.values() if paper in (None, claim.paper)]
 
 
-def _asked(folders: Iterable[str | Path]) -> tuple[set[str], set[str]]:
+def _asked(studies: Iterable[Studied]) -> tuple[set[str], set[str]]:
     """The claims that the recipes of some studies name, and the papers they are of; no papers where one is of none."""
-    from ..studies.study import described
-
-    stored = [described(folder) for folder in folders]
-    papers = {str(study["name"]).partition("/")[0] for study in stored}
-    names = [name for study in stored for name in study["recipe"].get("claims") or ()]
+    stored = [study.told for study in studies]
+    papers = {str(told["name"]).partition("/")[0] for told in stored}
+    names = [name for told in stored for name in told["recipe"].get("claims") or ()]
     return {claim.id for name in names for claim in named(name)}, papers if papers <= set(PAPERS) else set()

@@ -6,7 +6,7 @@ keep: the share of heads a removal takes (one record for each), measures, and on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from math import isfinite
@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DeadheadError
-from ..studies import folder as place
 from ..studies.expand import label
 from ..studies.folder import StudyError
-from ..studies.records import Record, Summary, read, summaries
-from ..studies.scores import Pair, Score, pairs, scores
+from ..studies.records import Record, Summary, read_within
+from ..studies.scores import Pair, Score, Studied
 from ..studies.search import Arm
 from ..tasks import task_of
 from .evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Search
@@ -27,9 +26,9 @@ FIRST = "@1"  # behind a split: the weights after the first epoch
 WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}
 
 
-def measured(folders: Iterable[str | Path]) -> Evidence:
+def measured(folders: Iterable[str | Path | Studied]) -> Evidence:
     """All that some studies found, pooled; a trial that several of them ran counts once."""
-    whole = sum((_one(Path(folder)) for folder in folders), Evidence())
+    whole = sum((_one(Studied.at(folder)) for folder in folders), Evidence())
     searches: dict[Any, Search] = {}
     for one in whole.searches:
         key = one.pair, one.trials[:1]
@@ -48,13 +47,12 @@ def _both(one: Search, other: Search) -> Search:
     return replace(one, arms={**other.arms, **one.arms}, trials=tuple(dict.fromkeys((*one.trials, *other.trials))))
 
 
-def _one(folder: Path) -> Evidence:
-    home = place.inside(folder)
-    known = {name: one for name, one in summaries(home).items() if one.state == "done"}
-    record = cache(partial(_read, home))
-    found = [pair for pair in pairs(home) if isfinite(pair.unpruned)]
+def _one(study: Studied) -> Evidence:
+    known = {name: one for name, one in study.known.items() if one.state == "done"}
+    record = cache(partial(_read, study.home))
+    found = [pair for pair in study.pairs if isfinite(pair.unpruned)]
     return Evidence(
-        tuple(_facts(scores(home), known, record)),
+        tuple(_facts(study, record)),
         tuple(_searches(found)),
         tuple(_merged(found)),
         tuple(_measures(known, record)),
@@ -65,20 +63,23 @@ def _one(folder: Path) -> Evidence:
 def _read(home: Path, trial: str) -> Record | None:
     """A record; None where the file is damaged or gone, which says nothing about the others."""
     try:
-        return read(home, trial)
+        return read_within(home, trial)
     except StudyError:
         return None
 
 
-def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Fact]:
-    tested = {row.trial for row in rows if row.split == "test"}  # what was scored on test is not judged by dev
+def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[Fact]:
+    """The scores of all but the pruned trials of searches, which are searches and no facts."""
     shares: dict[tuple[str, str], float | None] = {}
-    for row in rows:
+    tested: dict[str, bool] = {}  # what was scored on test is not judged by dev
+    for row in study.scores(("", "full"), _metric):
+        if row.trial not in tested:
+            tested[row.trial] = any(_is_test(name, value) for name, value in study.known[row.trial].metrics.items())
         split, _, epoch = row.split.partition("@")
-        if row.metric != _metric(row.task) or split != ("test" if row.trial in tested else "dev") or row.arm not in ("", "full"):
+        if split != ("test" if tested[row.trial] else "dev"):
             continue
         if (row.model, row.remove) not in shares:
-            shares[row.model, row.remove] = _share(row, known[row.trial], record)
+            shares[row.model, row.remove] = _share(row, study.known[row.trial], record)
         yield Fact(
             row.model,
             _base(row.task),
@@ -92,6 +93,10 @@ def _facts(rows: Sequence[Score], known: Mapping[str, Summary], record: Callable
             row.trial,
             _kind(row.task),
         )
+
+
+def _is_test(name: str, value: float | None) -> bool:
+    return value is not None and name.count("/") == 2 and name.split("/")[1] == "test"
 
 
 def _share(row: Score, summary: Summary, record: Callable[[str], Record | None]) -> float | None:

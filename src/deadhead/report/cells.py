@@ -18,11 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import DeadheadError
-from ..studies import folder as place
 from ..studies.expand import label, strategy_of
-from ..studies.records import Summary, summaries
-from ..studies.scores import Pair, pairs, setting
-from ..studies.study import described
+from ..studies.records import Summary
+from ..studies.scores import Pair, Studied, setting
 from ..studies.trial import removal
 from ..tasks import task_of
 
@@ -109,11 +107,10 @@ class Cell:
 class Study:
     """A study's recipe and cells, read once."""
 
-    home: Path
+    read: Studied
     name: str
     recipe: Mapping[str, Any]
     cells: tuple[Cell, ...]
-    known: Mapping[str, Summary]
     published: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)  # file -> its rows
 
     @cached_property
@@ -124,7 +121,11 @@ class Study:
     @cached_property
     def pairs(self) -> list[Pair]:
         """The searches of the study, one for each language they are scored in."""
-        return [pair for pair in pairs(self.home) if isfinite(pair.unpruned)]
+        return [pair for pair in self.read.pairs if isfinite(pair.unpruned)]
+
+    @property
+    def home(self) -> Path:
+        return self.read.home
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -172,13 +173,12 @@ class Study:
 
 def read_study(folder: str | Path) -> Study:
     """Everything the index and the description of a study say of it; no record is opened."""
-    home = place.inside(Path(folder))
-    told = described(home)
-    known = summaries(home)
+    read = Studied.at(folder)
+    home, told, known = read.home, read.told, read.known
     recipe = as_dict(told.get("recipe"))
     fixed = [as_dict(part.get("fixed")) for part in parts_of(recipe)]
     found = tuple(_cell(_fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
-    return Study(home, str(told.get("name", home.name)), recipe, found, known, _published(told))
+    return Study(read, str(told.get("name", home.name)), recipe, found, _published(told))
 
 
 def _fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:

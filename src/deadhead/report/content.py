@@ -90,7 +90,7 @@ def claims(study: Study) -> list[dict[str, Any]]:
         return []
     from ..claims import OPEN, check  # many modules, which a large study does without
 
-    found = [verdict for verdict in check(study.home) if named or verdict.verdict != OPEN]
+    found = [verdict for verdict in check(study.read) if named or verdict.verdict != OPEN]
     return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in found]
 
 

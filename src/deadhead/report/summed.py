@@ -229,7 +229,7 @@ def _unpruned(study: Study, layout: Layout, units: Mapping[Any, Unit], value: Va
     if not gathered_there:  # `where` may have left the unpruned cells out
         wider = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
         bare = [cell for cell in study.cells if cell.unpruned]
-        only = Study(study.home, study.name, study.recipe, tuple(bare), study.known)
+        only = Study(study.read, study.name, study.recipe, tuple(bare))
         gathered_there = gathered(only, Layout(layout.rows, layout.columns, wider, layout.mean_over), value)
     found: dict[Any, list[float]] = {}
     for key, unit in gathered_there.items():

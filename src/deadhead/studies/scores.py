@@ -2,13 +2,15 @@
 
 `scores(folder)` has a row per cell, language, split and metric, with the words tables speak in; `pairs(folder)`
 has a row per search and target language, with the unpruned score and every arm. Tables, figures and
-claims read these two and know nothing of records.
+claims read these two and know nothing of records. Whoever asks a large study several things reads it once,
+as `Studied`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,27 +67,53 @@ class Pair:
     train: str = ""  # the languages of the training that is scored
 
 
+@dataclass(frozen=True)
+class Studied:
+    """A study that was read: what it is, and the summaries of its records."""
+
+    home: Path
+    told: Mapping[str, Any]  # as `run` wrote it down: name, recipe, cells
+    known: Mapping[str, Summary]
+
+    @classmethod
+    def at(cls, folder: str | Path | Studied) -> Studied:
+        """The study in a folder; one that was read already is not read again."""
+        if isinstance(folder, Studied):
+            return folder
+        home = place.inside(Path(folder))
+        return cls(home, described(home), summaries(home))
+
+    def scores(self, arms: Collection[str] | None = None, metric: Callable[[str], str] | None = None) -> list[Score]:
+        """Every number of every done trial; cells that share a trial and differ in nothing a score tells are one row.
+
+        arms: only cells of these; "" is of those that are of no search.
+        metric: from a task to the one metric that is asked for.
+        """
+        found: dict[Score, None] = {}
+        for labels, trial in self.told["cells"]:
+            record = self.known.get(trial)
+            if record is not None and record.state == "done" and (arms is None or _arm(labels) in arms):
+                found |= dict.fromkeys(_rows(_fields(self.told, labels, record.trial), labels, record, metric))
+        return list(found)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Every search in every language it was scored in; those whose unpruned model is not done are left out."""
+        found: dict[tuple[Any, ...], list[Arm]] = {}
+        for arm in arms_among(self.told["cells"], self.known):
+            found.setdefault((tuple(arm.labels.items()), arm.language), []).append(arm)
+        made = (_pair(self.told, self.known, group, language, several) for (group, language), several in found.items())
+        return [pair for pair in made if is_target(pair.source, pair.train, pair.target)]
+
+
 def scores(folder: str | Path) -> list[Score]:
     """Every number of every done trial; cells that share a trial and differ in nothing above are one row."""
-    home = place.inside(Path(folder))
-    study, known = described(home), summaries(home)
-    found: dict[Score, None] = {}
-    for labels, trial in study["cells"]:
-        record = known.get(trial)
-        if record is not None and record.state == "done":
-            found |= dict.fromkeys(_rows(_fields(study, labels, record.trial), labels, record))
-    return list(found)
+    return Studied.at(folder).scores()
 
 
 def pairs(folder: str | Path) -> list[Pair]:
     """Every search in every language it was scored in; those whose unpruned model is not done are left out."""
-    home = place.inside(Path(folder))
-    study, known = described(home), summaries(home)
-    found: dict[tuple[Any, ...], list[Arm]] = {}
-    for arm in arms_among(study["cells"], known):
-        found.setdefault((tuple(arm.labels.items()), arm.language), []).append(arm)
-    made = (_pair(study, known, group, language, several) for (group, language), several in found.items())
-    return [pair for pair in made if is_target(pair.source, pair.train, pair.target)]
+    return Studied.at(folder).pairs
 
 
 def _pair(study: Mapping[str, Any], known: Mapping[str, Summary], group: Any, target: str, several: list[Arm]) -> Pair:
@@ -116,13 +144,16 @@ def _fields(study: Mapping[str, Any], labels: Mapping[str, Any], trial: Mapping[
     return {**asked, **trial, **{name: asked[name] for name in ("source", "train") if name in asked}}
 
 
-def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary) -> Iterator[Score]:
+def _rows(
+    fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary, only: Callable[[str], str] | None = None
+) -> Iterator[Score]:
     gone = removal(labels.get("remove", fields.get("remove")))
     remove = labels.get("remove", fields.get("remove")) if gone else "none"
     train = _joined(fields.get("train") or fields.get("source"))
     written, strategy, ranked = str(label(remove)), strategy_of(remove) or "", _ranked(record.trial)  # once, not for each number
+    end = f"/{only(str(fields.get('task')))}" if only else ""
     for name, value in record.metrics.items():
-        if name.count("/") != 2 or value is None:
+        if name.count("/") != 2 or value is None or not name.endswith(end):
             continue
         target, split, metric = name.split("/")
         yield Score(
@@ -138,7 +169,7 @@ def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary)
             _plain(gone[1]) if gone else 0,
             record.trial.get("draw"),
             record.trial.get("seed"),
-            str(labels.get("arm", "")),
+            _arm(labels),
             labels.get("k"),
             _parts(fields, target),
             split,
@@ -146,6 +177,10 @@ def _rows(fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary)
             value,
             ranked,
         )
+
+
+def _arm(labels: Mapping[str, Any]) -> str:
+    return str(labels.get("arm", ""))
 
 
 def setting(train: str, target: str) -> str:
