@@ -7,13 +7,15 @@ words: `judged` (it holds or it does not, by so much) or `missing` (what is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from .evidence import Evidence, Fact, Measured, Merged, Ranked, Search
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough data"
 NO, IN_PART, LUCKY = "does not follow", "follows in part", "no more than luck"  # how a claim fails on the papers' own tables
+
+MOST_TRIALS = 300  # ids that a verdict names as plain data
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Verdict:
     )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "trials": list(self.trials)}
+        """As plain data, with the first of its trials and the number of all: a large study has ten thousands behind one verdict."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**told, "trials": list(self.trials[:MOST_TRIALS]), "records": len(self.trials)}
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,8 @@ def judged(
 ) -> Finding:
     """It holds, or it does not. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
     looked_at = list(rests_on)
-    trials = dict.fromkeys(
-        trial for one in looked_at for trial in (one.trials if isinstance(one, Search | Merged) else (one.trial,)) if trial
-    )
+    several = dict.fromkeys(one.trials if isinstance(one, Search | Merged) else (one.trial,) for one in looked_at)  # targets share them
+    trials = dict.fromkeys(trial for some in several for trial in some if trial)
     on = dict.fromkeys((one.model, one.task) for one in looked_at)
     return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on), lucky)
 

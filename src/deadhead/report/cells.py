@@ -139,8 +139,11 @@ class Study:
             return list(self.languages)
         if name in ("split", "metric"):
             return list(dict.fromkeys(one[name] for cell in self.cells for one in cell.variants([name])))
-        if name in ("setting", "parts"):
-            return list(dict.fromkeys(cell.axis(name, language) for cell in self.cells for language in cell.languages))
+        if name == "setting":
+            places = dict.fromkeys((cell.learnt, cell.languages) for cell in self.cells)
+            return list(dict.fromkeys(setting("+".join(learnt), language) for learnt, languages in places for language in languages))
+        if name == "parts":
+            return list(dict.fromkeys(cell.parts(language) for cell in self.cells for language in cell.languages))
         return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
 
     @cached_property

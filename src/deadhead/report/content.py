@@ -6,7 +6,6 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -91,7 +90,7 @@ def claims(study: Study) -> list[dict[str, Any]]:
     from ..claims import OPEN, check  # many modules, which a large study does without
 
     found = [verdict for verdict in check(study.read) if named or verdict.verdict != OPEN]
-    return [{**asdict(verdict), "trials": list(verdict.trials)} for verdict in found]
+    return [verdict.to_dict() for verdict in found]
 
 
 def _versions(records: Mapping[str, Record]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from ..tasks.languages import code_of, languages
 from .cells import Cell, Study, as_dict, as_names, matches
 from .charts import Row, Spec, curves
 from .published import Published
-from .search_tables import pair_axis, scale, searches, targets
+from .search_tables import pair_axis, placed, scale, searches
 from .summed import BY_LANGUAGE, Unit, Value, alike, repeats, spread
 from .values import drops_of, gains_of, scores_of
 from .words import joined, metric_words
@@ -262,15 +262,18 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """Score against k for each arm, or what it gains over the unpruned model; unpruned seeds are a band: among them k means nothing."""
     gain, where = asked.get("value") == "gain", as_dict(asked.get("where"))
     value = gains_of(study, asked) if gain else scores_of(asked)
+    panels, over = as_names(asked.get("panels")), as_names(asked.get("mean_over"))
+    place = placed(lambda cell, language: panel_of(cell, language, asked), where, panels)
     units: dict[tuple[Any, Any, Any], Unit] = {}
     for cell in study.cells:
+        arm, k, search = str(cell.axes.get("arm")), float(cell.axes.get("k") or 0), _search_of(cell)
         scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
-        for language in targets(cell):
-            if matches(cell, language, where) and (score := scores[language]) is not None:
-                panel = panel_of(cell, language, asked)
-                arm = str(cell.axes.get("arm"))
-                repeat = tuple(cell.axis(name, language) for name in as_names(asked.get("mean_over"))) or _search_of(cell)
-                units.setdefault((panel, arm, float(cell.axes.get("k") or 0)), Unit()).put(repeat, cell.trial, language, score)
+        for language, panel in place(cell):
+            if (score := scores[language]) is not None:
+                unit = units.get((panel, arm, k))
+                if unit is None:
+                    unit = units[panel, arm, k] = Unit()
+                unit.put(tuple([cell.axis(name, language) for name in over]) if over else search, cell.trial, language, score)
     if not units:
         return None
     values = list(_search_rows(units))
@@ -293,7 +296,7 @@ def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
     seeds: dict[Any, dict[Any, list[float]]] = {}  # panel -> search -> its unpruned trials
     most = max((k for _, _, k in units), default=0.0)
     for (panel, arm, k), unit in units.items():
-        numbers = unit.numbers()
+        numbers = unit.numbers() if arm != "seeds" else []
         if arm in ("seeds", "full"):
             for search, values in unit.by_repeat().items():
                 by_trial: dict[str, list[float]] = {}

@@ -6,16 +6,17 @@ of k trials and is shown as its gain over the unpruned model, so that luck can b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..studies.scores import Pair, is_target
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
 from .published import Published, number
-from .summed import Layout, Unit, entry, grid, keys_in_order, whose
+from .summed import BY_LANGUAGE, Layout, Unit, entry, grid, keys_in_order, whose
 from .words import measured_words, sentence
 
 Statistic = Callable[[Pair], float | None]
+Items = Iterable[tuple[tuple[Any, ...], Unit]]
 METHODS = ("FL", "MD", "SD", "EC")
 OF_SOURCES = ("source", "train", "rank.merge", "targets")  # labels in which the methods differ
 NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits")
@@ -70,14 +71,11 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     shown = [name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)] or asked_for
     wide = Layout(layout.rows, (*layout.columns, "statistic"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
-    expected = _expected(study, layout)
+    fill = _filler(study, layout, found)
     for name in shown:
-
-        def unit(key: tuple[Any, ...], name: str = name) -> Unit:
-            return units.setdefault((*key, name), Unit(full=name == "unpruned"))
-
         of, arms = STATISTICS[name]
-        _fill(expected, layout.axes, found, arms, of, unit)
+        for key, unit in fill(arms, of, name == "unpruned"):
+            units[*key, name] = unit
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, (*layout.axes, "arm"))
     theirs = lambda labels, unit: _published(printed, labels, unit)  # noqa: E731
@@ -88,14 +86,10 @@ def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Seque
     """Arms as an axis: the score of the unpruned model, and the best score of each arm."""
     units: dict[tuple[Any, ...], Unit] = {}
     at = layout.axes.index("arm")
-    bare = Layout(tuple(name for name in layout.axes if name != "arm"), (), layout.where, layout.mean_over)
-    expected = _expected(study, bare)
+    fill = _filler(study, Layout(tuple(name for name in layout.axes if name != "arm"), (), layout.where, layout.mean_over), found)
     for arm in [name for name in ("full", "lowest", "seeds", "random", "highest") if any(c.axes.get("arm") == name for c in study.cells)]:
-
-        def unit(key: tuple[Any, ...], arm: str = arm) -> Unit:
-            return units.setdefault((*key[:at], arm, *key[at:]), Unit(full=arm == "full"))
-
-        _fill(expected, bare.axes, found, ("full", arm), lambda pair, arm=arm: _best(pair, arm), unit)  # type: ignore[misc]
+        for key, unit in fill(("full", arm), lambda pair, arm=arm: _best(pair, arm), arm == "full"):  # type: ignore[misc]
+            units[*key[:at], arm, *key[at:]] = unit
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, layout.axes)
 
@@ -117,7 +111,12 @@ def _best(pair: Pair, arm: str) -> float | None:
 
 def searches(study: Study, where: Mapping[str, Any]) -> list[Pair]:
     """The pairs of a study that are asked for."""
-    return [pair for pair in study.pairs if _fits(pair, where)]
+    asked = {
+        name: {plain_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])}
+        for name, wanted in where.items()
+        if name not in PRUNING
+    }
+    return [pair for pair in study.pairs if _fits(pair, asked)]
 
 
 def targets(cell: Cell) -> Iterator[str]:
@@ -134,38 +133,62 @@ def pair_axis(pair: Pair, name: str) -> Any:
     return group[name] if name in group else getattr(pair, name, None)
 
 
-def _fits(pair: Pair, where: Mapping[str, Any]) -> bool:
-    for name, wanted in where.items():
-        if name not in PRUNING:
-            allowed = {plain_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])}
-            if plain_text(pair_axis(pair, name)) not in allowed:
-                return False
-    return True
+def _fits(pair: Pair, where: Mapping[str, set[str]]) -> bool:
+    return all(plain_text(pair_axis(pair, name)) in allowed for name, allowed in where.items())
 
 
-def _expected(study: Study, layout: Layout) -> list[tuple[str, tuple[Any, ...], Cell]]:
-    """Every trial of a search under the labels of the table it belongs to, with its arm."""
+def _filler(study: Study, layout: Layout, found: Sequence[Pair]) -> Callable[[Sequence[str], Statistic, bool], Items]:
+    """What puts the pairs' numbers, and the states of all trials they need, into the units of a table: by arms and statistic.
+
+    Where a trial or a pair belongs is the same for every statistic of a table, and told once.
+    """
     where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
-    return [
-        (str(cell.axes["arm"]), tuple(cell.axis(name, language) for name in layout.axes), cell)
-        for cell in study.cells
-        if "arm" in cell.axes
-        for language in targets(cell)
-        if matches(cell, language, where)
-    ]
+    place = placed(lambda cell, language: tuple(cell.axis(name, language) for name in layout.axes), where, layout.axes)
+    expected = [(str(cell.axes["arm"]), place(cell), cell) for cell in study.cells if "arm" in cell.axes]
+    keys = [(pair, tuple(pair_axis(pair, name) for name in layout.axes), str(pair.group)) for pair in found]
+
+    def fill(arms: Sequence[str], of: Statistic, full: bool) -> Items:
+        units: dict[tuple[Any, ...], Unit] = {}
+        at: dict[int, list[dict[str, Cell]]] = {}  # the cells of the units of a place
+        for arm, several, cell in expected:
+            if arm in arms:
+                if id(several) not in at:
+                    at[id(several)] = [_unit(units, key, full).cells for _, key in several]
+                for cells in at[id(several)]:
+                    cells[cell.trial] = cell
+        for pair, key, group in keys:
+            if (value := of(pair)) is not None:
+                _unit(units, key, full).put(pair.group, group, pair.target, value)
+        return units.items()
+
+    return fill
 
 
-def _fill(
-    expected: Sequence[tuple[str, tuple[Any, ...], Cell]], axes: Sequence[str], found: Sequence[Pair], arms: Sequence[str], of: Statistic,
-    unit: Callable[[tuple[Any, ...]], Unit],
-) -> None:  # fmt: skip
-    """Put the pairs' numbers, and the states of all trials they need, into the units of a table."""
-    for arm, key, cell in expected:
-        if arm in arms:
-            unit(key).cells[cell.trial] = cell
-    for pair in found:
-        if (value := of(pair)) is not None:
-            unit(tuple(pair_axis(pair, name) for name in axes)).put(pair.group, str(pair.group), pair.target, value)
+def _unit(units: dict[tuple[Any, ...], Unit], key: tuple[Any, ...], full: bool) -> Unit:
+    if key not in units:
+        units[key] = Unit(full=full)
+    return units[key]
+
+
+def placed(of: Callable[[Cell, str], Any], where: Mapping[str, Any], axes: Iterable[str]) -> Callable[[Cell], list[tuple[str, Any]]]:
+    """From a cell of a search to its target languages that are asked for, each with its place.
+
+    The place hangs on these axes alone; it is told once for all cells that agree in them, and the list is the same object.
+    """
+    named = [name for name in dict.fromkeys((*axes, *where)) if name not in BY_LANGUAGE]
+    by_parts = "parts" in (*axes, *where)
+    held: dict[Any, list[tuple[str, Any]]] = {}
+
+    def place(cell: Cell) -> list[tuple[str, Any]]:
+        get = cell.axes.get
+        alike = (cell.languages, cell.learnt, get("source"), *[get(name) for name in named])
+        if by_parts:
+            alike += tuple(cell.parts(language) for language in cell.languages)
+        if alike not in held:
+            held[alike] = [(language, of(cell, language)) for language in targets(cell) if matches(cell, language, where)]
+        return held[alike]
+
+    return place
 
 
 def _published(printed: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
@@ -200,7 +223,7 @@ def _table(
     def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
         labels = dict(zip(layout.axes, (*row, *column), strict=True))
         unit = units.get((*row, *column))
-        return entry(unit, theirs(labels, unit), _base(layout, units, labels))
+        return entry(unit, theirs(labels, unit) if file else None, _base(layout, units, labels))
 
     cells = [[cell(row, column) for column in columns] for row in rows]
     most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)

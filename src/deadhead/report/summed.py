@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import fsum, sqrt
 from statistics import fmean
 from typing import Any
@@ -208,7 +209,8 @@ def entry(unit: Unit | None, published: float | None, base: list[float] | None =
         "published": None if published is None else round(published, ROUND),
         "state": unit.state() if unit else "none",
         "mark": marked,
-        "trials": list(unit.cells)[:MOST_TRIALS] if unit else [],
+        "trials": list(islice(unit.cells, MOST_TRIALS)) if unit else [],
+        "records": len(unit.cells) if unit else 0,
     }
 
 

@@ -8,7 +8,7 @@ languages put to use together. A recipe names its tables; where it names none, f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from .cells import CHANCE, Study, parts_of, read_study
 from .search_tables import multi_source_table, search_table
 from .summed import Layout, summed
 from .values import drops_of, scores_of
+
+MOST_NAMED = 60_000  # ids of trials in all tables of a study
 
 
 def tables(folder: str | Path) -> list[dict[str, Any]]:
@@ -27,7 +29,16 @@ def study_tables(study: Study) -> list[dict[str, Any]]:
     asked = study.recipe.get("tables")
     wanted = [one for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
     found = [MADE.get(str(one.get("kind")), scores_table)(study, one) for one in wanted or default_tables(study)]
+    _shorten(found)
     return [{"id": id_of("table", i, one["title"]), **one} for i, one in enumerate(found)]
+
+
+def _shorten(tables: Iterable[Mapping[str, Any]]) -> None:
+    """Have each cell name fewer of its trials where all together would name so many that they fill the page."""
+    cells = [cell for table in tables for row in table["cells"] for cell in row]
+    if sum(len(cell["trials"]) for cell in cells) > MOST_NAMED:
+        for cell in cells:
+            del cell["trials"][max(1, MOST_NAMED // len(cells)) :]
 
 
 def id_of(kind: str, place: int, title: str) -> str:

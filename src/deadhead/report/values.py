@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from .cells import PRUNING, Cell, Study, as_dict
@@ -43,11 +44,16 @@ def gains_of(study: Study, asked: Mapping[str, Any]) -> Value:
     scores = scores_of(asked)
     full = {_others(cell.axes): cell for cell in study.cells if cell.axes.get("arm") == "full"}
 
+    @cache
+    def base(search: frozenset[tuple[str, Any]], metric: str | None, split: str | None) -> dict[str, float | None]:
+        """The scores of the unpruned model, which all trials of its search ask for."""
+        cell = full.get(search)
+        return {} if cell is None else dict(zip(cell.languages, scores(cell, metric, split), strict=True))
+
     def gains(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
-        other = full.get(_others(cell.axes))
-        base = {} if other is None else dict(zip(other.languages, scores(other, metric, split), strict=True))
-        both = ((base.get(language), score) for language, score in zip(cell.languages, scores(cell, metric, split), strict=True))
-        return [None if score is None or whole is None else score - whole for whole, score in both]
+        whole = base(_others(cell.axes), metric, split)
+        both = zip(map(whole.get, cell.languages), scores(cell, metric, split), strict=True)
+        return [None if score is None or zero is None else score - zero for zero, score in both]
 
     return gains
 

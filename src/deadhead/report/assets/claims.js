@@ -19,5 +19,5 @@ function drawClaim(claim) {
   const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);
   return el("li", { id: `claim-${claim.id}` }, el("div", {}, verdict(claim)),
     el("div", {}, el("p", { class: "statement" }, said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part.replaceAll("+-", "\u00b1"))])), el("p", { class: "numbers" }, said(claim.paper))),
-    claim.trials?.length ? el("a", { href: `#claim=${encodeURIComponent(claim.id)}` }, count(claim.trials.length, "record")) : el("span", { class: "chip open" }, "no records"));
+    claim.trials?.length ? el("a", { href: `#claim=${encodeURIComponent(claim.id)}` }, count(behind(claim), "record")) : el("span", { class: "chip open" }, "no records"));
 }

@@ -25,6 +25,9 @@ function titleOf(row) {
   const left = new Set(["id", "state", "score", "trial"]);
   return Object.entries(row || {}).filter(([name, value]) => !left.has(name) && value !== null && value !== "" && !isNumber(value)).map(([, value]) => worded(value)).join(" · ");
 }
+/** How many trials are behind a number or a verdict; of very many the page names the first. */
+const behind = ({ records, trials = [] }) => records ?? trials.length;
+const some = (one) => (one.trials?.length && behind(one) > one.trials.length ? `The first ${one.trials.length} of ${count(behind(one), "trial")}.` : "");
 function showTrials(study, title, ids, note) {
   const items = ids.map((id) => {
     const row = rowOf(study, id);
