@@ -12,8 +12,9 @@ import pytest
 from hand_made import of_recipe, study
 from typer.testing import CliRunner
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, check, named, published
+from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, Verdict, check, named, published
 from deadhead.claims.from_papers import rows
+from deadhead.claims.verdict import MOST_TRIALS
 from deadhead.cli import app
 from deadhead.errors import DeadheadError
 from deadhead.studies import built_in, load
@@ -166,6 +167,13 @@ def test_names_of_claims() -> None:
     assert [c.id for c in named("C-low")] == ["C-low", "C-low-ja"]
 
 
+def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
+    trials = tuple(map(str, range(2 * MOST_TRIALS)))
+    few, many = (Verdict("L-seeds", "luck", "", HOLDS, 0.0, "", "", some).to_dict() for some in (trials[:3], trials))
+    assert (few["trials"], few["records"]) == (["0", "1", "2"], 3)
+    assert (many["trials"], many["records"]) == (list(trials[:MOST_TRIALS]), 2 * MOST_TRIALS)
+
+
 def test_command(tmp_path: Path) -> None:
     folder = of_recipe(tmp_path / "s", load("weak-link/table6"), as_printed("weak-link", "table6"))
     runner = CliRunner()
@@ -176,7 +184,7 @@ def test_command(tmp_path: Path) -> None:
     told = json.loads(runner.invoke(app, ["claims", str(folder), "--json"]).output)
     assert [one["id"] for one in told] == ["W9", "W10", "W11", "W12", "W13"]
     assert told[2]["verdict"] == "holds"
-    assert len(told[2]["trials"]) == 12
+    assert len(told[2]["trials"]) == told[2]["records"] == 12
     printed = json.loads(runner.invoke(app, ["claims", "--published", "--paper", "weak-link", "--json"]).output)
     assert {one["id"] for one in printed if one["verdict"] == "does not hold"} == {"W3b", "W5", "W10", "W12", "W13"}
     every = runner.invoke(app, ["claims", str(folder), "--paper", "luck", "--all"], env={"COLUMNS": "200"})

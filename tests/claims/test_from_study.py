@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hand_made import study
 
-from deadhead.claims.from_study import measured
+from deadhead.claims import from_study
+from deadhead.claims.from_study import TRIES, measured
+from deadhead.studies.records import read_within, summaries, write
 
 FIXED = {"model": "nobody/nothing", "source": "en", "splits": ["dev", "test"], "targets": ["de", "en"]}
 PRUNE = ["prune", "finetune", "evaluate"]
@@ -100,6 +103,31 @@ def test_measures_and_rankings(tmp_path: Path) -> None:
     cells = [{"labels": {"seed": seed}, "details": ranking} for seed in (0, 1)]
     (one,) = measured([study(tmp_path / "r", {**FIXED, "task": "slots-atis"}, cells, ["finetune", "rank"])]).rankings
     assert (one.language, one.task, one.method, dict(one.scores)) == ("en", "slots", "gradient", {"encoder.0.0": 0.5})
+
+
+def test_pruned_trials_of_a_search_are_no_facts(tmp_path: Path) -> None:
+    cells = [*lowest({"seed": 0}, 0.5, [0.6]), *lowest({"seed": 0}, 0.4, [0.3], "en")]
+    for cell in cells:
+        cell["metrics"] |= {"de/test/macro_f1": 0.1, "de/dev/micro_f1": 0.2}
+    joined = [{**one, "metrics": one["metrics"] | other["metrics"]} for one, other in zip(cells[:2], cells[2:], strict=True)]
+    found = measured([study(tmp_path / "s", {**FIXED, "task": "pos"}, joined)])
+    assert [(f.target, f.remove, f.value) for f in found.facts] == [("de", "none", 50.0), ("en", "none", 40.0)]
+    assert len(found.searches) == 2
+
+
+def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(from_study, "read_within", lambda home, name: opened.append(name) or read_within(home, name))
+    ranking = {"ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}}
+    for name, at, found in (("first", 0, 1), ("third", 2, 1), ("none", None, 0)):
+        cells = [{"labels": {"seed": seed}} for seed in range(3 * TRIES)]
+        folder = study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
+        if at is not None:
+            trial = list(summaries(folder))[at]
+            write(replace(read_within(folder, trial), details=ranking), folder)
+        opened.clear()
+        assert len(measured([folder]).rankings) == found
+        assert len(opened) == (TRIES if at is None else at + 1)
 
 
 def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:

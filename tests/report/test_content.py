@@ -23,7 +23,7 @@ from deadhead.report.findings import findings
 from deadhead.report.measured_findings import scored
 from deadhead.report.opened import opened
 from deadhead.studies.folder import StudyError
-from deadhead.studies.records import Record
+from deadhead.studies.records import Record, summaries
 from deadhead.studies.trial import Trial
 from deadhead.tasks import load_data
 
@@ -39,6 +39,14 @@ def test_all_parts_as_plain_data(tmp_path: Path) -> None:
     assert (made["format"], made["name"], made["about"]) == (1, "recipe", "half of the heads, at random")
     assert (made["models"], made["versions"], made["data"]) == (["a/model"], {"deadhead": "0", "torch": "2"}, {"en/train": "f00d"})
     assert made["progress"] == {"total": 8, "done": 8, "failed": 0, "left": 0, "running": 0}
+
+
+def test_a_study_is_read_once_for_all_that_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr("deadhead.studies.scores.summaries", lambda home: read.append(home) or summaries(home))
+    made = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
+    assert made["claims"]
+    assert len(read) == 1
 
 
 def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from by_hand import study
 
-from deadhead.report.cells import Study, read_study
+from deadhead.report.cells import Cell, Study, matches, read_study
 from deadhead.report.curves import _gathered as gathered_curve
+from deadhead.report.search_tables import placed, targets
 from deadhead.report.summed import Layout, Unit, gathered
 from deadhead.report.values import drops_of, scores_of
 from deadhead.studies.records import Record
@@ -42,6 +43,21 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
     if number % 3 == 0:
         metrics |= {"en/test/macro_f1": 0.25}
     return Record(trial, "done", (), metrics)
+
+
+SEARCHES = """\
+steps: [finetune, rank, restart, prune, finetune, evaluate]
+fixed: {model: a/model, task: pos, targets: [en, de, zh], splits: [dev, test]}
+axes:
+  - {source: [en, zh], seed: [0, 1]}
+  - {source: [en, de], train: [[en, de]], data.target_parts: [1, 5]}
+search: {lowest: 1..2, controls: [seeds]}
+"""
+
+
+@pytest.fixture(scope="module")
+def searches(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return read_study(study(tmp_path_factory.mktemp("searches"), SEARCHES, outcome))
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +93,19 @@ def test_a_table_gathers_cells_together_as_it_would_one_by_one(
         together = gathered(whole, layout, value)
         assert told(together) == told(one_by_one(whole, lambda part, value=value: gathered(part, layout, value)))
         assert len(together) > 1
+
+
+@pytest.mark.parametrize("where", [{}, {"setting": "cross-lingual"}, {"seed": 1}, {"language": ["de", "zh"], "parts": 1}])
+@pytest.mark.parametrize("axes", [("source",), ("language", "train"), ("setting",), ("parts", "source"), ("seed",)])
+def test_trials_of_searches_are_placed_as_each_would_be_by_itself(searches: Study, axes: tuple[str, ...], where: dict[str, Any]) -> None:
+    def key(cell: Cell, language: str) -> Any:
+        return tuple(cell.axis(name, language) for name in axes)
+
+    place = placed(key, where, axes)
+    together = [place(cell) for cell in searches.cells]
+    assert together == [[(one, key(cell, one)) for one in targets(cell) if matches(cell, one, where)] for cell in searches.cells]
+    assert 1 < len({id(one) for one in together}) < len(searches.cells)  # told once for those that are alike
+    assert any(together)
 
 
 @pytest.mark.parametrize(

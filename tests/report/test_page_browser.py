@@ -112,6 +112,21 @@ def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
                 assert shown(cell["ours"] - cell["published"]).lstrip("−") in node.text
 
 
+def test_of_very_many_trials_the_page_names_the_first_and_tells_so(page: Page, drawn: Drawn):
+    made = made_content()
+    made["claims"][0]["records"] = 19_992
+    made["tables"][0]["cells"][2][1]["records"] = 221
+    page.open(drawn(made))
+    assert page.find("#claims li a").text == "19,992 records"
+    for opener, told in (("#claims li a", "19,992"), ("[data-focus='table-1-scores/2/1']", "221")):
+        page.run(f'document.querySelector("{opener}").click()')
+        page.until("return document.getElementById('sheet').open")
+        named = len(page.texts("#sheet .list .mono"))
+        assert f"The first {named} of {told} trials." in page.find("#sheet .lead").text
+        page.press(ESCAPE)
+        page.until("return !document.getElementById('sheet').open")
+
+
 def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page: Page, drawn: Drawn):
     page.open(drawn())
     made = made_content()

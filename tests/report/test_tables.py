@@ -34,6 +34,16 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
     assert len(full["trials"]) == 1
 
 
+def test_cells_name_fewer_trials_where_all_would_name_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = study(tmp_path, DRAWN, drawn)
+    whole = [one for table in tables(made) for row in table["cells"] for one in row]
+    assert [len(one["trials"]) for one in whole] == [one["records"] for one in whole] == [1, 1, 3, 3] * 2
+    monkeypatch.setattr("deadhead.report.tables.MOST_NAMED", 15)  # of 16, in 8 cells
+    cut = [one for table in tables(made) for row in table["cells"] for one in row]
+    assert [one["trials"] for one in cut] == [one["trials"][:1] for one in whole]
+    assert [{**one, "trials": ()} for one in cut] == [{**one, "trials": ()} for one in whole]  # numbers and counts are as they were
+
+
 def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS}))
     assert cell(scores, ["none"], ["sst2"])["published"] is None  # no row has this task and removal

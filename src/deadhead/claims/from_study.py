@@ -1,11 +1,13 @@
 """Evidence out of study folders: their scores, searches, rankings and measures.
 
 Most comes from the index of the records. Records are opened one by one only for what the index does not
-keep: the share of heads a removal takes (one record for each), measures, and one ranking for each language.
+keep: the share of heads a removal takes (one record for each), measures, and one ranking for each language. No
+number is made that no claim asks for: of the scores only those of the usual metric, outside of searches or unpruned.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -23,6 +25,7 @@ from ..tasks import task_of
 from .evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Search
 
 FIRST = "@1"  # behind a split: the weights after the first epoch
+TRIES = 8  # records without a ranking, damaged say, after which no more are opened for it
 WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}
 
 
@@ -224,11 +227,12 @@ def _whole(embeddings: dict[str, Any]) -> dict[str, Any]:
 
 def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Ranked]:
     seen: set[tuple[str, ...]] = set()
+    without: Counter[tuple[str, ...]] = Counter()  # records that were opened for it in vain
     for trial, summary in known.items():
         told, source, task = (summary.trial.get(name) for name in ("rank", "source", "task"))
         fields = str(summary.trial.get("model")), _base(str(task))
         key = (*fields, str(source), str(told))
-        if not told or not source or key in seen:
+        if not told or not source or key in seen or without[key] == TRIES:
             continue  # no ranking, or the same that another trial had
         one = record(trial)
         ranking = _dict(one.details.get("ranking")) if one is not None else {}
@@ -236,6 +240,8 @@ def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | Non
         if scores:
             seen.add(key)
             yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), scores, _kind(str(task)))
+        else:
+            without[key] += 1
 
 
 def _dict(value: Any) -> dict[str, Any]:
