@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import unknown_name
-from ..studies.scores import Studied
+from ..studies.scores import Studied, unhurried
 from . import contributions, luck, mbert, weak_link
 from .evidence import Evidence
 from .from_papers import FOLLOW_IN_PART, PAPERS, printed
@@ -53,11 +53,13 @@ def check(*folders: str | Path | Studied, paper: str | None = None) -> list[Verd
     The claims a recipe names are always among them, and of the others of its paper, and of those on luck, all that can
     be judged. A recipe that names none and is of no paper is judged by all claims. `paper` asks for those of one paper.
     """
-    studies = [Studied.at(folder) for folder in folders]
-    if paper is not None:
-        return judge(measured(studies), _of(paper))
-    asked, papers = _asked(studies)
-    found = judge(measured(studies), [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
+    with unhurried():
+        studies = [Studied.at(folder) for folder in folders]
+        evidence = measured(studies)
+        if paper is not None:
+            return judge(evidence, _of(paper))
+        asked, papers = _asked(studies)
+        found = judge(evidence, [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
     return [verdict for verdict in found if not asked or verdict.id in asked or verdict.verdict != OPEN]
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ..studies import folder as place
 from ..studies.records import Record
+from ..studies.scores import unhurried
 from ..studies.status import seconds
 from .cells import Cell, Study, as_dict, parts_of, read_study
 from .figures import study_figures
@@ -28,20 +27,8 @@ MOST_LANGUAGES = 24  # columns of scores in the list of trials
 
 def content(folder: str | Path) -> dict[str, Any]:
     """Everything about a study that is worth looking at; it may still be running."""
-    with _unhurried():
+    with unhurried():
         return _content(folder)
-
-
-@contextmanager
-def _unhurried() -> Iterator[None]:
-    """Without the search for garbage, which would look through the hundred thousands of numbers of a large study again and again."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def _content(folder: str | Path) -> dict[str, Any]:

@@ -8,7 +8,9 @@ as `Studied`.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,6 +67,18 @@ class Pair:
     rank: str = ""
     parts: int | None = None
     train: str = ""  # the languages of the training that is scored
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Without the search for garbage, which would look through the hundred thousands of numbers of a large study again and again."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @dataclass(frozen=True)
