@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from small_study import WORK, told
 
-from deadhead.studies import clean, load, read, run, status, stop, summaries
+from deadhead.studies import clean, jobs, load, read, run, status, stop, summaries
 from deadhead.studies import folder as place
 from deadhead.studies.folder import DiskFull, StudyError, StudyTaken
 from deadhead.studies.jobs import Jobs
@@ -95,6 +95,7 @@ def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
 def test_stop_and_resume(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop that is asked for while trials run lets those finish, and the rest is left for the next run."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
+    monkeypatch.setattr(jobs, "EVERY", 0.02)  # seldom, it might only look when both workers have just ended a trial
     asked: list[bool] = []
 
     def watch(facts: dict[str, Any]) -> None:
