@@ -133,12 +133,7 @@ def measure(trials: int, many: int) -> dict[str, float]:
         found[f"200 more after {many}, ms per trial"] = 1000 * (times[-1] - times[0]) / (len(times) - 1)
         found[f"status, {many} records, s"] = timed(lambda: status(study), RUNS)
         found[f"frame, {many} records, s"] = timed(lambda: frame(study), RUNS)
-        found[f"content of the report, {many} records, s"] = timed(lambda: content(study), RUNS)
-        for command in ("status", "report"):
-            took, used = typed(command, study)
-            found[f"deadhead {command}, {many} records, s"] = took
-            found[f"processor of deadhead {command}, {many} records, s"] = used
-        found[f"page of the report, {many} records, MB"] = (study / "report.html").stat().st_size / 1e6
+        found |= reading(study, f"{many} records", "status")
         (study / "index.jsonl").unlink()
         found[f"status without an index, {many} records, s"] = timed(lambda: status(study))
     return found
@@ -146,18 +141,20 @@ def measure(trials: int, many: int) -> dict[str, float]:
 
 def measure_searches(many: int) -> dict[str, float]:
     """The report of a study that is all searches, with claims."""
-    found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         chosen = written(Path(name) / "searches.yaml", SEARCH, max(1, many // TRIALS))
         study, size = Path(name) / "study", len(chosen.trials)
         run(chosen, study, executor="serial", work="__main__:searched")
-        found[f"content of the report, searches, {size} records, s"] = timed(lambda: content(study), RUNS)
-        for command in ("claims", "report"):
-            took, used = typed(command, study)
-            found[f"deadhead {command}, searches, {size} records, s"] = took
-            found[f"processor of deadhead {command}, searches, {size} records, s"] = used
-        found[f"page of the report, searches, {size} records, MB"] = (study / "report.html").stat().st_size / 1e6
-    return found
+        return reading(study, f"searches, {size} records", "claims")
+
+
+def reading(study: Path, what: str, command: str) -> dict[str, float]:
+    """The report of a study, and one more command that reads it."""
+    found = {f"content of the report, {what}, s": timed(lambda: content(study), RUNS)}
+    for each in (command, "report"):
+        took, used = typed(each, study)
+        found |= {f"deadhead {each}, {what}, s": took, f"processor of deadhead {each}, {what}, s": used}
+    return found | {f"page of the report, {what}, MB": (study / "report.html").stat().st_size / 1e6}
 
 
 def main() -> None:

@@ -226,8 +226,6 @@ def test_terminal_heat_map():
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_heat_map_as_a_picture(tmp_path, suffix):
-    pytest.importorskip("altair")
-    pytest.importorskip("vl_convert")
     path = tmp_path / f"heads.{suffix}"
     ranking(range(12)).plot("the heads").save(str(path))
     data = path.read_bytes()

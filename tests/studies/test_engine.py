@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from small_study import WORK, told
 
@@ -234,7 +235,6 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 
 def test_records_are_plain_json() -> None:
-    numpy = pytest.importorskip("numpy")
     odd = {"a": float("nan"), "b": numpy.float32(0.5), "c": numpy.int64(3), "d": "\ud800", "e": object, "f": [float("inf")]}
     stored = json.loads(Record(Trial({"steps": []}), "done", details=odd).to_json(), parse_constant=lambda text: pytest.fail(text))
     assert stored["details"]["a"] is None

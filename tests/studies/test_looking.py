@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 import typer
 from small_study import WORK
@@ -71,8 +72,6 @@ def test_export(study: Path, tmp_path: Path) -> None:
     with open(tmp_path / "s.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == list(frame(study)["id"])
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     assert write_parquet(study, tmp_path / "s.parquet") == TOTAL
     assert list(pandas.read_parquet(tmp_path / "s.parquet")["id"]) == [row["id"] for row in rows]
 
