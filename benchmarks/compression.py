@@ -44,7 +44,7 @@ PRUNINGS = (WHOLE, *(f"random {p}" for p in (10, 30, 50, 70, 90)), "layers top 3
 SHARES = (32, 128, 512)  # lengths at which the heads' share of the arithmetic is said
 QUANTISED = (WHOLE, "random 50", LIMIT)  # those of the prunings that are timed in int8 too
 LABELS = 17  # of universal parts of speech
-TURN = 0.05  # seconds that a turn takes at least: short passes are repeated
+TURN = {"cpu": 0.05, "cuda": 0.02}  # seconds that a turn takes at least: short passes are repeated; a GPU is disturbed by nobody
 SHORT = 4  # times as many rounds for those, which a busy machine disturbs more
 Run = Callable[[], Any]
 
@@ -120,11 +120,12 @@ def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
             return output.LayerNorm(hidden_states + output.dense.bias), None
 
     parts[BARE] = Bare()
-    for batch, length in shapes():
+    for batch, length in shapes(place.type):
         states = torch.randn(batch, length, models[WHOLE].config.hidden_size, device=place)
         with torch.no_grad():
             torch.testing.assert_close(parts[BARE](states)[0], parts[LIMIT](states)[0])  # it says the same, or is no yardstick
-            found = race({key: partial(part, states) for key, part in parts.items()}, options.rounds, clock_of(options, place))
+            runs = {key: partial(part, states) for key, part in parts.items()}
+            found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
         yield {"batch": batch, "length": length, **{key: numbers["seconds"] for key, numbers in found.items()}}
 
 
@@ -140,14 +141,16 @@ def clock_of(options: argparse.Namespace, place: torch.device) -> Callable[[], f
     return clock
 
 
-def race(runs: Mapping[str, Run], rounds: int, clock: Callable[[], float], against: str = WHOLE) -> dict[str, dict[str, float]]:
+def race(
+    runs: Mapping[str, Run], rounds: int, clock: Callable[[], float], against: str = WHOLE, turn: float = TURN["cpu"]
+) -> dict[str, dict[str, float]]:
     """Seconds of a call of each, and how many times as fast it is as another, timed right before it: medians over rounds."""
     for run in runs.values():
         run()
         run()
     start = clock()
     runs[against]()
-    calls = max(1, math.ceil(TURN / max(clock() - start, 1e-6)))
+    calls = max(1, math.ceil(turn / max(clock() - start, 1e-6)))
     if calls > 1:
         rounds *= SHORT
 
@@ -175,14 +178,34 @@ def torch_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
 
     from deadhead.heads.bench import inputs
 
-    for precision, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)) if place.type == "cuda" else (("fp32", torch.float32),):
-        ready = {name: copy.deepcopy(model).to(place, dtype) for name, model in models.items()}
-        for batch, length in shapes():
+    cuda = place.type == "cuda"
+    dtype, kinds = (torch.bfloat16, ("bf16", "bf16 graph")) if cuda else (torch.float32, ("fp32",))
+    ready = {name: copy.deepcopy(model).to(place, dtype) for name, model in models.items()}
+    for kind in kinds:
+        for batch, length in shapes(place.type):
             fed = {k: v.to(place) for k, v in inputs(ready[WHOLE], batch, length).items()}
             with torch.no_grad():
-                found = race({name: partial(model, **fed) for name, model in ready.items()}, options.rounds, clock_of(options, place))
+                runs = {name: captured(model, fed) if kind.endswith("graph") else partial(model, **fed) for name, model in ready.items()}
+                found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
             for name, numbers in found.items():
-                yield {"where": f"torch {place.type} {precision}", "pruning": name, "batch": batch, "length": length, **numbers}
+                yield {"where": f"torch {place.type} {kind}", "pruning": name, "batch": batch, "length": length, **numbers}
+
+
+def captured(model: Any, fed: Mapping[str, Any]) -> Run:
+    """A pass as one CUDA graph, so that what is timed is the GPU and not the host that feeds it."""
+    import torch
+
+    whole = {name: one for name, one in fed.items() if name != "attention_mask"}  # all ones; looking whether it is would wait for the GPU
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            model(**whole)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        model(**whole)
+    return graph.replay
 
 
 def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -210,7 +233,7 @@ def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argp
         progress(f"exported {name}")
     clock = time.process_time if options.threads == 1 else time.perf_counter
     whole = load(folders[WHOLE])
-    for batch, length in shapes():
+    for batch, length in shapes("cpu"):
         fed = {k: v.numpy() for k, v in inputs(whole, batch, length).items()}
         runs = {f"{precision} {name}": partial(session.run, None, fed) for (precision, name), session in sessions.items()}
         for key, numbers in race(runs, options.rounds, clock, f"fp32 {WHOLE}").items():
@@ -218,8 +241,8 @@ def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argp
             yield {"where": f"onnxruntime cpu {precision}", "pruning": name, "batch": batch, "length": length, **numbers}
 
 
-def shapes() -> list[tuple[int, int]]:
-    return [(batch, length) for batch in BATCHES for length in LENGTHS]
+def shapes(device: str) -> list[tuple[int, int]]:
+    return [(batch, length) for batch in BATCHES[device] for length in LENGTHS]
 
 
 def measure(options: argparse.Namespace) -> Document:

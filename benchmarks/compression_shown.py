@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from deadhead.errors import DeadheadError
 
-if TYPE_CHECKING:
-    pass
-
 WHOLE = "none"
 LIMIT = "all but one"  # head: what no pruning can go beyond, as every other attention layer is empty
 BARE = "taken out"  # an empty attention layer taken out by hand: what it should cost
-BATCHES, LENGTHS, SHOWN = (1, 32), (32, 128), (32, 128)
+BATCHES, LENGTHS = {"cpu": (1, 32), "cuda": (1, 32, 512)}, (32, 128)  # a GPU is idle most of the time at what keeps a core busy
+SHOWN = "batch 32 on a CPU and 512 on a GPU, length 128"
 MARKS = ("<!-- made by benchmarks/compression.py -->", "<!-- end -->")
 Document = dict[str, Any]
 
@@ -75,14 +73,9 @@ def bound(document: Document, pruning: str, length: int) -> float:
 
 def table_of(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """A row for each pruning: heads, scores, sizes, and at the shape shown the bound beside the speed in every runtime."""
-    first, length = documents[0], SHOWN[1]
+    first, length = documents[0], LENGTHS[-1]
     runtimes = list(dict.fromkeys(row["where"] for document in documents for row in document["times"]))
-    speeds = {
-        (row["where"], row["pruning"]): row["speed"]
-        for document in documents
-        for row in document["times"]
-        if (row["batch"], row["length"]) == SHOWN
-    }
+    speeds = {(row["where"], row["pruning"]): row["speed"] for document in documents for row in document["times"] if shown(row)}
     scored = next(iter(joined.values()), None)
     titles = ["heads cut", "of " + str(first["heads"])]
     titles += [scored["source"], f"mean of {scored['languages']} others"] if scored else []
@@ -96,6 +89,11 @@ def table_of(documents: Sequence[Document], joined: Mapping[str, Mapping[str, An
         cells += [f"{1 / bound(first, name, length):.2f}", f"{bound(first, name, length):.2f}"]
         rows.append([*cells, *(f"{speeds[where, name]:.2f}" if (where, name) in speeds else "–" for where in runtimes)])
     return titles, rows
+
+
+def shown(row: Mapping[str, Any]) -> bool:
+    """Whether it is of the shape that stands in the first table and the figure: the largest of its device."""
+    return (row["batch"], row["length"]) == (BATCHES["cuda" if " cuda " in row["where"] else "cpu"][-1], LENGTHS[-1])
 
 
 def named(pruning: str) -> str:
@@ -176,7 +174,7 @@ def show(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]])
         console.print(
             heads_share(document), document["machine"], noise(document), *document["notes"], sep="\n", highlight=False, markup=False
         )
-    put(console, f"Speed-ups at {SHOWN[0]} x {SHOWN[1]}; size and FLOPs are what is left", *table_of(documents, joined))
+    put(console, f"Speed-ups at {SHOWN}; size and FLOPs are what is left", *table_of(documents, joined))
     put(console, "The bound", *shares_table(documents[0]))
     for document in documents:
         for where, titles, rows in by_shape(document):
@@ -207,7 +205,7 @@ def fill(page: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
     if MARKS[1] not in rest:
         raise DeadheadError(f"{page} has no place for the tables.", f"write {MARKS[0]} and, lines below it, {MARKS[1]}")
     parts = [heads_share(documents[0]), markdown(*shares_table(documents[0]))]
-    parts += [f"Speed-ups at batch {SHOWN[0]}, length {SHOWN[1]}:", markdown(*table_of(documents, joined))]
+    parts += [f"Speed-ups at {SHOWN}:", markdown(*table_of(documents, joined))]
     for document in documents:
         parts += [
             f"### On {document['machine'].partition(';')[0]}",
@@ -231,15 +229,20 @@ def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
     if ending not in ("svg", "png"):
         raise DeadheadError(f"{file} is neither .svg nor .png.", "name a file that ends so")
     timed = [
-        {"label": named(row["pruning"]), "where": row["where"], "speed": row["speed"], "bound": bound(document, row["pruning"], SHOWN[1])}
+        {
+            "label": named(row["pruning"]),
+            "where": row["where"],
+            "speed": row["speed"],
+            "bound": bound(document, row["pruning"], LENGTHS[-1]),
+        }
         for document in documents
         for row in document["times"]
-        if (row["batch"], row["length"]) == SHOWN and row["pruning"] != WHOLE and "int8" not in row["where"]
+        if shown(row) and row["pruning"] != WHOLE and "int8" not in row["where"]
     ]
     order = [named(name) for name in documents[0]["sizes"] if name != WHOLE]
     runtimes = list(dict.fromkeys(row["where"] for row in timed))
     across = field("label", "O", "", sort=order, axis={"labelAngle": -40})
-    up = {"title": f"times as fast, {SHOWN[0]} x {SHOWN[1]}", "scale": {"zero": False}}
+    up = {"title": "times as fast", "scale": {"zero": False}}
     speed = {
         "width": 420,
         "height": 260,
