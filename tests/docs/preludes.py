@@ -118,7 +118,11 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "heads.md": big_model,
     "ranking.md": with_tagger,
     "tasks.md": with_tokenizer,
-    "results/contributions.md": with_records("pos-search"),
-    "results/prunability.md": with_records("pos-prunability"),
+    "results/contributions.md": with_records(
+        "pos-search", "slots-search", "ner-search", "pos-multilingual", "pos-sources", "pos-low-resource"
+    ),
+    "results/prunability.md": with_records("pos-prunability", "nli", "sst2"),
+    "results/rankers.md": with_records("rankers"),
+    "results/weak-link.md": with_records("sst2", "pos-prunability"),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
 }
