@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.studies import frame, load, plan, run, status, summaries
 from deadhead.studies.folder import StudyError
 from deadhead.studies.frame import write_csv, write_parquet
-from deadhead.studies.plan import usual_workers
+from deadhead.studies.plan import ROWS, usual_workers
 from deadhead.studies.processes import environment, gpus
 
 TOTAL = 2 * (1 + 4 * 4)
@@ -95,6 +96,28 @@ def test_plan_counts(search_file: Path, study: Path) -> None:
     (study / "records" / f"{lowest.id}.json").unlink()
     again = plan(recipe, study)
     assert (again.done, again.trainings, again.rankings) == (TOTAL - 1, 1, 0)  # its ranking is there already
+
+
+def test_the_guess_of_the_time_goes_with_the_rows_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences of a word a line, lines of a table, packed or not; where there is no file, the papers' corpus."""
+    steps = "steps: [finetune, evaluate]\nfixed: {model: x, source: en, task: %s, splits: train, data: {%s}}\naxes: {seed: [1]}\n"
+
+    def guess(task: str, data: str = "") -> float:
+        (tmp_path / "one.yaml").write_text(steps % (task, data))
+        return plan(load(tmp_path / "one.yaml")).seconds
+
+    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
+    whole = guess("pos") / ROWS["pos"]
+    folder = tmp_path / "data" / "pos"
+    folder.mkdir(parents=True)
+    (folder / "en-train.conllu").write_text("1\tyes\t_\tINTJ\t_\t_\t0\t_\t_\t_\n\n" * 70)
+    (tmp_path / "data" / "sst2").mkdir()
+    with gzip.open(tmp_path / "data" / "sst2" / "train.tsv.gz", "wt") as file:
+        file.write("sentence\tlabel\n" + "good\t1\n" * 79)
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "data"))
+    assert guess("pos") == pytest.approx(70 * whole)
+    assert guess("pos", "examples: 50") == pytest.approx(50 * whole)
+    assert guess("sst2") == pytest.approx(80 * whole)
 
 
 def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Path) -> None:

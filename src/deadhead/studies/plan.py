@@ -6,14 +6,18 @@ from sizes and a speed that are written down here, and said to be rough.
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .needs import lacking, mends, told
+from ..errors import DataError
+from .needs import FIND, lacking, mends, told
 from .processes import cores, gpus
 from .recipe import Recipe
 from .records import Summary, summaries
@@ -100,6 +104,7 @@ def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapp
     costs = [seconds(one) for one in known.values() if one.state == "done"]
     if costs:
         return len(left) * sum(costs) / len(costs) / workers, f"the mean of {len(costs)} records, {workers} at a time"
+    _rows.cache_clear()  # the files may have changed
     device = "gpu" if gpus(os.environ) else "core"
     speed = SPEED[device] * (len(gpus(os.environ)) if device == "gpu" else min(cores(), 8))
     total = sum(_training(trial, step) / speed for step, trial in works.values() if step in TRAINS)
@@ -128,9 +133,25 @@ def _memory() -> float | None:
 def _training(trial: Trial, step: str) -> float:
     """Operations of one training."""
     data = trial.get("data") or {}
-    rows = WORLD[1] if data.get("root") == "world" else ROWS.get(str(trial.get("task")).partition("-")[0], 10_000)
-    rows = min(rows, data.get("examples") or rows)
+    world = data.get("root") == "world"
+    usual = WORLD[1] if world else ROWS.get(str(trial.get("task")).partition("-")[0], 10_000)
+    where = json.dumps({name: data[name] for name in FIND if name in data}, sort_keys=True)
+    each = [usual if world else _rows(trial.get("task"), one, where) or usual for one in trial.languages(trial.steps.index(step))]
+    rows = sum(min(one, data.get("examples") or one) for one in each)
     return float(WORK * _weights(trial) * rows * (trial.get(step) or {}).get("epochs", 1))
+
+
+@cache
+def _rows(task: str, language: str, where: str) -> int | None:
+    """About how many rows the training file in a folder has; None where there is no such file."""
+    from ..tasks import find_data
+
+    found = find_data(task, language, ["train"], **json.loads(where))["train"]
+    if isinstance(found, DataError) or not Path(found).is_file():
+        return None
+    with gzip.open(found) if found.endswith(".gz") else open(found, "rb") as file:
+        text = file.read().replace(b"\r", b"")
+    return text.count(b"\n\n") or text.count(b"\n")  # sentences of a word a line are apart by a blank one
 
 
 def _weights(trial: Trial) -> float:
