@@ -107,6 +107,7 @@ def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
     from torch import nn
 
     from deadhead.heads.discover import located
+    from deadhead.heads.kernels import for_sentences
 
     site = next(site for site in located(models[LIMIT]) if not site.kept)
     path, _, name = site.path.rpartition(".")
@@ -122,7 +123,7 @@ def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
     parts[BARE] = Bare()
     for batch, length in shapes(place.type):
         states = torch.randn(batch, length, models[WHOLE].config.hidden_size, device=place)
-        with torch.no_grad():
+        with torch.no_grad(), for_sentences():
             torch.testing.assert_close(parts[BARE](states)[0], parts[LIMIT](states)[0])  # it says the same, or is no yardstick
             runs = {key: partial(part, states) for key, part in parts.items()}
             found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
@@ -177,6 +178,7 @@ def torch_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
     import torch
 
     from deadhead.heads.bench import inputs
+    from deadhead.heads.kernels import for_sentences
 
     cuda = place.type == "cuda"
     dtype, kinds = (torch.bfloat16, ("bf16", "bf16 graph")) if cuda else (torch.float32, ("fp32",))
@@ -184,7 +186,7 @@ def torch_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
     for kind in kinds:
         for batch, length in shapes(place.type):
             fed = {k: v.to(place) for k, v in inputs(ready[WHOLE], batch, length).items()}
-            with torch.no_grad():
+            with torch.no_grad(), for_sentences():
                 runs = {name: captured(model, fed) if kind.endswith("graph") else partial(model, **fed) for name, model in ready.items()}
                 found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
             for name, numbers in found.items():
