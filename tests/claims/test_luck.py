@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cases import CROSS, MBERT, OTHERS, rankings, search
@@ -70,15 +71,21 @@ def test_a_mean_gain_is_luck_only_where_unpruned_seeds_gain_as_much() -> None:
     assert CLAIMS[name].on(means(3.0, 3.5)).follows == ""  # what does not hold is not by luck
 
 
-def at_best(*ks: int) -> Evidence:
+def at_best(*ks: int, **more: Any) -> Evidence:
     found = zip(ks, means(1.0, None).searches, strict=False)
-    return Evidence(searches=tuple(replace(one, arms={"lowest": Best(1.0, k, (), 12)}) for k, one in found))
+    return Evidence(searches=tuple(replace(one, arms={"lowest": Best(1.0, k, (), **more)}) for k, one in found))
 
 
 def test_as_many_heads_as_luck_would_take_are_luck() -> None:
     wide, narrow = (CLAIMS["C-heads-POS"].on(at_best(*ks)) for ks in ((3, 6, 7, 11), (7, 8, 7, 8)))
     assert (wide.verdict, wide.follows) == (HOLDS, LUCKY)  # 6.75, and 6.5 is as near
     assert (narrow.verdict, narrow.follows) == (HOLDS, "")  # 7.5 and nothing else
+    assert "7.50 of 12" in narrow.numbers
+    assert "6.5 by luck" in narrow.numbers
+    few = CLAIMS["C-heads-POS"].on(at_best(6, 9, 6, 9, budget=4, tried=(3, 6, 9, 12)))  # four trials, and still up to 12 heads
+    assert (few.verdict, few.follows) == (HOLDS, LUCKY)
+    assert "7.50 of 12" in few.numbers
+    assert "7.5 by luck" in few.numbers
 
 
 def test_the_lowest_that_vary_less_than_the_highest_do_not_vary() -> None:

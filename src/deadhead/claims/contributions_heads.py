@@ -20,7 +20,6 @@ from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
 BUDGET = 12  # the most heads the paper's search removes
-BY_LUCK = (BUDGET + 1) / 2  # heads gone at the best score, were every number of them as good
 SIXTH = 24 / 144  # the share of heads called highest or lowest
 
 
@@ -35,9 +34,12 @@ def heads(evidence: Evidence, name: str) -> Finding:
             continue
         hub, whose = _paper_model(model)
         wanted = stated(PAPER, "mean_heads_pruned", task=TASKS[name], model=hub)
-        shares = [BUDGET * (s.arms["lowest"].k or 0) / s.arms["lowest"].budget for s in mine]
+        best = [s.arms["lowest"] for s in mine]
+        shares = [BUDGET * (one.k or 0) / max(one.tried) for one in best]
         _, margin, sure = as_stated(shares, wanted, evidence.printed)
-        lucky = lucky and as_stated(shares, BY_LUCK, printed=False)[0]
+        any_k = fmean(BUDGET * fmean(one.tried) / max(one.tried) for one in best)  # were every number of heads as good
+        sure = f"{sure}; {any_k:.3g} by luck alone, were every k best as often"
+        lucky = lucky and as_stated(shares, any_k, printed=False)[0]
         margins.append(margin)
         told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}{whose}; {sure})")
         used += mine
@@ -47,7 +49,7 @@ def heads(evidence: Evidence, name: str) -> Finding:
         min(margins) >= 0,
         min(margins),
         "; ".join(told),
-        f"searches: {len(used)}; by luck alone every k is best as often, {BY_LUCK:g} on average",
+        f"searches: {len(used)}",
         used,
         lucky,
     )

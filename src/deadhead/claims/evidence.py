@@ -72,6 +72,7 @@ class Best:
     k: float | None = None  # heads removed; None where it was not told
     scores: tuple[float, ...] = ()  # of all its trials
     budget: int = 12  # trials it could choose from
+    tried: tuple[int, ...] = tuple(range(1, 13))  # how many heads went in each of them
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _folded(group: Sequence[Search]) -> Search:
 def _mean_best(several: Sequence[Best]) -> Best:
     ks = [best.k for best in several if best.k is not None]
     scores = tuple(score for best in several for score in best.scores)
-    return Best(fmean(b.gain for b in several), fmean(ks) if ks else None, scores, min(b.budget for b in several))
+    return Best(fmean(b.gain for b in several), fmean(ks) if ks else None, scores, min(b.budget for b in several), several[0].tried)
 
 
 @dataclass(frozen=True)

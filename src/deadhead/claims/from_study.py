@@ -170,7 +170,7 @@ def _best(arm: Arm) -> Best:
     """The paper's choice: the best trial by the score on test."""
     pick = arm.picks["test"]
     values = tuple(_points(arm.metric, score) for score in arm.scores.values())
-    return Best(_points(arm.metric, pick.gain), pick.k, values, len(arm.scores))
+    return Best(_points(arm.metric, pick.gain), pick.k, values, len(arm.scores), tuple(arm.scores))
 
 
 def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
