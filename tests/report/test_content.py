@@ -25,7 +25,7 @@ from deadhead.report.opened import opened
 from deadhead.studies.folder import StudyError
 from deadhead.studies.records import Record, summaries
 from deadhead.studies.trial import Trial
-from deadhead.tasks import load_data
+from deadhead.tasks import METRICS, load_data
 
 MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
 PARTS = {"format", "name", "about", "recipe", "models", "versions", "data", "progress", "findings", "tables", "figures", "claims"}
@@ -319,3 +319,19 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
     said = " ".join(findings(read_study(study(tmp_path, recipe, outcome)), {}))
     assert "All heads but 2/1/1 (by block) can go" in said
     assert "Without all heads but 1/1/1 (by block) it is 50.0" in said
+
+
+@pytest.mark.parametrize("task", ["mnli", "pos"])
+def test_trainings_that_collapsed_are_told_first(tmp_path: Path, task: str) -> None:
+    """One label for everything: what such a trial lost is no cost of pruning. A model that is only bad is not meant."""
+    recipe = f"steps: [prune, finetune, evaluate]\nfixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
+    recipe += "axes: {remove: [none, {random: [10, 20]}, {layers: [top 1, top 2]}]}\n"
+    names = ("accuracy", "macro_f1") if task == "mnli" else ("micro_f1", "macro_f1")
+    gold, given = "aaabbcc", {"top 1": "aaaaaaa", "top 2": "ccccccc", "10": "bbbaaaa", "none": "aaabbcb", "20": "aaabbcc"}
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        told = given[str(next(iter((trial.get("remove") or {"": "none"}).values())))]
+        return Record(trial, "done", (), {f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names})
+
+    first = findings(read_study(study(tmp_path, recipe, outcome)), {})[0]
+    assert first.startswith("2 of 5 trials give one label to everything in the language they learnt (layers top 1, layers top 2)")

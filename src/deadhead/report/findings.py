@@ -18,7 +18,7 @@ from .cells import CHANCE, PRUNING, Cell, Study
 from .curves import place
 from .head_figures import spearman
 from .maps import ranking_of
-from .measured_findings import measured, scored
+from .measured_findings import collapsed, measured, scored
 from .search_tables import scale, searches
 from .summed import alike, spread, whose
 from .words import metric_words
@@ -63,6 +63,7 @@ def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mappi
     theirs_are_ours = not any(whose(study, rows) for rows in study.published.values())
     made += [*(_published(tables) if theirs_are_ours else ()), *_alike(records), *measured(records)]
     made += scored(study) if len(made) < MOST else []
+    made = [*collapsed(study), *made]
     trials = {cell.trial: cell.state for cell in study.cells}
     done = sum(state == "done" for state in trials.values())
     if made and done < len(trials):

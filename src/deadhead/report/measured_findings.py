@@ -9,10 +9,11 @@ from typing import Any
 
 from ..layout import Head
 from ..studies.records import Record
-from .cells import Study, as_dict
+from .cells import Cell, Study, as_dict
 from .maps import measures_of
 from .words import metric_words, split_words
 
+FEW = 4  # prunings named in a sentence
 Stages = Mapping[str, Mapping[str, Any]]  # stage -> measure -> what was found
 
 
@@ -85,3 +86,25 @@ def scored(study: Study) -> list[str]:
     if not firsts:
         return [text]
     return [text, f"After one epoch the mean is {fmean(a for a, _ in firsts):.1f}, after all of them {fmean(b for _, b in firsts):.1f}."]
+
+
+def collapsed(study: Study) -> list[str]:
+    """Trainings that ended in a model with one answer to everything: their scores tell of the training, not of the pruning."""
+    trials = {cell.trial: cell for cell in study.cells if cell.state == "done"}
+    found = [str(cell.axes.get("remove", "none")) for cell in trials.values() if _one_answer(cell)]
+    if not found:
+        return []
+    names = list(dict.fromkeys(found))
+    told = ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return [
+        f"{len(found)} of {len(trials)} trials give one label to everything in the language they learnt ({told}): training failed there, "
+        "which is not what pruning costs. A lower rate or another seed may help."
+    ]
+
+
+def _one_answer(cell: Cell) -> bool:
+    """With one label for all, accuracy a leaves that label an F1 of 2a / (1 + a) and the others 0: a mean over a whole number of labels."""
+    held = cell.summary.metrics if cell.summary else {}
+    sides = [[held.get(f"{one}/{cell.split}/{name}") for name in (cell.metric, "macro_f1")] for one in cell.learnt]
+    labels = [2 * a / (1 + a) / mean for a, mean in sides if a and mean and cell.metric in ("accuracy", "micro_f1")]
+    return bool(labels) and all(one > 1.5 and abs(one - round(one)) < 1e-6 for one in labels)
