@@ -44,6 +44,14 @@ def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path
     assert found[1].shape == ("top", 1)
 
 
+def test_a_training_of_one_epoch_says_nothing_about_the_first(tmp_path: Path) -> None:
+    """Its weights after the first epoch are its last; a longer one that is stuck there is another thing."""
+    cell = {"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.7}}
+    for epochs, found in ((1, [None]), (2, [None, 1])):
+        fixed = {**FIXED, "finetune": {"epochs": epochs, "first": True}}
+        assert [f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).facts] == found
+
+
 def lowest(labels: dict[str, Any], full: float, scores: list[float], target: str = "de") -> list[dict[str, Any]]:
     name = f"{target}/test/micro_f1"
     cells = [{"labels": {**labels, "arm": "full", "k": 0, "remove": "none"}, "metrics": {name: full}}]

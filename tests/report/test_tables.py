@@ -74,6 +74,20 @@ def test_marks_are_beyond_the_spread(tmp_path: Path) -> None:
     assert cell(scores, ["random 50"], ["mnli"])["mark"] == cell(drops, ["random 50"], ["mnli"])["mark"] == "better"
 
 
+def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> None:
+    """One of them may be lucky; and a seed that stands in two parts of a recipe counts once."""
+    recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes:\n"
+    recipe += "  - {remove: [none, {random: [50]}], draw: [0, 1]}\n  - {remove: [none], seed: [1, 2]}\n"
+    recipe += "tables: [{title: t, kind: drop, rows: remove, columns: task, mean_over: [draw, seed]}]\n"
+    scores = {0: 0.9, 1: 0.6, 2: 0.6}
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        return Record(trial, "done", (), {"en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]})
+
+    (drops,) = tables(study(tmp_path, recipe, outcome))
+    assert cell(drops, ["random 50"], ["mnli"])["ours"] == pytest.approx(10)  # of 70, not of 90
+
+
 def test_relative_drops(tmp_path: Path) -> None:
     _, drops = tables(study(tmp_path, DRAWN, drawn))
     pruned = cell(drops, ["random 50"], ["mnli"])

@@ -75,11 +75,13 @@ def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[F
     """The scores of all but the pruned trials of searches, which are searches and no facts."""
     shares: dict[tuple[str, str], float | None] = {}
     tested: dict[str, bool] = {}  # what was scored on test is not judged by dev
+    short: dict[str, bool] = {}  # trained for one epoch: there is nothing that the first one could be held against
     for row in study.scores(("", "full"), _metric):
         if row.trial not in tested:
             tested[row.trial] = any(_is_test(name, value) for name, value in study.known[row.trial].metrics.items())
+            short[row.trial] = _one_epoch(study.known[row.trial], record)
         split, _, epoch = row.split.partition("@")
-        if split != ("test" if tested[row.trial] else "dev"):
+        if split != ("test" if tested[row.trial] else "dev") or (epoch and short[row.trial]):
             continue
         if (row.model, row.remove) not in shares:
             shares[row.model, row.remove] = _share(row, study.known[row.trial], record)
@@ -96,6 +98,15 @@ def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[F
             row.trial,
             _kind(row.task),
         )
+
+
+def _one_epoch(summary: Summary, record: Callable[[str], Record | None]) -> bool:
+    """Whether it was trained for one epoch alone; its settings are asked only if nothing has moved since."""
+    early = [(name, value) for name, value in summary.metrics.items() if FIRST in name]
+    if not early or any(value != summary.metrics.get(name.replace(FIRST, "")) for name, value in early):
+        return False
+    one = record(summary.id)
+    return one is not None and (one.trial.get("finetune") or {}).get("epochs") == 1
 
 
 def _is_test(name: str, value: float | None) -> bool:

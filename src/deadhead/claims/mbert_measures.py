@@ -25,9 +25,8 @@ EARLY = ("first", "after")  # the stage after one epoch, or where it was not kep
 def m16(evidence: Evidence) -> Finding:
     facts = [f for f in evidence.facts if f.remove != "none" and f.trial]
     last = {(f.trial, f.target): f.value for f in facts if f.epoch is None and f.value}
-    first = {(f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last}
-    longer = {trial for (trial, target), value in first.items() if value != last[trial, target]}  # than one epoch
-    early = {place: value for place, value in first.items() if place[0] in longer}
+    early = {(f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last}
+    trials = {trial for trial, _ in early}
     if len(early) < 2:
         return missing("XNLI scores after the first epoch (finetune: {first: true}) and after further ones, of pruned models")
     shares = [100 * value / last[place] for place, value in early.items()]
@@ -36,8 +35,8 @@ def m16(evidence: Evidence) -> Finding:
         100 * recovery(list(early.values()), [last[p] for p in early]),
     )
     numbers = f"one epoch gives {mean:.1f} % of the last epoch's score ({min(shares):.1f} to {max(shares):.1f} %)"
-    strength = f"95 % interval +-{interval(shares):.1f}; trials: {len(longer)}, languages: {len({target for _, target in early})}"
-    return judged(mean >= border, mean - border, numbers, strength, [f for f in facts if f.trial in longer])
+    strength = f"95 % interval +-{interval(shares):.1f}; trials: {len(trials)}, languages: {len({target for _, target in early})}"
+    return judged(mean >= border, mean - border, numbers, strength, [f for f in facts if f.trial in trials])
 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 from .cells import PRUNING, Cell, Study, as_dict
@@ -23,18 +24,26 @@ def scores_of(asked: Mapping[str, Any]) -> Value:
 
 
 def drops_of(study: Study, asked: Mapping[str, Any]) -> Value:
-    """Drops in percent of the score of the unpruned cell with the same other labels; below 0 is a gain."""
+    """Drops in percent of the score of the unpruned model with the same other labels, the mean of its seeds; below 0 is a gain."""
     scores = scores_of(asked)
-    full: dict[Any, Cell] = {}
+    full: dict[Any, list[Cell]] = {}
     for cell in study.cells:
         if cell.unpruned and cell.state == "done":
-            full.setdefault(_others(cell.axes), cell)
+            full.setdefault(_others(cell.axes, "seed"), []).append(cell)
+
+    @cache
+    def base(others: frozenset[tuple[str, Any]], metric: str | None, split: str | None) -> dict[str, float]:
+        held: dict[str, dict[str, float]] = {}  # language -> trial -> score: several cells may stand for one trial
+        for cell in full.get(others, ()):
+            for language, score in zip(cell.languages, scores(cell, metric, split), strict=True):
+                if score is not None:
+                    held.setdefault(language, {})[cell.trial] = score
+        return {language: fmean(several.values()) for language, several in held.items()}
 
     def drops(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
-        other = full.get(_others(cell.axes))
-        base = {} if other is None else dict(zip(other.languages, scores(other, metric, split), strict=True))
-        both = ((base.get(language), score) for language, score in zip(cell.languages, scores(cell, metric, split), strict=True))
-        return [None if score is None or not whole else 100 * (whole - score) / whole for whole, score in both]
+        whole = base(_others(cell.axes, "seed"), metric, split)
+        both = zip(map(whole.get, cell.languages), scores(cell, metric, split), strict=True)
+        return [None if score is None or not unpruned else 100 * (unpruned - score) / unpruned for unpruned, score in both]
 
     return drops
 
@@ -58,6 +67,6 @@ def gains_of(study: Study, asked: Mapping[str, Any]) -> Value:
     return gains
 
 
-def _others(axes: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+def _others(axes: Mapping[str, Any], *less: str) -> frozenset[tuple[str, Any]]:
     """The labels that a pruned cell and its unpruned one share."""
-    return frozenset((name, value) for name, value in axes.items() if name not in PRUNING)
+    return frozenset((name, value) for name, value in axes.items() if name not in (*PRUNING, *less))
