@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hand_made import study
 
-from deadhead.claims import from_study
+from deadhead.claims import CLAIMS, from_study
 from deadhead.claims.from_study import TRIES, measured
 from deadhead.studies.records import read_within, summaries, write
 
@@ -50,6 +50,17 @@ def test_a_training_of_one_epoch_says_nothing_about_the_first(tmp_path: Path) ->
     for epochs, found in ((1, [None]), (2, [None, 1])):
         fixed = {**FIXED, "finetune": {"epochs": epochs, "first": True}}
         assert [f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).facts] == found
+
+
+def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None:
+    """One label of three for everything; a model that is bad in another way has not failed."""
+    cells = [
+        {"labels": {"task": "mnli", "remove": remove}, "metrics": {"en/dev/accuracy": right, "en/dev/macro_f1": mean}}
+        for remove, right, mean in (("none", 0.8, 0.79), ({"random": 50}, 0.4, 0.8 / 1.4 / 3), ({"random": 40}, 0.4, 0.39))
+    ]
+    found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)])
+    assert [f.failed for f in found.facts] == [False, True, False]
+    assert "1 of 1 trainings failed: one label for everything" in CLAIMS["M4"].on(found).strength
 
 
 def lowest(labels: dict[str, Any], full: float, scores: list[float], target: str = "de") -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ class Fact(OfATask):
     epoch: int | None = None  # 1 for the weights after the first epoch; None for those of the trial
     trial: str = ""  # empty for a printed number
     kind: str = ""
+    failed: bool = False  # its model has one label for everything in what it learnt
 
     @property
     def strategy(self) -> str:

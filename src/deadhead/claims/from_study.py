@@ -19,7 +19,7 @@ from ..errors import DeadheadError
 from ..studies.expand import label
 from ..studies.folder import StudyError
 from ..studies.records import Record, Summary, read_within
-from ..studies.scores import Pair, Score, Studied
+from ..studies.scores import Pair, Score, Studied, one_label
 from ..studies.search import Arm
 from ..tasks import task_of
 from .evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Search
@@ -74,12 +74,14 @@ def _read(home: Path, trial: str) -> Record | None:
 def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[Fact]:
     """The scores of all but the pruned trials of searches, which are searches and no facts."""
     shares: dict[tuple[str, str], float | None] = {}
+    failed: dict[str, bool] = {}
     tested: dict[str, bool] = {}  # what was scored on test is not judged by dev
     short: dict[str, bool] = {}  # trained for one epoch: there is nothing that the first one could be held against
     for row in study.scores(("", "full"), _metric):
         if row.trial not in tested:
             tested[row.trial] = any(_is_test(name, value) for name, value in study.known[row.trial].metrics.items())
             short[row.trial] = _one_epoch(study.known[row.trial], record)
+            failed[row.trial] = one_label(study.known[row.trial].metrics, row.train.split("+"), row.split.partition("@")[0], row.metric)
         split, _, epoch = row.split.partition("@")
         if split != ("test" if tested[row.trial] else "dev") or (epoch and short[row.trial]):
             continue
@@ -97,6 +99,7 @@ def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[F
             1 if epoch == "1" else None,
             row.trial,
             _kind(row.task),
+            failed[row.trial],
         )
 
 

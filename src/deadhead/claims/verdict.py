@@ -93,6 +93,9 @@ def judged(
     several = dict.fromkeys(one.trials if isinstance(one, Search | Merged) else (one.trial,) for one in looked_at)  # targets share them
     trials = dict.fromkeys(trial for some in several for trial in some if trial)
     on = dict.fromkeys((one.model, one.task) for one in looked_at)
+    failed = {one.trial for one in looked_at if isinstance(one, Fact) and one.failed}
+    if failed:
+        strength = f"{strength}; {len(failed)} of {len(trials)} trainings failed: one label for everything".removeprefix("; ")
     return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on), lucky)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..layout import Head
 from ..studies.records import Record
-from .cells import Cell, Study, as_dict
+from ..studies.scores import one_label
+from .cells import Study, as_dict
 from .maps import measures_of
 from .words import metric_words, split_words
 
@@ -90,8 +91,9 @@ def scored(study: Study) -> list[str]:
 
 def collapsed(study: Study) -> list[str]:
     """Trainings that ended in a model with one answer to everything: their scores tell of the training, not of the pruning."""
-    trials = {cell.trial: cell for cell in study.cells if cell.state == "done"}
-    found = [str(cell.axes.get("remove", "none")) for cell in trials.values() if _one_answer(cell)]
+    trials = {cell.trial: (cell, cell.summary.metrics) for cell in study.cells if cell.state == "done" and cell.summary}
+    failed = [cell for cell, metrics in trials.values() if one_label(metrics, cell.learnt, cell.split, cell.metric)]
+    found = [str(cell.axes.get("remove", "none")) for cell in failed]
     if not found:
         return []
     names = list(dict.fromkeys(found))
@@ -100,11 +102,3 @@ def collapsed(study: Study) -> list[str]:
         f"{len(found)} of {len(trials)} trials give one label to everything in the language they learnt ({told}): training failed there, "
         "which is not what pruning costs. A lower rate or another seed may help."
     ]
-
-
-def _one_answer(cell: Cell) -> bool:
-    """With one label for all, accuracy a leaves that label an F1 of 2a / (1 + a) and the others 0: a mean over a whole number of labels."""
-    held = cell.summary.metrics if cell.summary else {}
-    sides = [[held.get(f"{one}/{cell.split}/{name}") for name in (cell.metric, "macro_f1")] for one in cell.learnt]
-    labels = [2 * a / (1 + a) / mean for a, mean in sides if a and mean and cell.metric in ("accuracy", "micro_f1")]
-    return bool(labels) and all(one > 1.5 and abs(one - round(one)) < 1e-6 for one in labels)

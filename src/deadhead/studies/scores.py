@@ -9,7 +9,7 @@ as `Studied`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +49,17 @@ class Score:
     metric: str
     value: float
     rank: str = ""  # the method heads were ranked by, "gradient" or "gradient merge=md"; "" where no rank mattered
+
+
+def one_label(metrics: Mapping[str, float], learnt: Iterable[str], split: str, metric: str) -> bool:
+    """Whether a model gives one and the same label to everything in what it learnt, as it does where training failed.
+
+    With a share a right that label has an F1 of 2a / (1 + a) and every other 0, so that their mean tells a whole number of labels.
+    """
+    names = [f"{one}/{split}/" for one in learnt if metric in ("accuracy", "micro_f1")]
+    sides = [(metrics.get(name + metric), metrics.get(name + "macro_f1")) for name in names if name + metric in metrics]
+    labels = [2 * right / (1 + right) / mean if right and mean else 0.0 for right, mean in sides]
+    return bool(labels) and all(number > 1.5 and abs(number - round(number)) < 1e-6 for number in labels)
 
 
 @dataclass(frozen=True)
