@@ -2,6 +2,7 @@
 
     python benchmarks/rank.py                     on the CPU: against the loop over single examples
     python benchmarks/rank.py --device cuda       on a GPU: examples a second, leave-one-out, bf16 against float32
+    python benchmarks/rank.py --methods           on one thread of the CPU: every method, in forward passes
 
 Prints a table with the goal of each line, and with --json FILE writes the numbers. Weights are random
 (heads scaled differently, as in trained models, so that a ranking has something to find) unless --model
@@ -14,7 +15,9 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,9 @@ from deadhead.rankers.loss import example_losses
 from deadhead.ranking.scores import ranks
 
 SHAPES = {"6x12x384": (6, 12, 384), "12x12x768": (12, 12, 768)}
+METHODS = ("entropy", "confidence", "gradient", "taylor", "lrp", "ablation", "l0", "shapley")
+SHORTER = {"shapley": {"permutations": 10}}  # a tenth of the default
+LONG = 20  # forward passes: a method that takes as many is timed once
 Batch = dict[str, torch.Tensor]
 
 
@@ -180,17 +186,60 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     yield "bf16 against float32: Spearman", rho, ">= 0.99", rho >= 0.99
 
 
+@torch.no_grad()
+def forward(model: Any, batches: list[Batch]) -> None:
+    for batch in batches:
+        model(**batch)
+
+
+def clocked(run: Callable[[], Any]) -> float:
+    """Seconds of this process, whatever else the machine does."""
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def in_passes(run: Callable[[], Any], one: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    """What a run takes, in passes timed just before and after it, and in seconds: medians."""
+    ratios, seconds = list[float](), list[float]()
+    for _ in range(repeats):
+        before, took, after = clocked(one), clocked(run), clocked(one)
+        ratios.append(2 * took / (before + after))
+        seconds.append(took)
+        if ratios[-1] >= LONG:
+            break
+    return median(ratios), median(seconds)
+
+
+def every_method(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
+    torch.set_num_threads(1)
+    model = build("12x12x768", "cpu", torch.float32, folder)
+    batches = packed(sentences(np.random.default_rng(0).integers(12, 49, count)), size=16)
+    one = partial(forward, model, batches)
+    one()
+    yield f"forward pass over {count} sentences: seconds", median(clocked(one) for _ in range(repeats)), "", None
+    for method in METHODS:
+        options = SHORTER.get(method, {})
+        passes, seconds = in_passes(partial(rank, model, batches, method, **options), one, repeats)
+        said = "".join(f", {name} {value}" for name, value in options.items())
+        yield f"{method}{said}: forward passes", passes, "", None
+        yield f"{method}{said}: seconds", seconds, "", None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--shape", action="append", choices=tuple(SHAPES), help="on the CPU: only this shape")
-    parser.add_argument("--examples", type=int, help="256 on the CPU, 20000 on a GPU")
+    parser.add_argument("--methods", action="store_true", help="on the CPU: what every method costs")
+    parser.add_argument("--examples", type=int, help="256 on the CPU, 64 with --methods, 20000 on a GPU")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--model", help="on a GPU: a folder with a model of 12 x 12 heads instead of random weights")
+    parser.add_argument("--model", help="on a GPU, or with --methods: a folder with a model of 12 x 12 heads instead of random weights")
     parser.add_argument("--json", type=Path, help="write the numbers here")
     asked = parser.parse_args()
     if asked.device == "cuda":
         lines = on_gpu(asked.model, asked.examples or 20000, asked.repeats)
+    elif asked.methods:
+        lines = every_method(asked.model, asked.examples or 64, asked.repeats)
     else:
         lines = (line for shape in asked.shape or SHAPES for line in on_cpu(shape, asked.examples or 256, asked.repeats))
     done = []
