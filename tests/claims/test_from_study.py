@@ -124,6 +124,20 @@ def test_measures_and_rankings(tmp_path: Path) -> None:
     assert (one.language, one.task, one.method, dict(one.scores)) == ("en", "slots", "gradient", {"encoder.0.0": 0.5})
 
 
+def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path: Path) -> None:
+    def ranked(name: str, *scores: float) -> Path:
+        details = {"ranking": {"method": "gradient", "languages": ["en"], "scores": {f"encoder.0.{i}": x for i, x in enumerate(scores)}}}
+        cells = [{"labels": {"seed": len(name)}, "details": details}]
+        return study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
+
+    several = [ranked("a", 0.1, 0.7), ranked("bb", 0.3, 0.1)]
+    (there,), (back,) = (measured(folders).rankings for folders in (several, several[::-1]))
+    assert there == back
+    assert dict(there.scores) == {"encoder.0.0": pytest.approx(0.2), "encoder.0.1": pytest.approx(0.4)}
+    (same,) = measured([several[0], several[0]]).rankings  # a trial that two studies ran is one
+    assert dict(same.scores) == {"encoder.0.0": 0.1, "encoder.0.1": 0.7}
+
+
 def test_pruned_trials_of_a_search_are_no_facts(tmp_path: Path) -> None:
     cells = [*lowest({"seed": 0}, 0.5, [0.6]), *lowest({"seed": 0}, 0.4, [0.3], "en")]
     for cell in cells:

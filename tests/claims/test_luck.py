@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cases import CROSS, MBERT, OTHERS, rankings, search
+from cases import CROSS, MBERT, OTHERS, merged, rankings, search
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, LUCKY, OPEN
 from deadhead.claims.evidence import Best, Evidence, Search
@@ -69,6 +69,23 @@ def test_a_mean_gain_is_luck_only_where_unpruned_seeds_gain_as_much() -> None:
     assert {one.verdict for one in found.values()} == {HOLDS}
     assert {seeds: one.follows for seeds, one in found.items()} == {0.95: LUCKY, 0.5: "", None: ""}
     assert CLAIMS[name].on(means(3.0, 3.5)).follows == ""  # what does not hold is not by luck
+
+
+def test_a_mean_gain_that_is_hardly_ahead_of_unpruned_seeds_is_luck() -> None:
+    """By a tenth of a point, with leads of half a point up and down; without the spread it would be clear."""
+    name = "C-mean-POS-mbert-cross-lingual"
+    leads = [0.1 + 0.5 * (-1) ** i for i in range(len(OTHERS) // 2 * 2)]
+    hardly = Evidence(searches=tuple(search(0.91, target=target, seeds=0.91 - lead) for target, lead in zip(OTHERS, leads, strict=False)))
+    assert (CLAIMS[name].on(hardly).verdict, CLAIMS[name].on(hardly).follows) == (HOLDS, LUCKY)
+    assert CLAIMS[name].on(means(0.91, 0.81)).follows == ""
+
+
+def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
+    """Of two sources it has half of all trials: three wins of five are no wonder."""
+    some = merged("ner", ("en", "de", "ar")) + merged("ner", ("he", "zh"), MD=60.0)
+    found = CLAIMS["C-EC-NER"].on(some)
+    assert (found.verdict, found.follows) == (HOLDS, LUCKY)
+    assert "2 times the trials of MD or SD: best in 2.5 of 5 by luck alone, as often or more with p = 0.5" in found.strength
 
 
 def at_best(*ks: int, **more: Any) -> Evidence:

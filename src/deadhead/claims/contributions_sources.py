@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from statistics import fmean
 
 from .about import about_searches
 from .evidence import Evidence, Merged, Search
 from .from_papers import stated
 from .kinds import ON_POS_AND_NER
 from .searches import CROSS, OF, TASKS, gain, single
-from .strength import by_luck, count_as_stated, signs
+from .strength import LEVEL, by_luck, count_as_stated, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
@@ -22,6 +23,8 @@ def merged(evidence: Evidence, task: str = "") -> list[Merged]:
 
 
 def ec(evidence: Evidence, name: str) -> Finding:
+    from scipy.stats import binom
+
     found = merged(evidence, TASKS[name])
     if len(found) < 3:
         return missing(f"multi-source searches on {TASKS[name]} by MD, SD and EC, into three targets")
@@ -29,7 +32,11 @@ def ec(evidence: Evidence, name: str) -> Finding:
     won = sum(way == "EC" for way in best.values())
     holds, margin, sure = count_as_stated(won, len(best), int(stated(PAPER, "cases_EC_best")), 5, evidence.printed)
     numbers = f"EC is best in {won} of {len(best)} (stated: 3 of 5): " + ", ".join(f"{t} {way}" for t, way in best.items())
-    return judged(holds, margin, numbers, sure, found)
+    tries = [len(m.train.split("+")) for m in found]  # searches of EC, where MD and SD have one each
+    share = fmean(several / (several + 2) for several in tries)
+    p = float(binom.sf(won - 1, len(best), share))
+    sure = f"{sure}; EC has {fmean(tries):g} times the trials of MD or SD: best in {share * len(best):.1f} of {len(best)} by luck alone, as often or more with p = {p:.2g}"
+    return judged(holds, margin, numbers, sure, found, p >= LEVEL)
 
 
 def multi_all(evidence: Evidence) -> Finding:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache, partial
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ..errors import DeadheadError
@@ -41,8 +42,19 @@ def measured(folders: Iterable[str | Path | Studied]) -> Evidence:
         tuple(searches.values()),
         tuple({(m.model, m.task, m.train, m.target): m for m in whole.merged}.values()),
         tuple({(m.trial, m.name, m.stage): m for m in whole.measured}.values()),
-        tuple({(r.model, r.task, r.language, r.method): r for r in whole.rankings}.values()),
+        tuple(_joined(whole.rankings)),
     )
+
+
+def _joined(rankings: Iterable[Ranked]) -> Iterator[Ranked]:
+    """One ranking of a language by a method: the mean of those there are, or of those of one and the same heads."""
+    groups: dict[Any, list[Ranked]] = {}
+    for one in {one.trial: one for one in rankings}.values():
+        groups.setdefault((one.model, one.task, one.language, one.method), []).append(one)
+    for several in groups.values():
+        first = min(several, key=lambda one: one.trial)  # whatever the order of the studies
+        alike = [one.scores for one in several if one.scores.keys() == first.scores.keys()]
+        yield replace(first, scores={head: fmean(scores[head] for scores in alike) for head in first.scores}) if len(alike) > 1 else first
 
 
 def _both(one: Search, other: Search) -> Search:
@@ -74,16 +86,15 @@ def _read(home: Path, trial: str) -> Record | None:
 def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[Fact]:
     """The scores of all but the pruned trials of searches, which are searches and no facts."""
     shares: dict[tuple[str, str], float | None] = {}
-    failed: dict[str, bool] = {}
-    tested: dict[str, bool] = {}  # what was scored on test is not judged by dev
-    short: dict[str, bool] = {}  # trained for one epoch: there is nothing that the first one could be held against
+    seen: dict[str, tuple[bool, bool, bool]] = {}
     for row in study.scores(("", "full"), _metric):
-        if row.trial not in tested:
-            tested[row.trial] = any(_is_test(name, value) for name, value in study.known[row.trial].metrics.items())
-            short[row.trial] = _one_epoch(study.known[row.trial], record)
-            failed[row.trial] = one_label(study.known[row.trial].metrics, row.train.split("+"), row.split.partition("@")[0], row.metric)
+        if row.trial not in seen:
+            metrics, learnt = study.known[row.trial].metrics, row.train.split("+")
+            tested = any(_is_test(name, value) for name, value in metrics.items())  # what was scored on test is not judged by dev
+            seen[row.trial] = tested, _one_epoch(study.known[row.trial], record), one_label(metrics, learnt, row.split, row.metric)
+        tested, short, failed = seen[row.trial]
         split, _, epoch = row.split.partition("@")
-        if split != ("test" if tested[row.trial] else "dev") or (epoch and short[row.trial]):
+        if split != ("test" if tested else "dev") or (epoch and short):
             continue
         if (row.model, row.remove) not in shares:
             shares[row.model, row.remove] = _share(row, study.known[row.trial], record)
@@ -99,12 +110,12 @@ def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[F
             1 if epoch == "1" else None,
             row.trial,
             _kind(row.task),
-            failed[row.trial],
+            failed,
         )
 
 
 def _one_epoch(summary: Summary, record: Callable[[str], Record | None]) -> bool:
-    """Whether it was trained for one epoch alone; its settings are asked only if nothing has moved since."""
+    """Whether it was trained for one epoch alone, which no later one can be held against; its settings are asked only if nothing moved."""
     early = [(name, value) for name, value in summary.metrics.items() if FIRST in name]
     if not early or any(value != summary.metrics.get(name.replace(FIRST, "")) for name, value in early):
         return False

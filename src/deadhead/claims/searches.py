@@ -8,7 +8,7 @@ from statistics import fmean
 from .evidence import Evidence, Search
 from .kinds import MULTI as MBERT
 from .kinds import XLM, Models, anything, is_mbert, is_xlmr, multilingual
-from .strength import LEVEL, by_luck, luck_p
+from .strength import LEVEL, by_luck, interval, luck_p
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
@@ -60,9 +60,9 @@ def lucky_count(found: Sequence[Search]) -> bool:
 
 
 def lucky_mean(found: Sequence[Search]) -> bool:
-    """Whether the best of as many unpruned seeds gains as much on average; False where there is no such control."""
-    seeds = with_seeds(found)
-    return bool(seeds) and fmean(seeds) >= fmean(map(gain, found))
+    """Whether the best of as many unpruned seeds gains as much on average, or so nearly that it is not clear; False without that control."""
+    leads = [gain(one) - other for one, other in zip(found, with_seeds(found), strict=False)]
+    return bool(leads) and fmean(leads) <= (interval(leads) if len(leads) > 1 else 0.0)
 
 
 def with_seeds(found: Sequence[Search], arm: str = "lowest") -> list[float]:

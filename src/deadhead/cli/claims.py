@@ -30,7 +30,7 @@ def claims(
     published: Annotated[bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")] = False,
     paper: Annotated[str | None, typer.Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Also list, one by one, the claims there is not enough data for.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="A Markdown table, with all claims.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="A Markdown table, with those there is not enough data for.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")] = False,
 ) -> None:
     """Check every claim of the papers: holds, does not hold, or not enough data; by how much, and how sure that is.
