@@ -122,7 +122,7 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
         "pos-search", "slots-search", "ner-search", "pos-multilingual", "pos-sources", "pos-low-resource"
     ),
     "results/prunability.md": with_records("pos-prunability", "nli", "sst2"),
-    "results/rankers.md": with_records("rankers"),
+    "results/rankers.md": with_records("rankers", "rankers-cut"),
     "results/weak-link.md": with_records("sst2", "pos-prunability"),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
 }
