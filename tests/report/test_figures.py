@@ -109,7 +109,7 @@ def test_a_search_is_held_against_a_band_of_seeds(tmp_path: Path) -> None:
     english = {(row["line"], row["x"]): row for row in rows if row["panel"] == "en"}
     assert english["lowest", 2]["y"] == 74
     assert english["lowest", 0]["y"] == 70
-    seeds = english["other seeds", 3]
+    seeds = english["unpruned seeds", 3]
     assert (seeds["low"], seeds["high"], seeds["n"]) == (70, 75, 4)  # the unpruned model and three seeds
     assert ("seeds", 1.0) not in english
 
@@ -119,7 +119,7 @@ def test_a_gain_is_over_the_unpruned_model_of_the_same_search(tmp_path: Path) ->
     english = {(row["line"], row["x"]): row for row in values(spec) if row["panel"] == "en"}
     assert english["lowest", 2]["y"] == 4  # 74 to 70
     assert english["lowest", 0]["y"] == 0
-    assert (english["other seeds", 3]["low"], english["other seeds", 3]["high"]) == (0, 5)
+    assert (english["unpruned seeds", 3]["low"], english["unpruned seeds", 3]["high"]) == (0, 5)
     assert "gain in F1, points" in str(spec)
 
 

@@ -277,7 +277,7 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     if not units:
         return None
     values = list(_search_rows(units))
-    shown = [arm for arm in ("lowest", "random", "highest", "unpruned", "other seeds") if any(row["line"] == arm for row in values)]
+    shown = [arm for arm in ("lowest", "random", "highest", "unpruned", "unpruned seeds") if any(row["line"] == arm for row in values)]
     order = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
     title, y = (
         str(asked.get("title") or "Score by heads removed"),
@@ -285,7 +285,7 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     )
     values.sort(key=lambda row: row["x"])
     told = {"x": "heads removed (k)", "y": y, "line": "arm", "band": ("worst seed", "best seed")}
-    return curves(values, title, numbers=True, order=(), lines=shown, panels=order, grey=("other seeds",), **told)  # type: ignore[arg-type]
+    return curves(values, title, numbers=True, order=(), lines=shown, panels=order, grey=("unpruned seeds",), **told)  # type: ignore[arg-type]
 
 
 def _search_of(cell: Cell) -> Any:
@@ -314,7 +314,7 @@ def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
         several = [numbers for numbers in by_search.values() if len(numbers) > 1]
         if several:  # from the worst to the best of the unpruned trials of a search: what searches differ in is no luck
             band = {"low": fmean(map(min, several)), "high": fmean(map(max, several)), "y": fmean(map(fmean, several))}
-            told = {"line": "other seeds", "panel": panel, "n": sum(map(len, several))}
+            told = {"line": "unpruned seeds", "panel": panel, "n": sum(map(len, several))}
             yield from ({"x": at, **{name: round(value, 3) for name, value in band.items()}, **told} for at in (0.0, most))
 
 
