@@ -17,6 +17,11 @@ LIMIT = "all but one"  # head: what no pruning can go beyond, as every other att
 BARE = "taken out"  # an empty attention layer taken out by hand: what it should cost
 BATCHES, LENGTHS = {"cpu": (1, 32), "cuda": (1, 32, 512)}, (32, 128)  # a GPU is idle most of the time at what keeps a core busy
 SHOWN = "batch 32 on a CPU and 512 on a GPU, length 128"
+SIDES = {  # of a dot, where its name stands: random heads are a curve that falls to the right, sets of layers lie around it
+    "above": {"align": "center", "dy": -12},
+    "left": {"align": "right", "dx": -8},
+    "right": {"align": "left", "dx": 8},
+}
 MARKS = ("<!-- made by benchmarks/compression.py -->", "<!-- end -->")
 Document = dict[str, Any]
 
@@ -266,17 +271,24 @@ def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
     scored = [{**row, **score} for row in timed if row["where"] == runtimes[0] and (score := _scored(joined, row["label"]))]
     if scored and (none := _scored(joined, named(WHOLE))):
         scored.append({"label": named(WHOLE), "speed": 1.0, **none})
+    for row in scored:
+        row["side"] = "above" if row["label"] == named(WHOLE) else "left" if row["label"].startswith("random") else "right"
+        row["name"] = row["label"].removeprefix("random ")
     for name, title in (("own", "score in the source language"), ("others", "mean score in the other languages")) if scored else ():
         places = {
             "x": field("speed", "Q", f"times as fast, {runtimes[0]}", scale={"zero": False, "padding": 40}),
             "y": field(name, "Q", title, scale={"zero": False, "padding": 20}),
         }
-        text = {
-            "mark": {"type": "text", "align": "left", "angle": 335, "dx": 6, "fontSize": 10},
-            "encoding": {**places, "text": field("label", "N")},
-        }
+        texts = [
+            {
+                "transform": [{"filter": f"datum.side == '{side}'"}],
+                "mark": {"type": "text", "fontSize": 10, **where},
+                "encoding": {**places, "text": field("name", "N")},
+            }
+            for side, where in SIDES.items()
+        ]
         dots = {"mark": {"type": "point", "filled": True, "size": 50, "opacity": 1}, "encoding": places}
-        pictures.append({"width": 330, "height": 260, "data": {"values": scored}, "layer": [dots, text]})
+        pictures.append({"width": 330, "height": 260, "data": {"values": scored}, "layer": [dots, *texts]})
     drawers = _drawers()
     made = drawers[ending]({**whole({"hconcat": pictures}, [], documents[0]["model"]), "config": PRINT})
     file.parent.mkdir(parents=True, exist_ok=True)
