@@ -103,7 +103,7 @@ def epochs(first: float, last: float) -> Evidence:
 
 
 def search(gain: float, source: str = "en", target: str = "de", task: str = "pos", setting: str = CROSS, **more: Any) -> Search:
-    arms = {"lowest": Best(gain, more.pop("k", None), budget=more.pop("budget", 12))}
+    arms = {"lowest": Best(gain, more.pop("k", None), tried=tuple(range(1, more.pop("budget", 12) + 1)))}
     arms |= {arm: Best(more.pop(arm)) for arm in ("highest", "random", "seeds") if arm in more}
     fields = {"model": MBERT, "full": 50.0, "trials": (f"s{next(_ids)}",), **more}
     return Search(fields.pop("model"), task, source, target, setting, fields.pop("full"), arms, **fields)

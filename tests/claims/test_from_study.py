@@ -61,6 +61,15 @@ def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None
     found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)])
     assert [f.failed for f in found.facts] == [False, True, False]
     assert "1 of 1 trainings failed: one label for everything" in CLAIMS["M4"].on(found).strength
+    slow = {
+        "en/dev@1/accuracy": 0.4,
+        "en/dev@1/macro_f1": 0.8 / 1.4 / 3,
+        "en/dev/accuracy": 0.8,
+        "en/dev/macro_f1": 0.79,
+    }  # it learnt later
+    (first, last) = measured([study(tmp_path / "slow", FIXED, [{**cells[1], "metrics": slow}], PRUNE)]).facts
+    assert not first.failed
+    assert not last.failed
 
 
 def lowest(labels: dict[str, Any], full: float, scores: list[float], target: str = "de") -> list[dict[str, Any]]:

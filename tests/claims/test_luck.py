@@ -26,7 +26,7 @@ def thrown(rng: random.Random, source: str, target: str, task: str = "pos", bett
     arms = {}
     for arm in ("lowest", "seeds", "random", "highest"):
         scores = tuple(rng.gauss(50 + (better if arm == "lowest" else 0), 1) for _ in range(12))
-        arms[arm] = Best(max(scores) - full, 1 + scores.index(max(scores)), scores, 12)
+        arms[arm] = Best(max(scores) - full, 1 + scores.index(max(scores)), scores)
     return Search(MBERT, task, source, target, CROSS, full, arms, "gradient", trials=(f"{source}-{target}",))
 
 
@@ -85,7 +85,7 @@ def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
     some = merged("ner", ("en", "de", "ar")) + merged("ner", ("he", "zh"), MD=60.0)
     found = CLAIMS["C-EC-NER"].on(some)
     assert (found.verdict, found.follows) == (HOLDS, LUCKY)
-    assert "2 times the trials of MD or SD: best in 2.5 of 5 by luck alone, as often or more with p = 0.5" in found.strength
+    assert "2 times the trials of MD or SD; luck alone: 2.5 of 5, as many or more with p = 0.5" in found.strength
 
 
 def at_best(*ks: int, **more: Any) -> Evidence:
@@ -99,7 +99,7 @@ def test_as_many_heads_as_luck_would_take_are_luck() -> None:
     assert (narrow.verdict, narrow.follows) == (HOLDS, "")  # 7.5 and nothing else
     assert "7.50 of 12" in narrow.numbers
     assert "6.5 by luck" in narrow.numbers
-    few = CLAIMS["C-heads-POS"].on(at_best(6, 9, 6, 9, budget=4, tried=(3, 6, 9, 12)))  # four trials, and still up to 12 heads
+    few = CLAIMS["C-heads-POS"].on(at_best(6, 9, 6, 9, tried=(3, 6, 9, 12)))  # four trials, and still up to 12 heads
     assert (few.verdict, few.follows) == (HOLDS, LUCKY)
     assert "7.50 of 12" in few.numbers
     assert "7.5 by luck" in few.numbers

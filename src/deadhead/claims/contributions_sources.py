@@ -11,7 +11,7 @@ from .evidence import Evidence, Merged, Search
 from .from_papers import stated
 from .kinds import ON_POS_AND_NER
 from .searches import CROSS, OF, TASKS, gain, single
-from .strength import LEVEL, by_luck, count_as_stated, signs
+from .strength import LEVEL, by_luck, count_as_stated, luck_p, signs
 from .verdict import Claim, Finding, judged, missing
 
 PAPER = "contributions"
@@ -23,8 +23,6 @@ def merged(evidence: Evidence, task: str = "") -> list[Merged]:
 
 
 def ec(evidence: Evidence, name: str) -> Finding:
-    from scipy.stats import binom
-
     found = merged(evidence, TASKS[name])
     if len(found) < 3:
         return missing(f"multi-source searches on {TASKS[name]} by MD, SD and EC, into three targets")
@@ -33,10 +31,9 @@ def ec(evidence: Evidence, name: str) -> Finding:
     holds, margin, sure = count_as_stated(won, len(best), int(stated(PAPER, "cases_EC_best")), 5, evidence.printed)
     numbers = f"EC is best in {won} of {len(best)} (stated: 3 of 5): " + ", ".join(f"{t} {way}" for t, way in best.items())
     tries = [len(m.train.split("+")) for m in found]  # searches of EC, where MD and SD have one each
-    share = fmean(several / (several + 2) for several in tries)
-    p = float(binom.sf(won - 1, len(best), share))
-    sure = f"{sure}; EC has {fmean(tries):g} times the trials of MD or SD: best in {share * len(best):.1f} of {len(best)} by luck alone, as often or more with p = {p:.2g}"
-    return judged(holds, margin, numbers, sure, found, p >= LEVEL)
+    odds = [several / 2 for several in tries]  # the best of six against two is as the best of three against one
+    sure = f"{sure}; EC has {fmean(tries):g} times the trials of MD or SD; {by_luck(won, odds)}"
+    return judged(holds, margin, numbers, sure, found, luck_p(won, odds) >= LEVEL)
 
 
 def multi_all(evidence: Evidence) -> Finding:

@@ -72,8 +72,11 @@ class Best:
     gain: float  # over the unpruned model
     k: float | None = None  # heads removed; None where it was not told
     scores: tuple[float, ...] = ()  # of all its trials
-    budget: int = 12  # trials it could choose from
-    tried: tuple[int, ...] = tuple(range(1, 13))  # how many heads went in each of them
+    tried: tuple[int, ...] = tuple(range(1, 13))  # how many heads went in each of the trials it could choose from
+
+    @property
+    def budget(self) -> int:
+        return len(self.tried)
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ def _folded(group: Sequence[Search]) -> Search:
 def _mean_best(several: Sequence[Best]) -> Best:
     ks = [best.k for best in several if best.k is not None]
     scores = tuple(score for best in several for score in best.scores)
-    return Best(fmean(b.gain for b in several), fmean(ks) if ks else None, scores, min(b.budget for b in several), several[0].tried)
+    return Best(fmean(b.gain for b in several), fmean(ks) if ks else None, scores, min((b.tried for b in several), key=len))
 
 
 @dataclass(frozen=True)

@@ -86,15 +86,16 @@ def _read(home: Path, trial: str) -> Record | None:
 def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[Fact]:
     """The scores of all but the pruned trials of searches, which are searches and no facts."""
     shares: dict[tuple[str, str], float | None] = {}
-    seen: dict[str, tuple[bool, bool, bool]] = {}
+    seen: dict[str, tuple[str, bool, bool]] = {}  # the split it is judged by: what was scored on test is not judged by dev
     for row in study.scores(("", "full"), _metric):
         if row.trial not in seen:
-            metrics, learnt = study.known[row.trial].metrics, row.train.split("+")
-            tested = any(_is_test(name, value) for name, value in metrics.items())  # what was scored on test is not judged by dev
-            seen[row.trial] = tested, _one_epoch(study.known[row.trial], record), one_label(metrics, learnt, row.split, row.metric)
-        tested, short, failed = seen[row.trial]
+            summary = study.known[row.trial]
+            judged = "test" if any(_is_test(name, value) for name, value in summary.metrics.items()) else "dev"
+            failed = one_label(summary.metrics, row.train.split("+"), judged, row.metric)
+            seen[row.trial] = judged, _one_epoch(summary, record), failed
+        judged, short, failed = seen[row.trial]
         split, _, epoch = row.split.partition("@")
-        if split != ("test" if tested else "dev") or (epoch and short):
+        if split != judged or (epoch and short):
             continue
         if (row.model, row.remove) not in shares:
             shares[row.model, row.remove] = _share(row, study.known[row.trial], record)
@@ -195,7 +196,7 @@ def _best(arm: Arm) -> Best:
     """The paper's choice: the best trial by the score on test."""
     pick = arm.picks["test"]
     values = tuple(_points(arm.metric, score) for score in arm.scores.values())
-    return Best(_points(arm.metric, pick.gain), pick.k, values, len(arm.scores), tuple(arm.scores))
+    return Best(_points(arm.metric, pick.gain), pick.k, values, tuple(arm.scores))
 
 
 def _merged(found: Iterable[Pair]) -> Iterator[Merged]:

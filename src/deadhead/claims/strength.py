@@ -49,19 +49,19 @@ def signs(differences: Iterable[float]) -> str:
     return f"sign test {more} to {less}: p = {sign_test(more, less):.2g}"
 
 
-def lucky_share(budgets: Sequence[int]) -> float:
+def lucky_share(budgets: Sequence[float]) -> float:
     """How often the best of so many trials beats one, were they all alike: the best of 12 wins 12 times of 13."""
     return fmean(budget / (budget + 1) for budget in budgets)
 
 
-def by_luck(better: int, budgets: Sequence[int]) -> str:
+def by_luck(better: int, budgets: Sequence[float]) -> str:
     """How many of the best of some trials would beat one by luck, in words."""
     return (
         f"luck alone: {lucky_share(budgets) * len(budgets):.1f} of {len(budgets)}, as many or more with p = {luck_p(better, budgets):.2g}"
     )
 
 
-def luck_p(better: int, budgets: Sequence[int]) -> float:
+def luck_p(better: int, budgets: Sequence[float]) -> float:
     """The chance that the best of so many trials beats one in so many pairs or more, were they all alike."""
     from scipy.stats import binom
 

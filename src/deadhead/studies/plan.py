@@ -10,7 +10,7 @@ import gzip
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -104,10 +104,10 @@ def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapp
     costs = [seconds(one) for one in known.values() if one.state == "done"]
     if costs:
         return len(left) * sum(costs) / len(costs) / workers, f"the mean of {len(costs)} records, {workers} at a time"
-    _rows.cache_clear()  # the files may have changed
+    rows = cache(_rows)  # for this plan alone: files may change
     device = "gpu" if gpus(os.environ) else "core"
     speed = SPEED[device] * (len(gpus(os.environ)) if device == "gpu" else min(cores(), 8))
-    total = sum(_training(trial, step) / speed for step, trial in works.values() if step in TRAINS)
+    total = sum(_training(trial, step, rows) / speed for step, trial in works.values() if step in TRAINS)
     return total, f"a rough guess from the sizes of model and data, on {len(gpus(os.environ)) or cores()} {device}s"
 
 
@@ -130,18 +130,17 @@ def _memory() -> float | None:
         return None
 
 
-def _training(trial: Trial, step: str) -> float:
-    """Operations of one training."""
+def _training(trial: Trial, step: str, counted: Callable[[str, str, str], int | None]) -> float:
+    """Operations of one training; `counted` tells the rows that are there."""
     data = trial.get("data") or {}
     world = data.get("root") == "world"
     usual = WORLD[1] if world else ROWS.get(str(trial.get("task")).partition("-")[0], 10_000)
     where = json.dumps({name: data[name] for name in FIND if name in data}, sort_keys=True)
-    each = [usual if world else _rows(trial.get("task"), one, where) or usual for one in trial.languages(trial.steps.index(step))]
+    each = [usual if world else counted(trial.get("task"), one, where) or usual for one in trial.languages(trial.steps.index(step))]
     rows = sum(min(one, data.get("examples") or one) for one in each)
     return float(WORK * _weights(trial) * rows * (trial.get(step) or {}).get("epochs", 1))
 
 
-@cache
 def _rows(task: str, language: str, where: str) -> int | None:
     """About how many rows the training file in a folder has; None where there is no such file."""
     from ..tasks import find_data
