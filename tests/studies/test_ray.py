@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from small_study import WORK, told
 
 from deadhead.studies import load, run
 
 pytestmark = pytest.mark.slow
-ray = pytest.importorskip("ray")
 
 
 @pytest.fixture

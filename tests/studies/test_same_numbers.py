@@ -38,7 +38,6 @@ def test_every_executor_writes_the_same_records(
 ) -> None:
     """Equal as text: metrics, losses of every epoch, removed heads, fingerprints, versions."""
     if executor == "ray":
-        pytest.importorskip("ray")
         monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
         monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     assert run(load("smoke", SMALL), tmp_path / "s", executor=executor, workers=2).done == 3

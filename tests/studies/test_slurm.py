@@ -36,7 +36,6 @@ def can_be_apart() -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(not can_be_apart(), reason="this machine does not let us make networks")
 def test_two_nodes(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     tools = Path(sys.executable).parent
     with tempfile.TemporaryDirectory(prefix="dh", dir="/tmp") as short:  # Ray's sockets have long names
         environ = {
