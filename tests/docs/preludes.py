@@ -121,8 +121,8 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "results/contributions.md": with_records(
         "pos-search", "slots-search", "ner-search", "pos-multilingual", "pos-sources", "pos-low-resource"
     ),
-    "results/prunability.md": with_records("pos-prunability", "nli", "sst2"),
+    "results/prunability.md": with_records("pos-prunability", "nli", "nli-rates", "sst2", "sst2-slow"),
     "results/rankers.md": with_records("rankers", "rankers-cut"),
-    "results/weak-link.md": with_records("sst2", "pos-prunability"),
+    "results/weak-link.md": with_records("sst2", "sst2-slow", "sst2-rates", "pos-prunability", "multi30k"),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
 }
