@@ -16,7 +16,7 @@ from small_study import WORK, told
 
 from deadhead.studies import clean, jobs, load, read, run, status, stop, summaries
 from deadhead.studies import folder as place
-from deadhead.studies.folder import DiskFull, StudyError, StudyTaken
+from deadhead.studies.folder import DiskFull, GpuLost, StudyError, StudyTaken
 from deadhead.studies.jobs import Jobs
 from deadhead.studies.records import Record
 from deadhead.studies.run import run_trial
@@ -73,6 +73,39 @@ def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
     assert run(load(file), tmp_path / "s", workers=2, work=WORK).ran == 0
     assert run(load(file), tmp_path / "s", workers=2, work=WORK, retry_failed=True).ran == 2
     assert len(list((tmp_path / "s" / "records").iterdir())) == 4
+
+
+def loses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *draws: int) -> Path:
+    monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
+    file = tmp_path / "r.yaml"
+    head = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
+    file.write_text(f"{head}axes: {{remove: {{random: {list(draws)}}}, seed: [0, 1, 2]}}\n")
+    return file
+
+
+def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(load(loses(tmp_path, monkeypatch, 88, 1)), tmp_path / "s", workers=1, work=WORK)
+    assert (result.done, result.failed, result.left) == (6, 0, 0)
+    first, *others = (tmp_path / "lost").read_text().split()
+    assert len(others) == 3
+    assert first not in others
+
+
+def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(load(loses(tmp_path, monkeypatch, 1, 99, 2), ["seed=0"]), tmp_path / "s", workers=1, work=WORK)
+    assert (result.done, result.failed, result.left) == (2, 1, 0)
+    (error,) = [r["error"] for r in told(tmp_path / "s").values() if r["state"] == "failed"]
+    assert error == "the GPU gave up: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+
+
+@pytest.mark.parametrize(("executor", "failed"), [("local", 1), ("serial", 0)])
+def test_a_gpu_that_is_gone_stops_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, failed: int) -> None:
+    """Not one trial after the other is written off: what is left can run when the GPU is back."""
+    recipe = load(loses(tmp_path, monkeypatch, 99), ["seed=[0, 1, 2, 3]"])
+    with pytest.raises(GpuLost, match="busy or unavailable") as problem:
+        run(recipe, tmp_path / "s", executor=executor, workers=1, work=WORK)
+    assert "nvidia-smi" in problem.value.mend
+    assert len(told(tmp_path / "s")) == failed
 
 
 def test_a_second_run_is_refused(search_file: Path, tmp_path: Path) -> None:

@@ -17,6 +17,19 @@ def number(*parts: object) -> float:
     return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
+LOSES = (88, 99)  # draws that lose the GPU: the first time, every time
+
+
+def _lose_the_gpu(*, once: bool) -> None:
+    import torch
+
+    with open(Path(os.environ["TRIVIAL_MARKS"]) / "lost", "a") as file:
+        file.write(f"{os.getpid()}\n")
+        first = file.tell() == len(f"{os.getpid()}\n")
+    if first or not once:
+        raise torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with ...")
+
+
 def finetune(state: State, trial: Trial) -> None:
     _count(state, trial, "finetune")
     state.epochs.append({"epoch": 1, "loss": number(trial.languages(state.at), trial.seed_of(state.at), state.removed)})
@@ -38,6 +51,8 @@ def prune(state: State, trial: Trial) -> None:
         raise ValueError("no heads today")
     if strategy == "random" and amount == 77:
         os.kill(os.getpid(), 9)
+    if strategy == "random" and amount in LOSES:
+        _lose_the_gpu(once=amount == LOSES[0])
     order = state.details.get("order") or list(range(8))
     state.removed = [f"encoder.0.{head}" for head in (order[:amount] if strategy == "lowest" else order[-amount:])]
 

@@ -46,6 +46,10 @@ class DiskFull(StudyError):
     """No room for a file of the study."""
 
 
+class GpuLost(StudyError):
+    """The GPU does not answer this process any more, and will not: no trial's fault, as far as one can tell."""
+
+
 class StudyTaken(StudyError):
     """Another run works on the study."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtra
-from .folder import DiskFull, StudyError, prepare
+from .folder import DiskFull, GpuLost, StudyError, prepare
 from .jobs import EVERY, GO, NOW, Order, function
 from .records import Record
 from .run import versions
@@ -142,6 +142,8 @@ def remote_trial(content: dict[str, Any], keep: list[str], folder: str, work: st
         home = prepare(Path(tempfile.gettempdir()) / f"deadhead-{os.getuid()}-{digest(folder)}")
     try:
         record = function(work)(Trial(content), home, frozenset(keep), lambda text: None)
+    except GpuLost:
+        os._exit(1)  # Ray tries again in a new process
     except StudyError as problem:
         return json.dumps({"study": [problem.message, problem.mend, isinstance(problem, DiskFull)]})
     return json.dumps({"record": json.loads(record.to_json())})

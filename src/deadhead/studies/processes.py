@@ -1,7 +1,7 @@
 """Worker processes of this machine: started, fed, watched, and replaced when one dies.
 
-A trial whose process dies (out of memory, kill -9) is tried once more in a new one, then recorded as
-failed. The workers end with this process, whichever way it ends.
+A trial whose process dies (out of memory, kill -9, a GPU that gives up) is tried once more in a new one,
+then recorded as failed; where no process reaches the GPU any more, the study stops. The workers end with this process, whichever way it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from .folder import DiskFull, StudyError
+from .folder import DiskFull, GpuLost, StudyError
 from .jobs import EVERY, GO, NOW, Order
 from .records import Record
 from .run import versions
@@ -35,6 +35,7 @@ class Worker:
 
     def __init__(self, order: Order, number: int):
         self.trial: Trial | None = None
+        self.lost: GpuLost | None = None  # why it ended, if it could say so
         self.log = _log(order.folder, number)
         command = [sys.executable, "-m", "deadhead.studies.worker", str(order.folder), order.work]
         self.process = subprocess.Popen(
@@ -93,6 +94,7 @@ class Pool:
         self.workers: list[Worker] = []
         self.selector = selectors.DefaultSelector()
         self.deaths: Counter[str] = Counter()
+        self.lost = 0  # workers in a row that lost the GPU
         self.problem: StudyError | None = None
         self.number = 0
 
@@ -150,8 +152,12 @@ class Pool:
             if "note" in message:
                 self.order.control.note(trial, message["note"])
                 continue
+            if "lost" in message:
+                worker.lost = GpuLost(*message["lost"])
+                continue
             worker.trial = None
             if "record" in message:
+                self.lost = 0
                 self._end(Record.from_dict(message["record"]))
             else:
                 self._trouble(trial, message["study"])
@@ -177,11 +183,15 @@ class Pool:
         if trial is None:
             return
         self.deaths[trial.id] += 1
-        if self.deaths[trial.id] < ATTEMPTS:
+        self.lost += worker.lost is not None
+        if self.lost > ATTEMPTS * self.order.workers:  # then it is not the trials
+            self.problem = self.problem or worker.lost
+        if self.deaths[trial.id] < ATTEMPTS or self.problem is not None:
             self.order.jobs.back(trial)
             self.order.control.running.pop(trial.id, None)
             return
-        self._end(Record(trial, "failed", versions=versions(), error=_how(code, self.order.folder)))
+        error = worker.lost.message if worker.lost else _how(code, self.order.folder)
+        self._end(Record(trial, "failed", versions=versions(), error=error))
 
 
 def _how(code: int, folder: Path) -> str:

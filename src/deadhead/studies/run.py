@@ -11,6 +11,7 @@ import errno
 import importlib
 import os
 import platform
+import sys
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from . import shared
-from .folder import StudyError, no_room, refused
+from .folder import GpuLost, StudyError, no_room, refused
 from .records import Record
 from .state import State
 from .threads import fixed
@@ -70,8 +71,16 @@ def run_trial(
     except Exception as problem:
         if folder is not None and no_room(problem):
             raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem
+        if _gpu_lost(problem):
+            raise GpuLost(f"the GPU gave up: {str(problem).splitlines()[0]}", "look at nvidia-smi, then run the same again") from problem
         return _record(trial, state, keep, traceback.format_exc())
     return _record(trial, state, keep, None)
+
+
+def _gpu_lost(problem: Exception) -> bool:
+    """Whether the error is of the kind after which every call to the GPU fails in this process; memory running out is not."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(problem, torch.AcceleratorError)
 
 
 def _resume(state: State, trial: Trial) -> int:

@@ -12,11 +12,12 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .folder import DiskFull, StudyError
+from .folder import DiskFull, GpuLost, StudyError
 from .jobs import function
 from .trial import Trial
 
@@ -40,6 +41,10 @@ def main() -> None:
         job = json.loads(inbox.get())
         try:
             record = work(Trial(job["trial"]), folder, frozenset(job["keep"]), lambda text: say({"note": text}))
+        except GpuLost as problem:
+            traceback.print_exc()
+            say({"lost": [problem.message, problem.mend]})
+            os._exit(1)  # whatever came next would fail here; a new process may reach the GPU
         except StudyError as problem:
             say({"study": [problem.message, problem.mend, isinstance(problem, DiskFull)]})
         else:
