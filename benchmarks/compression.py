@@ -1,7 +1,7 @@
 """What cutting heads buys: score against size and time, beside the most it could buy (Amdahl).
 
     python benchmarks/compression.py MODEL [--json RESULTS.json]               on the CPU: torch, onnxruntime, int8
-    python benchmarks/compression.py MODEL --device cuda [--json RESULTS.json] on a GPU: torch, in bf16 and float32
+    python benchmarks/compression.py MODEL --device cuda [--json RESULTS.json] on a GPU: torch in bf16, as it is and as CUDA graphs
     python benchmarks/compression.py --from RESULTS.json ... [--study STUDY] [--figure FILE.svg] [--page FILE.md]
 
 The first two measure: each pruning is cut with deadhead, saved in compact form, exported to ONNX where the extra `onnx`
@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from compression_shown import BARE, BATCHES, LENGTHS, LIMIT, WHOLE, Document, checked, draw, fill, scores, show
+from compression_shown import BARE, BATCHES, GRAPH, LENGTHS, LIMIT, WHOLE, Document, checked, draw, fill, scores, show
 
 from deadhead.errors import DeadheadError
 
@@ -181,20 +181,24 @@ def torch_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
     from deadhead.heads.kernels import for_sentences
 
     cuda = place.type == "cuda"
-    dtype, kinds = (torch.bfloat16, ("bf16", "bf16 graph")) if cuda else (torch.float32, ("fp32",))
+    dtype, kinds = (torch.bfloat16, ("bf16", f"bf16 {GRAPH}")) if cuda else (torch.float32, ("fp32",))
     ready = {name: copy.deepcopy(model).to(place, dtype) for name, model in models.items()}
     for kind in kinds:
         for batch, length in shapes(place.type):
             fed = {k: v.to(place) for k, v in inputs(ready[WHOLE], batch, length).items()}
             with torch.no_grad(), for_sentences():
-                runs = {name: captured(model, fed) if kind.endswith("graph") else partial(model, **fed) for name, model in ready.items()}
+                runs = {name: captured(model, fed) if kind.endswith(GRAPH) else partial(model, **fed) for name, model in ready.items()}
                 found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
             for name, numbers in found.items():
                 yield {"where": f"torch {place.type} {kind}", "pruning": name, "batch": batch, "length": length, **numbers}
 
 
 def captured(model: Any, fed: Mapping[str, Any]) -> Run:
-    """A pass as one CUDA graph, so that what is timed is the GPU and not the host that feeds it."""
+    """A pass as one CUDA graph, so that what is timed is the GPU and not the host that feeds it.
+
+    While a graph is captured, transformers 5.17 makes a mask although nothing is masked, and attention with a mask runs in
+    another kernel than without: graphs are to be compared with graphs.
+    """
     import torch
 
     whole = {name: one for name, one in fed.items() if name != "attention_mask"}  # all ones; looking whether it is would wait for the GPU

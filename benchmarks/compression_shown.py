@@ -15,6 +15,7 @@ from deadhead.errors import DeadheadError
 WHOLE = "none"
 LIMIT = "all but one"  # head: what no pruning can go beyond, as every other attention layer is empty
 BARE = "taken out"  # an empty attention layer taken out by hand: what it should cost
+GRAPH = "graph"
 BATCHES, LENGTHS = {"cpu": (1, 32), "cuda": (1, 32, 512)}, (32, 128)  # a GPU is idle most of the time at what keeps a core busy
 SHOWN = "batch 32 on a CPU and 512 on a GPU, length 128"
 SIDES = {  # of a dot, where its name stands: random heads are a curve that falls to the right, sets of layers lie around it
@@ -79,7 +80,7 @@ def bound(document: Document, pruning: str, length: int) -> float:
 def table_of(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """A row for each pruning: heads, scores, sizes, and at the shape shown the bound beside the speed in every runtime."""
     first, length = documents[0], LENGTHS[-1]
-    runtimes = list(dict.fromkeys(row["where"] for document in documents for row in document["times"]))
+    runtimes = list(dict.fromkeys(row["where"] for document in documents for row in document["times"] if shown(row)))
     speeds = {(row["where"], row["pruning"]): row["speed"] for document in documents for row in document["times"] if shown(row)}
     scored = next(iter(joined.values()), None)
     titles = ["heads cut", "of " + str(first["heads"])]
@@ -97,8 +98,14 @@ def table_of(documents: Sequence[Document], joined: Mapping[str, Mapping[str, An
 
 
 def shown(row: Mapping[str, Any]) -> bool:
-    """Whether it is of the shape that stands in the first table and the figure: the largest of its device."""
-    return (row["batch"], row["length"]) == (BATCHES["cuda" if " cuda " in row["where"] else "cpu"][-1], LENGTHS[-1])
+    """Whether it is of the shape that stands in the first table and the figure: the largest of its device.
+
+    Such a call keeps a GPU busy as it is; graphs are for smaller ones.
+    """
+    return not row["where"].endswith(GRAPH) and (row["batch"], row["length"]) == (
+        BATCHES["cuda" if " cuda " in row["where"] else "cpu"][-1],
+        LENGTHS[-1],
+    )
 
 
 def named(pruning: str) -> str:
