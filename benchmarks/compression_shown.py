@@ -163,10 +163,10 @@ def heads_share(document: Document) -> str:
     return f"{document['model']}: {heads} heads hold {part:.0%} of its {sizes[WHOLE]['parameters'] / 1e6:.1f} million parameters."
 
 
-def noise(document: Document) -> str:
+def noise(document: Document, where: str) -> str:
     """How far the ratios of single rounds are apart."""
-    spread = median((row["high"] - row["low"]) / row["speed"] / 2 for row in document["times"])
-    return f"half of the ratios of single rounds lie within ±{spread:.0%} of those shown"
+    spread = median((row["high"] - row["low"]) / row["speed"] / 2 for row in document["times"] if row["where"] == where)
+    return f"half of the ratios of single rounds lie within ±{spread:.1%} of those shown"
 
 
 def files_table(document: Document) -> tuple[list[str], list[list[str]]] | None:
@@ -183,14 +183,12 @@ def files_table(document: Document) -> tuple[list[str], list[list[str]]] | None:
 def show(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> None:
     console = Console(width=160)
     for document in documents:
-        console.print(
-            heads_share(document), document["machine"], noise(document), *document["notes"], sep="\n", highlight=False, markup=False
-        )
+        console.print(heads_share(document), document["machine"], *document["notes"], sep="\n", highlight=False, markup=False)
     put(console, f"Speed-ups at {SHOWN}; size and FLOPs are what is left", *table_of(documents, joined))
     put(console, "The bound", *shares_table(documents[0]))
     for document in documents:
         for where, titles, rows in by_shape(document):
-            put(console, f"{where}: speed-up{'' if 'int8' in where else ' (bound)'}", titles, rows)
+            put(console, f"{where}: speed-up{'' if 'int8' in where else ' (bound)'}; {noise(document, where)}", titles, rows)
         put(console, "Does the attention of an empty layer cost nothing? torch, fp32", EMPTIES, empties(document))
     if made := files_table(documents[0]):
         put(console, "Files", *made)
@@ -221,10 +219,10 @@ def fill(page: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
     for document in documents:
         parts += [
             f"### On {document['machine'].partition(';')[0]}",
-            f"{document['machine'].partition('; ')[2]}; {noise(document)}. Speed-up (bound):",
+            f"{document['machine'].partition('; ')[2]}. Speed-up (bound):",
         ]
         for where, titles, rows in by_shape(document):
-            parts += [f"**{where}**", markdown(titles, rows)]
+            parts += [f"**{where}**; {noise(document, where)}:", markdown(titles, rows)]
         if rows := empties(document):
             parts += ["The attention of one layer, torch in float32:", markdown(EMPTIES, rows)]
     if made := files_table(documents[0]):
