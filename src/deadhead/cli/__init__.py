@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import claims, data, demo, export, models, rank, report, serve, studies
+from . import claims, data, demo, evaluate, export, models, rank, report, serve, studies
 
 app = typer.Typer(
     name="deadhead",
@@ -23,7 +23,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-ON_MODELS: tuple[Callable[..., None], ...] = (models.heads, rank.rank, rank.compare, models.prune, models.bench, export.export)
+ON_MODELS: tuple[Callable[..., None], ...] = (
+    models.heads,
+    rank.rank,
+    rank.compare,
+    models.prune,
+    evaluate.evaluate,
+    models.bench,
+    export.export,
+)
 ON_STUDIES: tuple[Callable[..., None], ...] = (
     demo.demo,
     studies.run,
