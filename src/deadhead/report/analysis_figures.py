@@ -25,20 +25,19 @@ from .values import scores_of
 ENDS = ("top", "bottom")
 DISTANCE = "syntactic"  # of URIEL's
 FEWEST = 3  # pairs of languages for a picture of them
-Scores = dict[float, list[float]]
 
 
 def ends_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     """How much more is lost without the k bottom layers than without the k top ones: a line for each language or class of them."""
     scores_in, where = scores_of(asked), as_dict(asked.get("where"))
-    held: dict[str, dict[str, Scores]] = {}  # language -> top, bottom or nothing -> layers gone -> scores
+    held: dict[str, dict[str, dict[float, dict[str, float]]]] = {}  # language -> top, bottom or nothing -> layers gone -> trial -> score
     for cell in study.cells:
         end, k = place(cell)
         if end not in ("", *ENDS) or not isinstance(k, float):
             continue
         for language, value in zip(cell.languages, scores_in(cell, None, None), strict=True):
             if value is not None and matches(cell, language, where):
-                held.setdefault(language, {}).setdefault(end, {}).setdefault(k, []).append(value)
+                held.setdefault(language, {}).setdefault(end, {}).setdefault(k, {})[cell.trial] = value
     found = {language: one for language, scores in held.items() if (one := _d(scores))}
     group = str(asked.get("group") or "")
     rows = d_rows(_classes(found, group) if group else found)
@@ -50,9 +49,9 @@ def ends_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     return curves(values, title, x="layers pruned", y=y, numbers=True, order=(), lines=lines, panels=[""], line=group.replace("_", " "))
 
 
-def _d(scores: Mapping[str, Scores]) -> D | None:
-    full = [value for several in scores.get("", {}).values() for value in several]
-    top, bottom = (scores.get(end, {}) for end in ENDS)
+def _d(scores: Mapping[str, Mapping[float, Mapping[str, float]]]) -> D | None:
+    full = [value for several in scores.get("", {}).values() for value in several.values()]
+    top, bottom = ({k: list(several.values()) for k, several in scores.get(end, {}).items()} for end in ENDS)
     return d(full, top, bottom) if full and fmean(full) and top.keys() & bottom.keys() else None  # type: ignore[arg-type]
 
 

@@ -28,7 +28,7 @@ LANGUAGE = ("language", "target")
 PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes in which a pruned cell differs from its unpruned one
 CHANCE = ("seed", "draw")  # axes that only repeat
 APART = ("model", "task", "source")  # labels that tell recipes that are drawn together apart
-NOTHING = {"remove": "none"}
+NOTHING = {"remove": "none", "strategy": "none"}
 PLAIN = frozenset((str, int, float))  # types of labels that stay as they are
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields that tables may name
 
@@ -216,7 +216,7 @@ def _removal(written: str) -> dict[str, Any]:
     remove = literal_eval(written)
     try:
         if removal(remove) is None:
-            return {"remove": "none"}
+            return NOTHING
     except StopIteration:  # names no strategy that is known
         return {"remove": label(remove)}
     strategy = strategy_of(remove)

@@ -80,7 +80,8 @@ def removals(study: Study) -> list[Removal]:
     first: dict[str, Cell] = {}
     done = [cell for cell in study.cells if cell.state == "done"]
     names = set[str]().union(*(cell.axes for cell in done)).difference(CHANCE)
-    for cells in alike(done, names):
+    for shared in alike(done, names):
+        cells = list({cell.trial: cell for cell in shared}.values())  # draws of what is not drawn are one trial
         key = _key(cells[0])
         if cells[0].unpruned:
             seeds.setdefault(key, []).extend(cell.scores for cell in cells)

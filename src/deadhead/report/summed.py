@@ -158,8 +158,16 @@ def alike(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:
 
 
 def repeats(cells: Sequence[Cell], language: str, over: Sequence[str]) -> list[Any]:
-    """What the scores of cells in a language are repetitions of: each its own where a mean is over trials."""
-    return [tuple([cell.axis(name, language) for name in over]) for cell in cells] if over else [cell.trial for cell in cells]
+    """What the scores of cells in a language are repetitions of: each its own where a mean is over trials.
+
+    Seeds repeat what is not drawn, though its cells may name draws, and what has no label on any of these axes.
+    """
+    if not over:
+        return [cell.trial for cell in cells]
+    if "draw" in over and not any(cell.summary is not None and "draw" in cell.summary.trial for cell in cells):
+        over = tuple(dict.fromkeys("seed" if name == "draw" else name for name in over))
+    labels = (tuple([cell.axis(name, language) for name in over]) for cell in cells)
+    return [one if one.count(None) < len(one) else ("seed", cell.axes.get("seed")) for cell, one in zip(cells, labels, strict=True)]
 
 
 def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value, lower_is_better: bool = False) -> dict[str, Any]:

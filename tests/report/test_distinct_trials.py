@@ -1,0 +1,71 @@
+"""A trial that several cells of a recipe share counts once in every mean: nothing is drawn of an unpruned model, so its draws are one trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import pytest
+from by_hand import study
+
+from deadhead.report.content import content
+from deadhead.studies.records import Record
+from deadhead.studies.trial import Trial
+
+SEEDS = {0: 0.9, 1: 0.6, 2: 0.6}  # of the unpruned model: 70 points in the mean, 80 if the first counted three times
+UNPRUNED = [90, 60, 60]
+RECIPE = """\
+steps: [prune, finetune, evaluate]
+fixed: {model: a/m, task: xnli, source: en, splits: dev}
+axes:
+  - {remove: [none, {random: 50}, {layers: [top 1, bottom 1]}], draw: [0, 1, 2]}
+  - {remove: [none, {random: 50}], seed: [1, 2]}
+tables:
+  - {title: Scores, rows: remove, columns: task, mean_over: draw}
+  - {title: Strategies, rows: strategy, columns: task, mean_over: [draw, seed]}
+figures:
+  - {title: Curve, kind: curve, x: amount, mean_over: draw, where: {strategy: random}}
+  - {title: Ends, kind: ends}
+"""
+
+
+def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    remove, seed = trial.get("remove") or {}, trial.get("seed")
+    pruned = {"random": 0.6 if seed else 0.7, "layers": 0.56 if remove.get("layers") == "top 1" else 0.49}
+    return Record(trial, "done", (), {"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])})
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> dict[str, Any]:
+    return content(study(tmp_path, RECIPE, outcome))
+
+
+def test_in_tables(made: Mapping[str, Any]) -> None:
+    scores, strategies = ({row[0]: cells[0] for row, cells in zip(one["rows"], one["cells"], strict=True)} for one in made["tables"])
+    for full in (scores["none"], strategies["none"]):
+        assert (full["ours"], full["n"], full["records"]) == (pytest.approx(70), 3, 3)
+        assert full["spread"] == pytest.approx(stdev(UNPRUNED), abs=1e-4)
+    assert (scores["random 50"]["ours"], scores["random 50"]["n"]) == (pytest.approx((3 * 70 + 2 * 60) / 5), 5)  # each seed for itself
+    assert (scores["layers top 1"]["n"], scores["layers top 1"]["spread"]) == (1, None)
+
+
+def test_in_curves_and_their_bands(made: Mapping[str, Any]) -> None:
+    (start,) = (row for row in made["figures"][0]["spec"]["data"]["values"] if row["x"] == 0)
+    assert (start["y"], start["n"]) == (pytest.approx(70), 3)
+    assert start["high"] - start["y"] == pytest.approx(stdev(UNPRUNED), abs=1e-3)
+
+
+def test_in_what_bottom_and_top_layers_cost(made: Mapping[str, Any]) -> None:
+    (row,) = made["figures"][1]["spec"]["data"]["values"]
+    assert row["y"] == pytest.approx(100 * (0.56 - 0.49) / 0.7)  # of 70, not of 80
+
+
+def test_in_findings(made: Mapping[str, Any]) -> None:
+    assert "mean accuracy falls from 70.0 to 66.0 (5 masks, sd 5.5)" in made["findings"][0]
+
+
+def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path: Path) -> None:
+    recipe = RECIPE.replace("none, {random: 50}", "none")
+    assert "from 70.0 to 56.0 (one trial)" in content(study(tmp_path, recipe, outcome))["findings"][0]
