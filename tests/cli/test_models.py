@@ -226,7 +226,7 @@ def test_prune(how: tuple[str, ...], gone: int, typed: Type, bert: Path, tmp_pat
 
 def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -> None:
     def drawn(seed: int) -> list[str]:
-        return json.loads(typed("prune", bert, "--random", 50, "--seed", seed, "--out", tmp_path, "--json").out)["removed"]
+        return json.loads(typed("prune", bert, "--random", 50, "--seed", seed, "--out", tmp_path, "--force", "--json").out)["removed"]
 
     assert drawn(1) == drawn(1)
     assert len({tuple(drawn(seed)) for seed in range(5)}) > 1
@@ -242,6 +242,29 @@ def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path)
     assert done.code == 0, done.err
     heads = [str(h) for h in layout]
     assert json.loads(done.out)["removed"] == (heads[:2] if which == "lowest" else heads[-2:])
+
+
+@pytest.mark.parametrize("heads", [2, 6])
+def test_a_ranking_of_another_model_is_refused(heads: int, typed: Type, bert: Path, tmp_path: Path) -> None:
+    from deadhead.layout import HeadLayout
+    from deadhead.ranking import Ranking
+
+    layout = HeadLayout.grid(encoder=(2, heads))
+    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(tmp_path / "r.json")
+    done = typed("prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out")
+    assert (done.code, done.out) == (1, "")
+    assert f"the ranking is of a model with encoder 2 x {heads}, this one was built with encoder 2 x 4." in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path: Path) -> None:
+    from deadhead.ranking import Ranking
+
+    layout = discover(load(bert))
+    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(tmp_path / "r.json")
+    for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
+        assert typed("prune", model, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", out).code == 0
+    assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
 
 
 def test_prune_says_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None:
@@ -319,7 +342,7 @@ def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("deadhead.heads.export", written)
     done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
     assert json.loads(done.out) == {"from": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5}
-    assert "equal to the model" in typed("export", bert, "--onnx", tmp_path / "m.onnx").out
+    assert "equal to the model" in typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
 
 
 def test_export_without_the_extra(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

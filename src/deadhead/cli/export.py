@@ -8,12 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from .outputs import Force, check_file
+
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A model, or the folder of a study.", show_default=False)],
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as ONNX.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the records of a study as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the records of a study as Parquet.")] = None,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a line.")] = False,
 ) -> None:
     """Write a model as ONNX, checked against the model itself under onnxruntime; or a study as one table.
@@ -28,6 +31,10 @@ def export(
     lines: list[str] = []
     if onnx is None and csv is None and parquet is None:
         raise typer.BadParameter("say --onnx FILE for a model, --csv FILE or --parquet FILE for a study")
+    if onnx is not None and (csv is not None or parquet is not None):
+        raise typer.BadParameter("--onnx is for a model, --csv and --parquet are for a study: give the one or the others")
+    for option, file, example in (("--onnx", onnx, "model.onnx"), ("--csv", csv, "study.csv"), ("--parquet", parquet, "study.parquet")):
+        check_file(file, option, example, force=force)
     if onnx is not None:
         from ..heads import export as write
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DeadheadError, HeadError
+from .outputs import Force, check_folder
 
 if TYPE_CHECKING:
     from ..heads.coverage import Row
@@ -203,6 +204,7 @@ def prune(
     ranking: Annotated[Path | None, typer.Option(help="A ranking made by `deadhead rank`.")] = None,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     form: Annotated[str, typer.Option(help="compact: small weights, for deadhead. padded: full shapes, zeroed, for everyone.")] = "compact",
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove heads from a model and save what is left.
@@ -220,22 +222,22 @@ def prune(
     if len(asked) != 1:
         met = f"met {len(asked)}" if asked else "met none"
         raise typer.BadParameter(f"give exactly one of --heads, --random, --layers, --keep, --lowest, --highest ({met})")
+    how, amount = next(iter(asked.items()))
+    check_folder(out, "--out", model=model, force=force)
+    ranked = None
+    if how in ("lowest", "highest"):
+        if ranking is None:
+            raise HeadError(f"--{how} needs a ranking.", f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json")
+        from ..ranking import Ranking
+
+        ranked = Ranking.load(ranking)
     from ..heads import discover, load, save
     from ..heads import prune as cut
     from ..strategies import choose
 
     loaded = load(model)
     layout = discover(loaded)
-    how, amount = next(iter(asked.items()))
-    options: dict[str, Any] = {}
-    if how in ("lowest", "highest"):
-        if ranking is None:
-            raise HeadError(f"--{how} needs a ranking.", f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json")
-        from ..ranking import Ranking
-
-        options["scores"] = Ranking.load(ranking).scores
-    loaded = load(model)
-    layout = discover(loaded)
+    options: dict[str, Any] = {} if ranked is None else {"scores": ranked.scores_for(layout)}
     if how == "random":
         options["per"] = per
     gone = layout.check(h for h in amount.split(",")) if how == "heads" else layout.check(choose(how, layout, amount, seed=seed, **options))

@@ -13,6 +13,7 @@ import typer
 
 from ..errors import DataError, MissingExtra, unknown_name
 from .data import chosen_task
+from .outputs import Force, check_file
 
 if TYPE_CHECKING:
     from ..rankers import Progress
@@ -47,6 +48,7 @@ def rank(
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the heat map, as .svg, .png or .html.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Score every head of a fine-tuned model by how much it matters, and save the ranking.
@@ -61,12 +63,14 @@ def rank(
     if known is None:
         raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     options = _options(option or [])
+    check_file(out, "--out", "ranking.json", force=force)  # a mistake in any of these should not cost the time to load a model
+    _check_plot(plot)
+    check_file(plot, "--plot", "heads.svg", force=force)
     from ..heads.kernels import device_named
     from ..rankers import rank as score
     from ..rankers import ranker
 
-    ranker(method, **options)  # a mistake in any of these should not cost the time to load a model
-    _check_plot(plot)
+    ranker(method, **options)
     place = str(device_named(device))
     chosen = _data(known, lang, split, data, max_examples, seed)
     loaded, tokenizer = _model(model, place)

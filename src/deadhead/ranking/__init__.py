@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -89,6 +90,16 @@ class Ranking:
             raise HeadError(f"{k} heads were asked for, but {len(self)} have a score.", f"ask for 0 to {len(self)}")
         return k
 
+    def scores_for(self, layout: HeadLayout) -> Mapping[Head, float]:
+        """The scores, for a model of this layout; an error unless it was built with the same heads, whether or not some are gone."""
+        mine, other = ({(a.block, a.layer): a.size for a in one.attentions} for one in (self.layout, layout))
+        if mine != other:
+            raise HeadError(
+                f"the ranking is of a model with {_built(self.layout)}, this one was built with {_built(layout)}.",
+                "rank this one: deadhead rank MODEL --task T --lang L --out FILE",
+            )
+        return self.scores
+
     def matrix(self, block: str | None = None, *, raw: bool = False) -> np.ndarray:
         """Layers x heads, nan for heads without a score. `block` may be left out where there is only one."""
         if block is None and len(self.layout.blocks) > 1:
@@ -161,10 +172,18 @@ class Ranking:
     def save(self, path: str | Path) -> Path:
         """Write the ranking as JSON: beside, then renamed, so that a file is whole or absent."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise DataError(f"{target} is a folder.", f"name a file, for instance {target / 'ranking.json'}")
         draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-        os.replace(draft, target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+            os.replace(draft, target)
+        except OSError as problem:
+            raise DataError(f"{target} could not be written: {problem.strerror}.", "free some space, or name another file") from problem
+        finally:
+            with suppress(OSError):
+                draft.unlink()
         return target
 
     @classmethod
@@ -194,6 +213,12 @@ class Ranking:
         from .heatmap import printed
 
         return printed(self)
+
+
+def _built(layout: HeadLayout) -> str:
+    """The layers and heads a model was built with: `encoder 12 x 12`, or the heads of each layer where they differ."""
+    sizes = {block: [a.size for a in layout.of(block)] for block in layout.blocks}
+    return ", ".join(f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}" for b, s in sizes.items())
 
 
 def _written(scores: Mapping[Head, float]) -> dict[str, float]:

@@ -1,0 +1,119 @@
+"""Where commands write: looked at before any work, and nothing that is there is lost unasked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadhead import cli
+from deadhead.heads import save
+from deadhead.heads.coverage import tiny
+
+Type = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+    """What a command answers: its exit code, and what it says on standard error."""
+
+    def run(*words: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["deadhead", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return int(left.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to stand in, with a model, a folder that holds a file, an empty one, and a file."""
+    monkeypatch.chdir(tmp_path)
+    save(tiny("bert"), "model")
+    for name in ("full", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "full" / "note.txt").write_text("mine")
+    (tmp_path / "old.json").write_text("mine")
+    return tmp_path
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+
+
+RANK = ("rank", "model", "--task", "pos", "--lang", "en", "--data", "world")
+PRUNE = ("prune", "model", "--heads", "encoder.0.1")
+WRONG = [
+    ((*RANK, "--out", "full"), "--out full is a folder.\n  Mend: name a file, for instance full/ranking.json"),
+    ((*RANK, "--out", "nodir/r.json"), "--out nodir/r.json: there is no folder nodir.\n  Mend: make it first: mkdir -p nodir"),
+    (
+        (*RANK, "--out", "old.json"),
+        "--out old.json: the file is there already.\n  Mend: name another file, or add --force to write over it",
+    ),
+    ((*RANK, "--out", "r.json", "--plot", "nodir/r.html"), "--plot nodir/r.html: there is no folder nodir."),
+    ((*PRUNE, "--out", "model"), "--out model is MODEL itself, which would be lost.\n  Mend: name another folder"),
+    ((*PRUNE, "--out", "full/../model", "--force"), "is MODEL itself, which would be lost."),
+    ((*PRUNE, "--out", "link"), "is MODEL itself, which would be lost."),
+    (
+        (*PRUNE, "--out", "full"),
+        "--out full: the folder holds files already.\n  Mend: name another folder, or add --force to write over them",
+    ),
+    ((*PRUNE, "--out", "nodir/small"), "--out nodir/small: there is no folder nodir."),
+    ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Mend: name a folder"),
+    (("export", "model", "--onnx", "nodir/m.onnx"), "--onnx nodir/m.onnx: there is no folder nodir."),
+    (("export", "model", "--onnx", "full"), "--onnx full is a folder.\n  Mend: name a file, for instance full/model.onnx"),
+    (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file is there already."),
+    (("export", "study", "--csv", "old.json"), "--csv old.json: the file is there already."),
+    (("export", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"), "--parquet nodir/s.parquet: there is no folder nodir."),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[" ".join(words[-4:]) for words, _ in WRONG])
+def test_a_wrong_place_costs_no_time(words: tuple[str, ...], said: str, typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late(*_: Any, **__: Any) -> None:
+        raise AssertionError("loaded before the place to write to was looked at")
+
+    (here / "link").symlink_to("model")
+    before = everything(here)
+    monkeypatch.setattr("deadhead.heads.load", too_late)
+    monkeypatch.setattr("deadhead.heads.export", too_late)
+    monkeypatch.setattr("deadhead.tasks.load_data", too_late)
+    code, err = typed(*words)
+    assert code == 1
+    assert said in err
+    assert everything(here) == before
+
+
+def test_a_folder_one_may_not_write_to(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    code, err = typed(*PRUNE, "--out", "small")
+    assert code == 1
+    assert "--out small: nothing can be written into ." in err
+
+
+def test_an_empty_folder_will_do_and_a_full_one_with_force(typed: Type, here: Path) -> None:
+    for words in (("empty",), ("full", "--force")):
+        code, err = typed(*PRUNE, "--out", *words)
+        assert code == 0, err
+        assert (here / words[0] / "config.json").is_file()
+    assert (here / "full" / "note.txt").read_text() == "mine"
+
+
+def test_a_file_is_written_over_with_force(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadhead.heads.export", lambda folder, *, onnx: onnx)
+    assert typed("export", "model", "--onnx", "old.json", "--force")[0] == 0
+
+
+def test_a_model_and_a_study_are_not_exported_at_once(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = everything(here)
+    monkeypatch.setattr("deadhead.heads.export", lambda folder, *, onnx: onnx.write_bytes(b"graph"))
+    code, err = typed("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
+    assert code == 2
+    assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(err.replace("│", " ").split())
+    assert everything(here) == before

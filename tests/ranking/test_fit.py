@@ -1,0 +1,63 @@
+"""A ranking belongs to models built alike, and is written to a file or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deadhead.errors import DataError, HeadError
+from deadhead.layout import HeadLayout
+from deadhead.ranking import Ranking
+
+LAYOUT = HeadLayout.grid(encoder=(3, 4))
+MADE = Ranking({head: float(i) for i, head in enumerate(LAYOUT)}, LAYOUT, "gradient")
+STRANGERS = {
+    "fewer layers": HeadLayout.grid(encoder=(2, 4)),
+    "fewer heads": HeadLayout.grid(encoder=(3, 2)),
+    "more layers": HeadLayout.grid(encoder=(4, 4)),
+    "more heads": HeadLayout.grid(encoder=(3, 6)),
+    "another block": HeadLayout.grid(decoder=(3, 4)),
+    "one block more": HeadLayout.grid(encoder=(3, 4), cross=(3, 4)),
+}
+
+
+@pytest.mark.parametrize("layout", STRANGERS.values(), ids=STRANGERS)
+def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
+    with pytest.raises(HeadError) as met:
+        MADE.scores_for(layout)
+    assert met.value.message.startswith("the ranking is of a model with encoder 3 x 4, this one was built with ")
+    assert "deadhead rank" in (met.value.mend or "")
+    cut = layout.without(list(layout)[-1:])  # not even where every head that is left has a score
+    with pytest.raises(HeadError):
+        MADE.scores_for(cut)
+
+
+def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
+    cut = LAYOUT.without(list(LAYOUT)[:5])
+    assert MADE.scores_for(LAYOUT) == MADE.scores_for(cut) == MADE.scores
+    later = Ranking(dict.fromkeys(cut, 1.0), cut, "gradient")  # a ranking of the pruned model
+    assert later.scores_for(cut) == later.scores
+
+
+def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(DataError, match="there is a folder") as met:
+        MADE.save(tmp_path / "there")
+    assert met.value.mend == f"name a file, for instance {tmp_path / 'there' / 'ranking.json'}"
+    assert os.listdir(tmp_path) == ["there"]
+    (tmp_path / "note.txt").touch()
+    with pytest.raises(DataError, match="could not be written"):
+        MADE.save(tmp_path / "note.txt" / "r.json")
+
+
+def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(DataError, match=r"r\.json could not be written: No space left on device") as met:
+        MADE.save(tmp_path / "r.json")
+    assert met.value.mend == "free some space, or name another file"
+    assert os.listdir(tmp_path) == []
