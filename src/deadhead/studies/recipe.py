@@ -26,9 +26,9 @@ from ..errors import unknown_name
 from .checks import TOLD, TOP, check
 from .expand import Cell, cells, is_range
 from .plain import Path, Plain, RecipeError, dotted, read, scalar
+from .showing import BUILT_IN
 from .trial import FIELDS
 
-BUILT_IN = "deadhead.recipes"
 SUFFIXES = (".yaml", ".yml")
 ONE = ("model", "task", "remove", "seed", "draw")  # fields of a trial that cannot be lists
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib import resources
 from pathlib import Path as File
 from typing import Any
 
@@ -39,6 +40,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a
 }
 NEEDED = {"curve": "x", "heads": "show"}
 AXES = ("rows", "columns", "mean_over", "x", "lines", "panels")  # fields that name axes
+UNPRUNED = "none"  # what `strategy` says of a model that keeps its heads
+BUILT_IN = "deadhead.recipes"
 SPLIT = re.compile(rf"({'|'.join(SPLITS)})(@1)?")
 
 
@@ -73,9 +76,10 @@ def _table(table: Mapping[str, Any], folder: File) -> Iterator[Problem]:
     yield from unknown(table, TABLE, (), "field of a table")
     if not among(table.get("kind", "scores"), TABLES):
         yield ("kind",), unknown_name("kind of table", table["kind"], TABLES).message
-    published = table.get("published")
-    if published is not None and not _beside(folder, published):
-        yield ("published",), f"there is no file {published} beside the recipe."
+    named = table.get("published")
+    if named is not None and published(named, folder) is None:
+        known = f", and {unknown_name('table of a built-in one', named, _built_in()).message}" if "/" in str(named) else "."
+        yield ("published",), f"there is no file {named} beside the recipe{known}"
 
 
 def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
@@ -99,6 +103,7 @@ def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _axes(one: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
     """What holds for tables and figures alike: axes that are there, a metric and a split that are ones, texts."""
+    from ..strategies import STRATEGIES
     from ..tasks import METRICS
 
     if one.get("metric") is not None and not among(one["metric"], METRICS):
@@ -117,10 +122,23 @@ def _axes(one: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
     else:
         path: Path = ("where",)
         yield from unknown(where, known, path, "axis")
+        asked = where.get("strategy", [])
+        for name in asked if isinstance(asked, list) else [asked]:
+            if not among(name, (UNPRUNED, *STRATEGIES)):
+                yield ("where", "strategy"), unknown_name("strategy", name, (UNPRUNED, *STRATEGIES)).message
     split = one.get("split")
     if split is not None and not (isinstance(split, str) and SPLIT.fullmatch(split)):
         yield ("split",), f"{split!r} is not a split; write {', '.join(SPLITS)}, or one after the first epoch such as dev@1."
 
 
-def _beside(folder: File, name: Any) -> bool:
-    return isinstance(name, str) and File(name).name == name and (folder / name).is_file()
+def published(name: Any, folder: File) -> Any:
+    """The file of published numbers that a table names: `x.csv` is beside the recipe, `weak-link/table1.csv` of a built-in one."""
+    if isinstance(name, str) and File(name).name == name and (folder / name).is_file():
+        return folder / name
+    return _built_in().get(str(name))
+
+
+def _built_in() -> dict[str, Any]:
+    """The files of published numbers that come with deadhead, by name."""
+    papers = [folder for folder in resources.files(BUILT_IN).iterdir() if folder.is_dir()]
+    return {f"{folder.name}/{file.name}": file for folder in papers for file in folder.iterdir() if file.name.endswith(".csv")}

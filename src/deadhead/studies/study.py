@@ -24,6 +24,7 @@ from .folder import StudyError
 from .jobs import WORK, Control, Jobs, Order
 from .recipe import Recipe
 from .records import Record
+from .showing import published
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def _published(recipe: Recipe) -> dict[str, Any]:
     texts = {}
     for name in names:
         with suppress(OSError, UnicodeDecodeError):
-            texts[name] = (Path(recipe.source).parent / name).read_text(encoding="utf-8")
+            if (file := published(name, Path(recipe.source).parent)) is not None:
+                texts[name] = file.read_text(encoding="utf-8")
     return {"published": texts} if texts else {}
 
 
