@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
-from deadhead import strategies
+from deadhead import load as load_model
+from deadhead import prune, save, strategies
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.ranking.merging import merge
@@ -16,6 +18,7 @@ from deadhead.studies import load, material, read, run, run_trial
 from deadhead.studies.folder import StudyError, prepare
 from deadhead.studies.material import dataset
 from deadhead.tasks import Dataset, Encoded
+from deadhead.world import MODELS
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 
@@ -179,3 +182,16 @@ def test_why_a_training_ended_is_in_the_record() -> None:
     assert wild.state == "failed"
     assert "a smaller rate may help" in wild.error
     assert "stopped early" not in str(wild.details)
+
+
+def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
+    """Cut first and saved, then named in a recipe, it learns just what it learns when the recipe does the cutting."""
+    cut = run_trial(load("smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 12}"]).trials[0])
+    assert len(cut.removed) == 12
+    encoder = MODELS / "encoder"
+    start = save(prune(load_model(encoder), cut.removed), tmp_path / "start", AutoTokenizer.from_pretrained(encoder))
+    (trial,) = load("smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove=none", f"model={start}"]).trials
+    record = run_trial(trial)
+    assert record.error is None
+    assert record.cost["parameters"] == cut.cost["parameters after"]
+    assert record.metrics == cut.metrics

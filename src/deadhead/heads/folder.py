@@ -27,6 +27,7 @@ from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
 from ..layout import Head, HeadLayout, spans
 from .biases import hold_biases
 from .discover import layout_of, located
+from .named import refuse_misnamed
 from .sites import Site
 from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
 
@@ -118,16 +119,19 @@ def _umask() -> int:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back the log lines and progress bars of transformers."""
+    """Hold back the log lines and progress bars of transformers, and those of the hub, which tells of every try."""
+    from huggingface_hub.utils import logging as hub
     from transformers.utils import logging
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level, bars, hubs = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    hub.set_verbosity_error()
     try:
         yield
     finally:
         logging.set_verbosity(level)
+        hub.set_verbosity(hubs)
         if bars:
             logging.enable_progress_bar()
 
@@ -148,16 +152,21 @@ def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:
     return state
 
 
-def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
+def load(folder: str | Path, *, auto: Any = None, dtype: Any = "auto", **kwargs: Any) -> Any:
     """Load what `save` wrote: the right class, the saved precision, the removed heads removed.
 
     Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
     `pruned_heads` in their config. Further arguments go to `from_pretrained`. Weights are read as safetensors only.
+
+    auto: for another task than the saved one, such as `AutoModelForTokenClassification`; layers that the folder does
+        not have, such as a classifier, begin anew, and fields of the config such as `id2label` can be given as well.
     """
     config = _config(folder, {name: kwargs[name] for name in FROM_WHERE if name in kwargs})
     removed, ours = _removed(config, folder), getattr(config, RECORD, None)
     padded = ours is not None and ours.get("form") == "padded"
-    cls = _class(config, folder)
+    cls = _class(config, folder) if auto is None else _for_task(auto, config, folder)
+    if auto is not None:
+        config.update({name: kwargs.pop(name) for name in [*kwargs] if hasattr(config, name)})
     trimmed: Any = type(cls.__name__, (cls,), {"__init__": _trimming(cls, removed, folder)}) if removed and not padded else cls
     trimmed.__module__ = cls.__module__
     try:
@@ -169,14 +178,20 @@ def load(folder: str | Path, *, dtype: Any = "auto", **kwargs: Any) -> Any:
         raise FolderError(
             f"the model in {folder} cannot be loaded: {_first_line(problem)}", unsafe(problem) or "save or download the folder again"
         ) from problem
-    bad = [f"{key} is missing" for key in sorted(report["missing_keys"])] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
-    if ours is not None:  # what others saved may well hold more than the model reads; what we saved does not
+    missing = sorted(report["missing_keys"])
+    if auto is not None:
+        layers = tuple(f"{site.path}." for site in located(model))
+        missing = [key for key in missing if key.startswith(layers)]
+    bad = [f"{key} is missing" for key in missing] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
+    if ours is not None and auto is None:  # what others saved may well hold more than the model reads; what we saved does not
         bad += [f"{key} has no place" for key in sorted(report["unexpected_keys"])]
     if bad:
         raise FolderError(
             f"{folder}: the weights do not fit the model{' and the heads that config.json says were removed' if removed else ''}: "
             f"{'; '.join(bad[:3])}{f' and {len(bad) - 3} more' if len(bad) > 3 else ''}.",
-            "the folder is damaged or was edited by hand; save or download it again",
+            "the folder is damaged or was edited by hand; save or download it again"
+            if auto is None or missing
+            else "name the model as it was before it learnt another task",
         )
     model.__class__ = cls
     if dtype == "auto" and config.dtype is not None and not getattr(cls, "_keep_in_fp32_modules", None):
@@ -247,13 +262,15 @@ def _trimming(cls: type, removed: Mapping[str, Mapping[int, list[int]]], folder:
 def _config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
+    refuse_misnamed(folder, where)
     path = Path(folder) / where.get("subfolder", "") / "config.json"
     if Path(folder).is_dir() and not path.exists():
         raise FolderError(f"{folder} has no config.json.", "name a folder that holds a saved model")
     try:
         if path.exists() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
             raise ValueError("config.json holds no JSON object")
-        return AutoConfig.from_pretrained(folder, **where)
+        with quiet():
+            return AutoConfig.from_pretrained(folder, **where)
     except FAULTS as problem:
         reason = _first_line(problem)
         raise FolderError(f"{folder} is no model that can be loaded: {reason}", "name a folder or a hub name that exists") from problem
@@ -295,6 +312,14 @@ def _class(config: Any, folder: str | Path) -> Any:
             "install the release it was saved with",
         )
     return cls
+
+
+def _for_task(auto: Any, config: Any, folder: str | Path) -> Any:
+    """The class that an auto class of transformers names for this kind of model."""
+    found = auto._model_mapping.get(type(config), None)
+    if found is None:
+        raise FolderError(f"{folder} is a {config.model_type}, for which there is no {auto.__name__}.", "name a model of another kind")
+    return found[0] if isinstance(found, tuple) else found
 
 
 def _first_line(problem: BaseException) -> str:

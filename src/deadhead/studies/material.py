@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
 from ..measures import Given
 from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, load_data, task_of
 from ..tasks.dataset import shuffled
@@ -229,7 +228,7 @@ def _pretrained(trial: Trial, at: int) -> Any:
     import torch
     import transformers
 
-    from ..heads.folder import SAFE, quiet, unsafe
+    from ..heads import load
 
     place = trial.steps.index("finetune", at)
     kind = KINDS[task_of(trial.get("task")).kind]
@@ -237,16 +236,8 @@ def _pretrained(trial: Trial, at: int) -> Any:
     options: dict[str, Any] = {}
     if kind.labels != "text":
         labels = dataset(trial, trial.languages(place), "train").labels
-        options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
-    try:
-        with quiet():
-            loaded = getattr(transformers, kind.model).from_pretrained(home(trial.get("model")), dtype=torch.float32, **SAFE, **options)
-    except (OSError, ValueError) as problem:
-        first = str(problem).splitlines()[0]
-        raise DataError(
-            f"the model {trial.get('model')} cannot be loaded for {trial.get('task')}: {first}", unsafe(problem) or "look at its name"
-        ) from problem
-    return loaded
+        options = {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+    return load(home(trial.get("model")), auto=getattr(transformers, kind.model), dtype=torch.float32, **options)
 
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
