@@ -1,0 +1,88 @@
+"""A name that means no model: a slip of the pen is told at once, the hub is asked only what it could know, and its log is held back."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_models import build
+
+from deadhead.errors import FolderError
+from deadhead.heads import load, save
+
+
+class Hub:
+    """In the place of the hub: what was asked of it, and whether it has the model."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.has = False
+
+    def info(self, name: str, **_: Any) -> None:
+        self.asked.append(name)
+        if not self.has:
+            raise OSError("no network")
+
+    def config(self, name: str, **_: Any) -> None:
+        self.asked.append(f"config of {name}")
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
+        raise OSError(f"{name} is not on the hub")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """No hub, and a folder to stand in with a model in `tagger` and a folder `taggers` that holds none."""
+    made = Hub()
+    monkeypatch.setattr("huggingface_hub.model_info", made.info)
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", made.config)
+    monkeypatch.chdir(tmp_path)
+    save(build("bert"), tmp_path / "tagger")
+    (tmp_path / "taggers").mkdir()
+    return made
+
+
+NO_HUB_NAME = ["/nowhere/taggr", "./taggr", "../here/taggr", "~/taggr", "a/b/taggr", "taggr/"]
+
+
+@pytest.mark.parametrize("name", [*NO_HUB_NAME, Path("/nowhere/taggr")], ids=str)
+def test_what_can_only_be_a_folder_is_not_asked_of_the_hub(name: str | Path, hub: Hub) -> None:
+    with pytest.raises(FolderError) as met:
+        load(name)
+    assert met.value.message == f"there is no folder {name}."
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("./taggr", "tagger"), ("taggr", "tagger"), ("taggers2", "tagger"), ("{here}/taggr", "{here}/tagger")]
+)
+def test_the_nearest_folder_is_named(name: str, near: str, hub: Hub, tmp_path: Path) -> None:
+    with pytest.raises(FolderError) as met:
+        load(name.format(here=tmp_path))
+    assert met.value.message.startswith(f"there is no folder {name.format(here=tmp_path)}")
+    assert met.value.mend == f"did you mean {near.format(here=tmp_path)}?"
+    assert hub.asked == ([] if "/" in name else [name])  # once, without a second try
+
+
+def test_a_model_of_the_hub_goes_before_a_folder_of_a_like_name(hub: Hub) -> None:
+    hub.has = True
+    with pytest.raises(FolderError, match="taggr is not on the hub"):
+        load("taggr")
+    assert hub.asked == ["taggr", "config of taggr"]
+
+
+def test_a_name_like_no_folder_goes_to_the_hub_in_silence(hub: Hub, caplog: pytest.LogCaptureFixture, capfd: Any) -> None:
+    with pytest.raises(FolderError, match="org/model is not on the hub"):
+        load("org/model")
+    assert hub.asked == ["config of org/model"]
+    assert caplog.records == []
+    assert capfd.readouterr().err == ""
+    logging.getLogger("huggingface_hub.utils._http").warning("heard again")
+    assert "heard again" in capfd.readouterr().err + caplog.text
+
+
+def test_a_file_is_no_folder(hub: Hub) -> None:
+    with pytest.raises(FolderError) as met:
+        load("tagger/model.safetensors")
+    assert (met.value.message, met.value.mend) == ("tagger/model.safetensors is a file.", "name its folder: tagger")
