@@ -139,6 +139,7 @@ def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hosti
         "rows": [[remove] for remove in removals],
         "columns": [["trained on" if lang == "en" else "zero-shot", lang] for lang in LANGUAGES],
         "cells": cells,
+        "decimals": 2,
     }
 
 

@@ -62,6 +62,14 @@ def test_latex_by_hand(tmp_path: Path) -> None:
         assert text.count(rule) == 1
 
 
+def test_published_numbers_have_the_decimals_they_were_printed_with(tmp_path: Path) -> None:
+    numbers = "task,remove,value\nmnli,none,83.7\nmnli,random 50,82\n"
+    scores = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))[0]
+    assert scores["decimals"] == 1
+    assert "| none | 80.00 (83.7) | 90.00 |" in to_markdown(scores)
+    assert r"none & 80.00 {\scriptsize(83.7)} & 90.00 \\" in to_latex(scores)
+
+
 def test_latex_with_labels_over_several_columns(tmp_path: Path) -> None:
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: source, columns: target}]\n"
     text = to_latex(tables(study(tmp_path, recipe, searched))[0])

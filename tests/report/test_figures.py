@@ -52,6 +52,13 @@ def test_a_curve_has_means_bands_and_published_points(tmp_path: Path) -> None:
     assert (figure["title"], figure["kind"], figure["id"]) == ("Curve", "curve", "figure-1-curve")
 
 
+def test_a_curve_speaks_of_published_points_where_it_has_some(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    asked, recipe = "{title: Curve, kind: curve, x: remove, lines: task, mean_over: draw}", DRAWN.replace(", published: numbers.csv", "")
+    assert "hollow points published numbers" in only(tmp_path, asked)["note"]
+    assert only(tmp_path / "bare", asked, recipe)["note"] == "Points are means, bands one standard deviation over repetitions."
+
+
 def test_a_curve_of_drops_in_panels(tmp_path: Path) -> None:
     figure = only(tmp_path, "{title: Drop, kind: curve, x: amount, panels: task, value: drop, mean_over: draw}")
     rows = {(row["panel"], row["x"]): row["y"] for row in values(figure)}

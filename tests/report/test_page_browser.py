@@ -108,8 +108,15 @@ def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
             words = {"failed": "✕ failed", "missing": "· not run", "partial": "◐"}.get(cell["state"], "")
             assert words in node.text
             if cell["ours"] is not None and cell["published"] is not None:
-                assert shown(cell["published"]) in node.text
+                assert f"{cell['published']:.2f}" in node.text  # as it was printed, which is not how ours are
                 assert shown(cell["ours"] - cell["published"]).lstrip("−") in node.text
+
+
+def test_claims_are_named_as_the_command_line_names_them(page: Page, drawn: Drawn):
+    page.open(drawn())
+    assert page.texts("#claims li .statement .mono") == ["claim-0", "claim-1", "claim-2"]
+    page.open(drawn(made_content("one"), made_content("two")))
+    assert page.texts("#compare th .mono") == ["claim-0", "claim-1", "claim-2"]
 
 
 def test_of_very_many_trials_the_page_names_the_first_and_tells_so(page: Page, drawn: Drawn):

@@ -58,6 +58,20 @@ def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> No
     assert cell(scores, ["none"], ["sst2"])["published"] == 44.0  # two models, one of them ours
 
 
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("a/model,mnli,en", ""),
+        ("b/model,mnli,en", " Published numbers are of another model than here: b/model."),
+        ("b/model,rte,en", " Published numbers are of another model and task than here: b/model, rte."),
+        ("b/model,rte,de", " Published numbers are of another model, task and source than here: b/model, rte, de."),
+    ],
+)
+def test_a_table_tells_whose_the_published_numbers_are(tmp_path: Path, row: str, told: str) -> None:
+    scores, _ = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": f"model,task,source,remove,value\n{row},none,80.0\n"}))
+    assert scores["note"].partition(" Better and worse: than the unpruned model, by more than the spread where one is known.")[2] == told
+
+
 def test_marks_are_beyond_the_spread(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, drawn))
     assert cell(scores, ["random 50"], ["mnli"])["mark"] == "worse"  # 72 of 80, spread 2

@@ -94,7 +94,7 @@ def curves(
         theirs = {
             **places,
             "y": field("published", "Q", y, scale={"zero": False}),
-            "tooltip": [*tips, tip("published", "Q", "published", form)],
+            "tooltip": [*tips, tip("published", "Q", "published", ".4~f")],  # not rounded as ours are
         }
         mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
         layers.append({"mark": mark, "encoding": theirs, "transform": [{"filter": "isValid(datum.published)"}]})

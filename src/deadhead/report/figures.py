@@ -52,24 +52,29 @@ def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
     for one in asked or default_figures(study, records):
         spec = KINDS[one["kind"]](study, records, one)
         if spec is not None:
-            note = " ".join(filter(None, [str(one.get("note") or _note(one)), _theirs(study, spec)]))
+            note = " ".join(filter(None, [str(one.get("note") or _note(one, spec)), _theirs(study, spec)]))
             found.append({"title": spec["title"], "note": note, "kind": one["kind"], "spec": spec})
     return [{"id": id_of("figure", i, one["title"]), **one} for i, one in enumerate(found)]
 
 
 def _theirs(study: Study, spec: Spec) -> str:
     """Whose the published numbers of a figure are, where they are not of the model studied."""
-    if not any("published" in row for row in spec["data"]["values"]):
+    if not _has_published(spec):
         return ""
     return whose(study, next(iter(study.published.values()), []))
 
 
-def _note(asked: Mapping[str, Any]) -> str:
+def _has_published(spec: Spec) -> bool:
+    return any("published" in row for row in spec["data"]["values"])
+
+
+def _note(asked: Mapping[str, Any], spec: Spec) -> str:
     """How to read a figure."""
     if asked["kind"] == "curve" and asked.get("x") in ("k", None):
         return ""
     return {
-        "curve": "Points are means, bands one standard deviation over repetitions, hollow points published numbers.",
+        "curve": "Points are means, bands one standard deviation over repetitions"
+        + (", hollow points published numbers." if _has_published(spec) else "."),
         "epochs": "Loss on the training set after each epoch of the last training; bands one standard deviation over trials.",
         "ends": "Above 0 where the bottom layers matter more; the mean of the languages of a class.",
         "recovery": "The mean over trials of the score after one epoch, in % of the final score.",

@@ -21,6 +21,11 @@ def number(row: Row, name: str = "value") -> float | None:
         return None
 
 
+def decimals(rows: Sequence[Row]) -> int:
+    """How many decimals the numbers of a file were printed with."""
+    return max((len((row.get("value") or "").partition(".")[2]) for row in rows), default=0)
+
+
 class Published:
     """The rows of one file, found by the labels of a table's axes."""
 

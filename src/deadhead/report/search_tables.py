@@ -233,7 +233,8 @@ def _table(
         "test set unless said otherwise, so it gains a little even where pruning does nothing: compare it with the gain of as many "
         "unpruned seeds."
     )
-    return grid(str(asked.get("title") or "Search"), " ".join(filter(None, [note, whose(study, file)])), layout, rows, columns, cells)
+    note = " ".join(filter(None, [note, whose(study, file)]))
+    return grid(str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file)
 
 
 def _base(layout: Layout, units: Mapping[tuple[Any, ...], Unit], labels: Mapping[str, Any]) -> list[float] | None:

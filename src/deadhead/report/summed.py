@@ -9,8 +9,8 @@ from math import fsum, sqrt
 from statistics import fmean
 from typing import Any
 
-from .cells import LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
-from .published import Published
+from .cells import APART, LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
+from .published import Published, decimals
 from .words import measured_words, sentence
 
 Row = Sequence[float | None]  # a value for each language of a cell
@@ -191,10 +191,12 @@ def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value,
         return entry(unit, theirs, base.get(_base_key(layout, (*row, *column))), lower_is_better)
 
     note = " ".join(filter(None, [_told(study, layout, units, asked, lower_is_better), whose(study, file)]))
-    return grid(str(asked.get("title") or "Scores"), note, layout, rows, columns, [[cell(r, c) for c in columns] for r in rows])
+    return grid(str(asked.get("title") or "Scores"), note, layout, rows, columns, [[cell(r, c) for c in columns] for r in rows], file)
 
 
-def grid(title: str, note: str, layout: Layout, rows: list[Any], columns: list[Any], cells: list[Any]) -> dict[str, Any]:
+def grid(
+    title: str, note: str, layout: Layout, rows: list[Any], columns: list[Any], cells: list[Any], file: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
     return {
         "title": title,
         "note": note,
@@ -203,6 +205,7 @@ def grid(title: str, note: str, layout: Layout, rows: list[Any], columns: list[A
         "rows": [list(row) for row in rows],
         "columns": [list(column) for column in columns],
         "cells": cells,
+        "decimals": decimals(file),  # of published numbers
     }
 
 
@@ -287,7 +290,10 @@ def _told(study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mappin
 
 
 def whose(study: Study, file: Sequence[Mapping[str, str]]) -> str:
-    """A word where the published numbers are of other models than ours."""
-    theirs = {row["model"] for row in file if row.get("model")}
-    ours = {cell.axes.get("model") for cell in study.cells}
-    return f"Published numbers are of {', '.join(sorted(theirs))}, not of the model studied here." if theirs and not theirs & ours else ""
+    """A word where the published numbers are of another model, task or source than any of ours."""
+    theirs = {name: sorted({row[name] for row in file if row.get(name)}) for name in APART}
+    other = [name for name in APART if theirs[name] and not {*theirs[name]} & {cell.axes.get(name) for cell in study.cells}]
+    if not other:
+        return ""
+    kinds = " and ".join(filter(None, [", ".join(other[:-1]), other[-1]]))
+    return f"Published numbers are of another {kinds} than here: {', '.join(label for name in other for label in theirs[name])}."

@@ -59,7 +59,8 @@ def to_markdown(table: Table) -> str:
     heads = [*(_cell(name) for name in table["row_names"]), *(_cell(" / ".join(map(_label, column))) for column in table["columns"])]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row, cells in zip(table["rows"], table["cells"], strict=True):
-        lines.append(f"| {' | '.join([*(_cell(_label(label)) for label in row), *(_plain(cell) for cell in cells)])} |")
+        shown = [*(_cell(_label(label)) for label in row), *(_plain(cell, table["decimals"]) for cell in cells)]
+        lines.append(f"| {' | '.join(shown)} |")
     return "\n".join([f"### {_cell(table['title'])}", "", *lines, "", _cell(table["note"]), ""])
 
 
@@ -74,13 +75,13 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("&", "&amp;").split())
 
 
-def _plain(cell: Mapping[str, Any]) -> str:
+def _plain(cell: Mapping[str, Any], decimals: int) -> str:
     if cell["ours"] is None:
         text = STATES.get(cell["state"], "")
     else:
         text = f"{cell['ours']:.2f}" + ("" if cell["spread"] is None else f" ± {cell['spread']:.2f}")
         text += " (partial)" if cell["state"] == "partial" else ""
-    return f"{text} ({cell['published']:.2f})".strip() if cell["published"] is not None else text
+    return f"{text} ({cell['published']:.{decimals}f})".strip() if cell["published"] is not None else text
 
 
 def to_latex(table: Table) -> str:
@@ -96,7 +97,7 @@ def to_latex(table: Table) -> str:
         r"\midrule",
     ]
     for row, cells in zip(table["rows"], table["cells"], strict=True):
-        lines.append(" & ".join([*(escape(_label(label)) for label in row), *(_tex(cell) for cell in cells)]) + r" \\")
+        lines.append(" & ".join([*(escape(_label(label)) for label in row), *(_tex(cell, table["decimals"]) for cell in cells)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
@@ -137,7 +138,7 @@ def _rules(start: int, widths: Sequence[int]) -> Iterator[str]:
         at += width
 
 
-def _tex(cell: Mapping[str, Any]) -> str:
+def _tex(cell: Mapping[str, Any], decimals: int) -> str:
     """Ours with the spread small beside it, bold where better than the unpruned model, the published number in brackets."""
     if cell["ours"] is None:
         text = {"failed": r"\emph{failed}", "missing": "--"}.get(cell["state"], "")
@@ -145,7 +146,7 @@ def _tex(cell: Mapping[str, Any]) -> str:
         text = rf"\textbf{{{cell['ours']:.2f}}}" if cell["mark"] == "better" else f"{cell['ours']:.2f}"
         text += "" if cell["spread"] is None else rf" {{\scriptsize$\pm${cell['spread']:.2f}}}"
         text += r"\textsuperscript{*}" if cell["state"] == "partial" else ""
-    return rf"{text} {{\scriptsize({cell['published']:.2f})}}".strip() if cell["published"] is not None else text
+    return rf"{text} {{\scriptsize({cell['published']:.{decimals}f})}}".strip() if cell["published"] is not None else text
 
 
 def escape(text: str) -> str:

@@ -6,6 +6,8 @@ function verdict(claim) {
   const [kind, sign] = claim.follows ? VERDICTS["not enough data"] : VERDICTS[claim.verdict] || ["open", "\u25cb"];  // what luck would do as well is no success
   return el("span", { class: `chip ${kind}` }, el("span", { "aria-hidden": "true" }, sign), claim.follows ? [claim.verdict, ":", el("br"), claim.follows] : claim.verdict);
 }
+/** The name by which the documentation and the command line speak of a claim. */
+const named = (claim) => el("span", { class: "mono" }, said(claim.id));
 const tallied = (word, n) => ({ holds: n === 1 ? "1 holds" : `${n} hold`, "does not hold": n === 1 ? "1 does not hold" : `${n} do not hold`, "not enough data": `${n} cannot be judged on so little data` })[word];
 function drawClaims(study) {
   if (!study.claims?.length) return null;
@@ -18,6 +20,6 @@ function drawClaims(study) {
 function drawClaim(claim) {
   const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);
   return el("li", { id: `claim-${claim.id}` }, el("div", {}, verdict(claim)),
-    el("div", {}, el("p", { class: "statement" }, said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part.replaceAll("+-", "\u00b1"))])), el("p", { class: "numbers" }, said(claim.paper))),
+    el("div", {}, el("p", { class: "statement" }, named(claim), " ", said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part.replaceAll("+-", "\u00b1"))])), el("p", { class: "numbers" }, said(claim.paper))),
     claim.trials?.length ? el("a", { href: `#claim=${encodeURIComponent(claim.id)}` }, count(behind(claim), "record")) : el("span", { class: "chip open" }, "no records"));
 }

@@ -40,7 +40,7 @@ function compareClaims(studies) {
   const claims = shared(studies, "claims", "id");
   if (!claims.length) return null;
   return el("article", { class: "card", "aria-label": "Claims" }, el("h3", {}, "Claims"), el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "claim"), studies.map((study, at) => el("th", { scope: "col" }, said(label(study, at)))))),
-    el("tbody", {}, claims.map((found) => el("tr", {}, el("th", { scope: "row" }, said(found.find(Boolean).statement)), found.map((claim) => el("td", {}, claim ? [verdict(claim), el("span", { class: "under" }, said(claim.numbers || ""))] : "\u2013")))))));
+    el("tbody", {}, claims.map((found) => el("tr", {}, el("th", { scope: "row" }, named(found.find(Boolean)), " ", said(found.find(Boolean).statement)), found.map((claim) => el("td", {}, claim ? [verdict(claim), el("span", { class: "under" }, said(claim.numbers || ""))] : "\u2013")))))));
 }
 /** The studies of a folder, to open one or to compare several. */
 function drawList(list) {

@@ -79,12 +79,12 @@ function follow() {
 function showCell(study, value) {
   const [id, row, column] = value.split(/\/(?=\d+\/\d+$)|\/(?=\d+$)/), table = (study.tables || []).find((one) => String(one.id) === id), cell = table?.cells[row]?.[column];
   if (!cell) return;
-  const parts = [isNumber(cell.ours) && `ours ${fixed(cell.ours, 2)}`, isNumber(cell.spread) && `spread ${fixed(cell.spread, 2)}`, isNumber(cell.published) && `published ${fixed(cell.published, 2)}`, isNumber(cell.published) && isNumber(cell.ours) && `difference ${signed(cell.ours - cell.published, 2)}`];
+  const parts = [isNumber(cell.ours) && `ours ${fixed(cell.ours, 2)}`, isNumber(cell.spread) && `spread ${fixed(cell.spread, 2)}`, isNumber(cell.published) && `published ${fixed(cell.published, table.decimals)}`, isNumber(cell.published) && isNumber(cell.ours) && `difference ${signed(cell.ours - cell.published, 2)}`];
   showTrials(study, [table.title, ...table.rows[row], ...table.columns[column]].filter((one) => one !== "").join(" · "), cell.trials || [], [parts.filter(Boolean).join(", "), some(cell)].filter(Boolean).join(". "));
 }
 function showClaim(study, id) {
   const claim = (study.claims || []).find((one) => String(one.id) === id);
-  if (claim) showTrials(study, claim.statement, claim.trials || [], [`${claim.verdict}: ${claim.numbers || ""}`, some(claim)].filter(Boolean).join(" "));
+  if (claim) showTrials(study, `${claim.id}: ${claim.statement}`, claim.trials || [], [`${claim.verdict}: ${claim.numbers || ""}`, some(claim)].filter(Boolean).join(" "));
 }
 
 function setTheme(name) {

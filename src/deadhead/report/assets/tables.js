@@ -78,11 +78,11 @@ function bodyRow(table, at, state, before, digits) {
 function bodyCell(table, cell, row, column, show, digits) {
   const { ours, spread, n, published, state = "none", mark, trials = [] } = cell || {};
   const under = [];
-  if (show.published && isNumber(published)) under.push(el("span", { class: "published" }, fixed(published)));
+  if (show.published && isNumber(published)) under.push(el("span", { class: "published" }, fixed(published, table.decimals)));
   if (show.difference && isNumber(published) && isNumber(ours)) under.push(el("span", { class: "difference" }, signed(ours - published)));
   const words = [...table.rows[row], ...table.columns[column]].filter((label) => label !== "").join(", ");
   const value = isNumber(ours) ? fixed(ours, digits[column]) : STATES[state] ?? "\u2013";
-  const spoken = [words, isNumber(ours) ? `ours ${value}` : state, isNumber(spread) && `spread ${fixed(spread)}`, isNumber(published) && `published ${fixed(published)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published)}`, mark && MARKS[mark]?.[1], state === "partial" && "some trials not done", count(behind(cell || {}), "trial")];
+  const spoken = [words, isNumber(ours) ? `ours ${value}` : state, isNumber(spread) && `spread ${fixed(spread)}`, isNumber(published) && `published ${fixed(published, table.decimals)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published)}`, mark && MARKS[mark]?.[1], state === "partial" && "some trials not done", count(behind(cell || {}), "trial")];
   return el("td", { class: [state, mark].filter(Boolean).join(" "), "data-stop": true, tabindex: -1, "aria-label": spoken.filter(Boolean).join("; "), title: `${n ? count(n, "trial") : "no trial"}${state === "partial" ? ", some not done" : ""}`, "data-focus": `${table.id}/${row}/${column}`,
     onclick: trials.length ? () => go(`cell=${encodeURIComponent(table.id)}/${row}/${column}`) : null },
   mark || state === "partial" ? el("span", { class: "sign" }, state === "partial" ? "\u25d0" : "", MARKS[mark]?.[0] ?? "") : null, el("span", { class: isNumber(ours) ? "ours" : null }, value),
