@@ -8,6 +8,7 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
+from ..studies.records import Record
 from ..tasks.languages import code_of, languages
 from .cells import Cell, Study, as_dict, as_names, matches
 from .charts import Row, Spec, curves
@@ -17,6 +18,7 @@ from .summed import BY_LANGUAGE, Unit, Value, alike, repeats, spread
 from .values import drops_of, gains_of, scores_of
 from .words import joined, metric_words
 
+Percents = dict[tuple[Any, Any], float]  # by model and removal
 Entry = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
 WHOLE = 10  # parts of a training set
 MEASURES = {
@@ -50,12 +52,15 @@ def _place(strategy: str, amount: Any, label: str) -> tuple[str, float | str]:
     return strategy, label
 
 
-def curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
+def curve(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
     """One curve figure; None where there is nothing to draw yet."""
     if any("arm" in cell.axes for cell in study.cells):
         return search_curve(study, asked) if asked.get("x") in ("k", "remove", "amount") else best_curve(study, asked)
     asked = _counted_alike(study, asked)
-    units = _gathered(study, asked)
+    percents = _percents(study, records, asked)
+    if percents:
+        asked = {**asked, "x": "percent"}
+    units = _gathered(study, asked, percents)
     if not any(unit.scores for unit in units.values()):
         return None
     return drawn(study, asked, units)
@@ -72,26 +77,54 @@ def _counted_alike(study: Study, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**asked, "where": {**where, "strategy": alike_to_first}}
 
 
-def _gathered(study: Study, asked: Mapping[str, Any]) -> dict[tuple[Any, Any, Any], Unit]:
+def _percents(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Percents:
+    """The percent of heads that each removal takes, for a figure of removals that are counted in several ways; else nothing."""
+    where = {name: wanted for name, wanted in as_dict(asked.get("where")).items() if name not in BY_LANGUAGE}
+    shown = [cell for cell in study.cells if cell.state == "done" and not cell.unpruned and matches(cell, "", where)]
+    ways = {MEASURES.get(strategy, strategy) for cell in shown if (strategy := str(cell.axes.get("strategy")))}
+    if asked.get("x") not in ("remove", "amount") or len(ways) < 2:
+        return {}
+    found: Percents = {}
+    for cell in shown:
+        record = records.get(cell.trial)
+        heads = record.cost.get("heads before") if record is not None else None
+        if cell.axes.get("strategy") == "random":
+            found[_removal(cell)] = float(cell.axes["amount"])
+        elif record is not None and isinstance(heads, int) and heads:
+            found[_removal(cell)] = round(100 * len(record.removed) / heads, 1)
+    return found if all(_removal(cell) in found for cell in shown) else {}
+
+
+def _removal(cell: Cell) -> tuple[Any, Any]:
+    return cell.axes.get("model"), cell.axes.get("remove")
+
+
+def _gathered(study: Study, asked: Mapping[str, Any], percents: Percents) -> dict[tuple[Any, Any, Any], Unit]:
     """Values by panel, line and x; the unpruned model stands at 0 of every line."""
     value = drops_of(study, asked) if asked.get("value") == "drop" else scores_of(asked)
     x, lines, group, where = str(asked.get("x") or "remove"), asked.get("lines"), str(asked.get("group") or ""), as_dict(asked.get("where"))
     over, panels = as_names(asked.get("mean_over")), as_names(asked.get("panels"))
-    by_removal, own = x in ("remove", "amount"), not lines or lines in ("remove", "strategy")  # own: the way to remove is the line
+    by_removal, own = (
+        x in ("remove", "amount", "percent"),
+        not lines or lines in ("remove", "strategy"),
+    )  # own: the way to remove is the line
     apart = bool(BY_LANGUAGE & {x, str(lines), *panels, *over, *where})
     found: dict[tuple[Any, Any, Any], Unit] = {}
     starts: list[tuple[str, Any, Entry]] = []
-    for cells in alike(study.cells, (x, str(lines), *panels, *where, "remove", "strategy", "amount")):
+    apart_in = (x, str(lines), *panels, *where, "remove", "strategy", "amount", *(("model",) if percents else ()))
+    for cells in alike(study.cells, apart_in):
         first = cells[0]
         wanted = {name: one for name, one in where.items() if not (first.unpruned and name in ("remove", "strategy"))}
         strategy, at = place(first) if by_removal else (str(first.axes.get("remove", "")), None)
+        at = at if first.unpruned else percents.get(_removal(first), at)
         rows = [_scores(cell, value, group, apart) for cell in cells]
         for (language, kind), scores in zip(_shown(first.languages, group, apart), zip(*rows, strict=True), strict=True):
             if not matches(first, language, wanted):
                 continue
             line = kind if kind and not lines else strategy if own else joined(first.axis(str(lines), language))
             panel = joined(*(first.axis(name, language) for name in panels), kind if lines else "")  # classes of languages side by side
-            entry = cells, language, repeats(cells, language, over), scores
+            again = repeats(cells, language, over)
+            entry = cells, language, [(first.axes.get("remove"), one) for one in again] if percents else again, scores
             if by_removal and first.unpruned and own and not (kind and not lines):
                 starts.append((panel, at, entry))
             else:
@@ -184,6 +217,7 @@ def drawn(
     x = str(asked.get("x") or "remove")
     strategies = _strategies(study, asked)
     across = {
+        "percent": MEASURES["random"],
         "parts": "tenths of the training set",
         "data.parts": "tenths of the training set",
         "data.target_parts": "tenths of the target's training set",
@@ -226,13 +260,15 @@ def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any,
             row |= {"low": round(fmean(numbers) - apart, 3), "high": round(fmean(numbers) + apart, 3)}
         if theirs is not None:
             row["published"] = round(theirs, 3)
+        if asked.get("x") == "percent" and (several := len({cell.axes.get("remove") for cell in unit.cells.values()})) > 1:
+            row["removals"] = several
         yield row
 
 
 def _published(study: Study, asked: Mapping[str, Any]) -> Any:
     """A function that finds the published number of a point, from the first table of the recipe that has some."""
     rows = next(iter(study.published.values()), [])
-    if not rows or asked.get("value") == "drop" or asked.get("group"):
+    if not rows or asked.get("value") == "drop" or asked.get("group") or asked.get("x") == "percent":
         return None
     lines, panels = asked.get("lines"), as_names(asked.get("panels"))
     axes = [str(name) for name in (asked.get("x") or "remove", lines, *panels, *as_dict(asked.get("where"))) if name]

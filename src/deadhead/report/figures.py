@@ -25,7 +25,7 @@ from .tables import id_of
 
 Records = Mapping[str, Record]
 KINDS: Mapping[str, Callable[[Study, Records, Mapping[str, Any]], Spec | None]] = {
-    "curve": lambda study, records, asked: curve(study, asked),
+    "curve": curve,
     "heads": heads_figure,
     "similarity": similarity_figure,
     "points": points_figure,
@@ -74,7 +74,8 @@ def _note(asked: Mapping[str, Any], spec: Spec) -> str:
         return ""
     return {
         "curve": "Points are means, bands one standard deviation over repetitions"
-        + (", hollow points published numbers." if _has_published(spec) else "."),
+        + (", hollow points published numbers." if _has_published(spec) else ".")
+        + (" Removals of the same percent are one point." if any("removals" in row for row in spec["data"]["values"]) else ""),
         "epochs": "Loss on the training set after each epoch of the last training; bands one standard deviation over trials.",
         "ends": "Above 0 where the bottom layers matter more; the mean of the languages of a class.",
         "recovery": "The mean over trials of the score after one epoch, in % of the final score.",
