@@ -325,6 +325,7 @@ def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
     table = typed(*words).out
     assert "MiB" in table
     assert " ms ± " in table
+    assert "their ratio: the median over the rounds." in " ".join(table.split())
 
 
 @pytest.mark.parametrize(("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")])

@@ -294,9 +294,10 @@ def bench(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        "", result["model"], result["against"], "ratio", title=f"{result['device']}, {result['threads']} threads", title_justify="left"
-    )
+    title = f"{result['device']}, {result['threads']} threads"
+    note = "Times: median ± middle half of the rounds; their ratio: the median over the rounds. Peak memory: of a process for each model."
+    columns = ("", result["model"], result["against"], "ratio")
+    table = Table(*columns, title=title, title_justify="left", caption=note, caption_justify="left")
     for row in result["rows"]:
         cells = [_amount(row["what"], row[side], row.get("spread", (None, None))[i]) for i, side in enumerate(("model", "against"))]
         table.add_row(row["what"], *cells, "-" if row["ratio"] is None else f"{row['ratio']:.3f}")

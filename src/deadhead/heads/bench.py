@@ -1,13 +1,13 @@
 """What removing heads bought: size, arithmetic, disk, time and memory, beside the model it came from.
 
 Both models are timed in turns in one run, so that a busy machine slows both; times are medians with
-the middle half of their spread. Peak memory is that of a fresh process that loads the model and runs
-one batch (on a GPU: of the allocator).
+the middle half of their spread, and their ratio is the median of the ratios of the rounds. Peak memory is
+that of a fresh process for each model, which loads it and runs one batch: on a CPU all that the process held,
+Python and torch included, on a GPU what was allocated there.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
@@ -24,13 +24,14 @@ from .folder import load
 from .kernels import device_named
 
 CHILD = """
-import json, resource, sys, torch
+import sys, torch
 from deadhead.heads import load
-from deadhead.heads.bench import inputs
-model = load(sys.argv[1]).eval()
+from deadhead.heads.bench import inputs, most_held
+place = torch.device(sys.argv[4])
+model = load(sys.argv[1]).eval().to(place)
 with torch.no_grad():
-    model(**inputs(model, int(sys.argv[2]), int(sys.argv[3])))
-print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)))
+    model(**{k: v.to(place) for k, v in inputs(model, int(sys.argv[2]), int(sys.argv[3])).items()})
+print(most_held(place))
 """
 
 
@@ -61,7 +62,7 @@ def bench(
         rows.append(_row(f"FLOPs {b} x {n}", [_flops(m, x) for m, x in zip(pair, batch, strict=True)]))
         rows.append(_latency(f"seconds {b} x {n}", pair, batch, repeats, place))
     b, n = shapes[-1]
-    rows.append(_row(f"peak memory bytes {b} x {n}", [_peak(name, m, b, n, place) for name, m in zip(names, pair, strict=True)]))
+    rows.append(_row(f"peak memory bytes {b} x {n}", [_peak(name, b, n, place) for name in names]))
     return {"model": names[0], "against": names[1], "device": _device_name(place), "threads": torch.get_num_threads(), "rows": rows}
 
 
@@ -138,14 +139,22 @@ def _disk(name: str) -> int | None:
     return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
 
 
-def _peak(name: str, model: Any, batch: int, length: int, place: torch.device) -> int | None:
+def _peak(name: str, batch: int, length: int, place: torch.device) -> int | None:
+    words = (name, str(batch), str(length), str(place))
+    done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False)
+    return int(done.stdout.split()[-1]) if done.returncode == 0 else None
+
+
+def most_held(place: torch.device) -> int:
+    """The most bytes that this process has held at any time."""
     if place.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(place)
-        with torch.no_grad():
-            model(**{k: v.to(place) for k, v in inputs(model, batch, length).items()})
         return torch.cuda.max_memory_allocated(place)
-    done = subprocess.run([sys.executable, "-c", CHILD, name, str(batch), str(length)], capture_output=True, text=True, check=False)
-    return int(json.loads(done.stdout.strip().splitlines()[-1])) if done.returncode == 0 else None
+    status = Path("/proc/self/status")
+    if status.exists():  # to getrusage, on Linux, what the process that started this one held counts as well
+        return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _device_name(place: torch.device) -> str:
