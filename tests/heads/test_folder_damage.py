@@ -84,7 +84,7 @@ def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(FolderError, match="there is no folder .*nowhere"):
+    with pytest.raises(FolderError, match="there is no folder"):
         load(tmp_path / "nowhere")
 
 
