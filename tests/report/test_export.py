@@ -186,6 +186,20 @@ def test_the_command_takes_several_studies(tmp_path: Path) -> None:
     assert {file.name for file in (tmp_path / "twice").iterdir()} == {"study-1", "study-2"}
 
 
+def test_a_comparison_leaves_the_pages_of_its_studies_alone(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    first, second = study(tmp_path / "one", DRAWN, drawn), study(tmp_path / "two", SEARCH, searched)
+    run(first)
+    page = (first / "report.html").read_bytes()
+    output, problem = run(first, second)
+    assert problem is None
+    assert (first / "report.html").read_bytes() == page
+    assert f"{first / 'comparison.html'}: " in output
+    assert "lowest-k prunings" in (first / "comparison.html").read_text(encoding="utf-8")
+    assert not (second / "comparison.html").exists()
+
+
 def test_the_command_and_a_folder_that_is_no_study(tmp_path: Path) -> None:
     _, problem = run(tmp_path)
     assert isinstance(problem, DeadheadError)

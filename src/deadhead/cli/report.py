@@ -13,7 +13,12 @@ def report(
         list[Path], typer.Argument(metavar="STUDY...", help="The folder of a study; of several, to compare them.", show_default=False)
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PAGE.html", help="The page; by default report.html in the study's folder.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="PAGE.html",
+            help="The page; by default report.html in the study's folder, comparison.html in the first of several.",
+        ),
     ] = None,
     figures: Annotated[
         Path | None,
@@ -31,7 +36,7 @@ def report(
     from ..report.export import export
     from ..report.page import write
 
-    page = out or studies[0] / "report.html"
+    page = out or studies[0] / ("report.html" if len(studies) == 1 else "comparison.html")
     write(studies if len(studies) > 1 else studies[0], page)
     typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
     if figures is not None:

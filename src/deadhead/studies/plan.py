@@ -24,7 +24,7 @@ from .records import Summary, summaries
 from .shared import wanted
 from .status import seconds
 from .threads import threads
-from .trial import TRAINS, Trial
+from .trial import LOOKS, RANKS, TRAINS, Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
 # Training rows of the papers' corpora, and weights of their models, for a rough guess before anything is downloaded.
@@ -57,6 +57,7 @@ class Plan:
     basis: str  # what the estimate rests on
     lacking: tuple[str, ...] = ()  # data that cannot be found, a line each
     mend: tuple[str, ...] = ()  # what to do about it
+    warnings: tuple[str, ...] = ()  # what can be run and is hardly meant, a line each
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -97,7 +98,15 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         basis=basis,
         lacking=tuple(told(missing)),
         mend=tuple(mends(missing)) if missing else (),
+        warnings=warnings(recipe),
     )
+
+
+def warnings(recipe: Recipe) -> tuple[str, ...]:
+    """What a recipe asks for that its user hardly wants: models that nobody looks at."""
+    parts = [part["steps"] for part in (recipe.data, *(recipe.data.get("include") or ())) if "steps" in part]
+    last = dict.fromkeys(steps[-1] for steps in parts if steps[-1] not in (*LOOKS, *RANKS))
+    return tuple(f"Nothing looks at the model after {step}, so there will be no scores to show: end steps with evaluate." for step in last)
 
 
 def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapping[str, Summary], workers: int) -> tuple[float, str]:

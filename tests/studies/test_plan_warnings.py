@@ -1,0 +1,39 @@
+"""What a recipe may ask for and its user hardly wants is told before it is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.studies import built_in, load, plan
+from deadhead.studies.plan import warnings
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ("prune, finetune", "Nothing looks at the model after finetune, so there will be no scores to show: end steps with evaluate."),
+        (
+            "finetune, evaluate, prune",
+            "Nothing looks at the model after prune, so there will be no scores to show: end steps with evaluate.",
+        ),
+        ("prune, finetune, evaluate", ""),
+        ("prune, finetune, rank", ""),
+    ],
+)
+def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, told: str) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, remove: {{random: 50}}}}\n")
+    assert plan(load(recipe)).warnings == ((told,) if told else ())
+    shown = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert shown.exit_code == 0
+    assert [line.strip() for line in shown.stdout.splitlines() if "looks" in line] == ([told] if told else [])
+    assert json.loads(CliRunner().invoke(app, ["plan", str(recipe), "--json"]).stdout)["warnings"] == ([told] if told else [])
+
+
+def test_no_built_in_recipe_does() -> None:
+    assert [name for name in built_in() if warnings(load(name))] == []
