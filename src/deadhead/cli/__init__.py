@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import claims, data, demo, evaluate, export, models, rank, report, serve, studies
+from . import claims, data, demo, export, models, rank, report, serve, studies, training
 
 app = typer.Typer(
     name="deadhead",
@@ -25,10 +25,11 @@ app = typer.Typer(
 )
 ON_MODELS: tuple[Callable[..., None], ...] = (
     models.heads,
+    training.finetune,
     rank.rank,
     rank.compare,
     models.prune,
-    evaluate.evaluate,
+    training.evaluate,
     models.bench,
     export.export,
 )

@@ -62,7 +62,7 @@ def rank(
     known = chosen_task(task, task_file)
     if known is None:
         raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
-    options = _options(option or [])
+    options = options_of(option or [])
     check_file(out, "--out", "ranking.json", force=force)  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
@@ -73,7 +73,7 @@ def rank(
     ranker(method, **options)
     place = str(device_named(device))
     chosen = _data(known, lang, split, data, max_examples, seed)
-    loaded, tokenizer = _model(model, place)
+    loaded, tokenizer = model_and_tokenizer(model, place)
     batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
     facts = {"task": known if isinstance(known, str) else known.name, "lang": lang, "split": split, **_facts(chosen, batches)}
     with watched(method) as progress:
@@ -89,7 +89,7 @@ def rank(
         _show(ranking, out)
 
 
-def _options(texts: list[str]) -> dict[str, Any]:
+def options_of(texts: list[str]) -> dict[str, Any]:
     """`name=value` pairs; a value is read as JSON where it is (2, 0.5, true, [1, 2]), else as a word."""
     options: dict[str, Any] = {}
     for text in texts:
@@ -131,15 +131,20 @@ def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int 
     return replace(found, rows=rows, notes={**found.notes, "rows left out by --max-examples": len(found) - most})
 
 
-def _model(name: str, where: str) -> tuple[Any, Any]:
+def model_and_tokenizer(name: str, where: str) -> tuple[Any, Any]:
     import torch
-    from transformers import AutoTokenizer
 
     from ..heads import load
 
     loaded = load(name, **({"dtype": torch.float32} if where == "cpu" else {}))  # a CPU is slow at, and rounds with, small floats
+    return loaded.to(where), tokenizer_of(name)
+
+
+def tokenizer_of(name: str) -> Any:
+    from transformers import AutoTokenizer
+
     try:
-        return loaded.to(where), AutoTokenizer.from_pretrained(name)
+        return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as problem:
         raise DataError(
             f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
@@ -180,7 +185,7 @@ def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
     if not isinstance(loaded, made):
         raise DataError(
             f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {KINDS[data.task.kind].model}.",
-            "fine-tune the model on the task first, and rank the result",
+            f"fine-tune it first: deadhead finetune MODEL --task {data.task.name} --lang en --out DIR",
         )
     if KINDS[data.task.kind].labels == "text":
         return None
@@ -192,7 +197,7 @@ def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
     raise DataError(
         f"the model's classes ({', '.join(names[:4])}{', ...' if len(names) > 4 else ''}) are not the labels of {data.task.name} "
         f"({', '.join(data.labels[:4])}{', ...' if len(data.labels) > 4 else ''}).",
-        "rank on the task the model was fine-tuned on, or set id2label in its config.json",
+        "name the task the model was fine-tuned on, or set id2label in its config.json",
     )
 
 
@@ -206,7 +211,7 @@ def _knows(names: tuple[str, ...], data: Dataset) -> bool:
         raise DataError(
             f"the model does not know {sum(strange.values()) / met.total():.0%} of the labels of this {data.task.name} data: "
             f"{', '.join(sorted(strange)[:4])}{', ...' if len(strange) > 4 else ''}.",
-            "rank on the task the model was fine-tuned on, or set id2label in its config.json",
+            "name the task the model was fine-tuned on, or set id2label in its config.json",
         )
     return True
 

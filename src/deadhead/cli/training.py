@@ -1,0 +1,193 @@
+"""`deadhead finetune` and `deadhead evaluate`: learn a task, and see what models score on it. Parse, call, print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import DeadheadError
+from .data import chosen_task
+from .outputs import Force, check_folder
+from .rank import model_and_tokenizer, model_labels, options_of, tokenizer_of, watched
+
+if TYPE_CHECKING:
+    from ..tasks import Dataset, Measured
+
+Task = Annotated[str | None, typer.Option(metavar="NAME", help="The task, such as pos.")]
+TaskFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")]
+Data = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
+Length = Annotated[int, typer.Option(help="Sub-words in a window.")]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+
+
+def finetune(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, pruned or not, or a name on the hub.", show_default=False)],
+    lang: Annotated[str, typer.Option(help="The language to learn from, such as en; several by commas.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)],
+    task: Task = None,
+    task_file: TaskFile = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Passes over the data; by default 3.", show_default=False)] = None,
+    rate: Annotated[float | None, typer.Option(help="The highest learning rate; by default 3e-5.", show_default=False)] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", min=1, help="Examples in an update; by default 32.", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="The settings of a paper, such as contributions.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Another setting, such as precision=bf16; can be given again.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the new classifier, the order of the data and dropout.")] = 0,
+    data: Data = None,
+    max_length: Length = 256,
+    device: Device = None,
+    force: Force = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a line.")] = False,
+) -> None:
+    """Learn a task: put a new classifier on a model, whole or pruned, and train it; one that knows the labels already goes on.
+
+    Examples:
+
+        deadhead finetune bert-base-multilingual-cased --task pos --lang en --rate 5e-5 --out tagger
+
+        deadhead prune bert-base-multilingual-cased --lowest 36 --ranking en.json --out start
+
+        deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
+    """
+    known = _task(task, task_file)
+    check_folder(out, "--out", model=model, force=force)
+    from ..finetune import Settings
+    from ..finetune import finetune as train
+    from ..finetune import preset as paper
+    from ..heads import save
+    from ..heads.kernels import device_named
+    from ..tasks import encode, load_data
+
+    given = {name: value for name, value in (("epochs", epochs), ("rate", rate), ("batch", batch)) if value is not None}
+    given |= {**options_of(option or []), "seed": seed}
+    settings = Settings.from_dict(given) if preset is None else paper(preset, task, **given)
+    place = device_named(device)
+    languages = _languages(lang)
+    chosen = load_data(known, languages[0] if len(languages) == 1 else languages, "train", root=data)
+    loaded, tokenizer = _learner(model, chosen, seed)
+    encoded = encode(chosen, tokenizer, max_length=max_length, labels=model_labels(loaded, chosen))
+    history = train(loaded, encoded, settings, device=place)
+    if history.state != "done":
+        raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
+    save(loaded, out, tokenizer)
+    losses = [epoch.loss for epoch in history.epochs]
+    seconds = sum(epoch.seconds for epoch in history.epochs)
+    if as_json:
+        facts = {"out": str(out), "examples": len(chosen), "fingerprint": chosen.fingerprint, "settings": settings.to_dict()}
+        typer.echo(json.dumps({**facts, "losses": losses, "seconds": round(seconds, 1)}, indent=1))
+    else:
+        told = ", ".join(f"{loss:.3f}" for loss in losses)
+        typer.echo(
+            f"{len(chosen):,} examples, {len(losses)} epoch{'s' if len(losses) > 1 else ''}, mean loss {told}; {seconds:,.0f} s, in {out}"
+        )
+
+
+def _learner(name: str, data: Dataset, seed: int) -> tuple[Any, Any]:
+    """The model with a classifier for these labels: its own, where it has learnt them, else a new one, drawn by the seed."""
+    import torch
+    import transformers
+
+    from ..heads import load
+    from ..tasks import KINDS
+
+    auto = getattr(transformers, KINDS[data.task.kind].model)
+
+    def made(**labels: Any) -> Any:
+        torch.manual_seed(seed)
+        return load(name, auto=auto, dtype=torch.float32, **labels)
+
+    model = made()
+    known = set(map(str, (getattr(model.config, "id2label", None) or {}).values()))
+    if KINDS[data.task.kind].labels != "text" and not known >= set(data.labels):
+        model = made(id2label=dict(enumerate(data.labels)), label2id={label: i for i, label in enumerate(data.labels)})
+    return model, tokenizer_of(name)
+
+
+def _task(name: str | None, file: Path | None) -> Any:
+    known = chosen_task(name, file)
+    if known is None:
+        raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
+    return known
+
+
+def _languages(text: str) -> list[str]:
+    found = [*dict.fromkeys(part.strip() for part in text.split(",") if part.strip())]
+    if not found:
+        raise typer.BadParameter("name at least one language", param_hint="--lang")
+    return found
+
+
+def evaluate(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="Folders with fine-tuned models, or their names on the hub.", show_default=False)
+    ],
+    lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
+    task: Task = None,
+    task_file: TaskFile = None,
+    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
+    data: Data = None,
+    max_length: Length = 256,
+    device: Device = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with every metric, instead of a table.")] = False,
+) -> None:
+    """Score models on a task, side by side: the task's first metric for each language, and how far each is from the first model.
+
+    Examples:
+
+        deadhead evaluate smaller --task pos --lang en,de
+
+        deadhead evaluate tagger smaller --task pos --lang en,de --split test
+    """
+    known = _task(task, task_file)
+    from ..heads.kernels import device_named
+    from ..tasks import load_data
+
+    place = str(device_named(device))
+    languages = _languages(lang)
+    sets = {name: load_data(known, name, split, root=data) for name in languages}
+    about = sets[languages[0]].task
+    found = {model: _scores(model, sets, max_length, place) for model in dict.fromkeys(models)}
+    if as_json:
+        typer.echo(json.dumps({"task": about.name, "split": split, "metric": about.metric, "scores": found}, indent=1))
+    else:
+        _show(found, about.metric, split)
+
+
+def _scores(name: str, sets: dict[str, Dataset], max_length: int, place: str) -> dict[str, Measured]:
+    from ..evaluate import evaluate as score
+    from ..tasks import encode
+
+    model, tokenizer = model_and_tokenizer(name, place)
+    found: dict[str, Measured] = {}
+    with watched(name) as progress:
+        for number, (lang, data) in enumerate(sets.items()):
+            progress(number, len(sets), lang)
+            encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(model, data))
+            found |= score(model, {lang: encoded}, tokenizer=tokenizer)
+    return found
+
+
+def _show(found: dict[str, dict[str, Measured]], metric: str, split: str) -> None:
+    """In points, as tables of the field are: a row for each language, and their mean if there are several."""
+    from rich.console import Console
+    from rich.table import Table
+
+    first, *others = found
+    points = {
+        model: {lang: scores[metric] * (1 if metric == "bleu" else 100) for lang, scores in several.items()}
+        for model, several in found.items()
+    }
+    for several in points.values():
+        if len(several) > 1:
+            several["mean"] = sum(several.values()) / len(several)
+    table = Table(f"{metric}, {split}", *found)
+    for lang in points[first]:
+        own = points[first][lang]
+        table.add_row(lang, f"{own:.2f}", *(f"{points[model][lang]:.2f} ({points[model][lang] - own:+.2f})" for model in others))
+    Console().print(table)
+    for signature in sorted({scores.signature for several in found.values() for scores in several.values() if scores.signature}):
+        typer.echo(signature)

@@ -1,0 +1,155 @@
+"""`deadhead finetune` and `deadhead evaluate`: what they make and say is what the library does, and mistakes are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from typer.testing import CliRunner
+
+from deadhead import discover, load, prune, save
+from deadhead.cli import app
+from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.evaluate import evaluate
+from deadhead.finetune import Settings, finetune
+from deadhead.heads.folder import FolderError
+from deadhead.tasks import encode, load_data
+from deadhead.world import MODELS
+
+ENCODER = MODELS / "encoder"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tagger with a classifier drawn at random, whole and cut in half: different numbers in no time."""
+    home, tokenizer = tmp_path_factory.mktemp("models"), AutoTokenizer.from_pretrained(ENCODER)
+    names = dict(enumerate(load_data("pos", "en", "dev", root="world").labels))
+    model = AutoModelForTokenClassification.from_pretrained(ENCODER, id2label=names, label2id={name: i for i, name in names.items()})
+    save(model, home / "whole", tokenizer)
+    save(prune(model, [f"encoder.{layer}.{head}" for layer in range(5) for head in range(4)]), home / "half", tokenizer)
+    return home
+
+
+def asked(*arguments: object) -> str:
+    return told_by("evaluate", *arguments, "--data", "world", "--device", "cpu")
+
+
+def told_by(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_it_gives_the_numbers_of_the_library(folder: Path) -> None:
+    told = json.loads(asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--json"))
+    assert (told["task"], told["split"], told["metric"]) == ("pos", "dev", "micro_f1")
+    tokenizer = AutoTokenizer.from_pretrained(ENCODER)
+    sets = {lang: encode(load_data("pos", lang, "dev", root="world"), tokenizer, max_length=256) for lang in ("en", "de")}
+    whole = AutoModelForTokenClassification.from_pretrained(folder / "whole")
+    assert told["scores"][str(folder / "whole")] == evaluate(whole, sets)
+    assert told["scores"][str(folder / "whole")] != told["scores"][str(folder / "half")]
+
+
+def test_models_stand_side_by_side(folder: Path) -> None:
+    wanted = json.loads(asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test", "--json"))["scores"]
+    whole, half = ([100 * scores["micro_f1"] for scores in wanted[str(folder / name)].values()] for name in ("whole", "half"))
+    shown = asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test")
+    assert "micro_f1, test" in shown
+    for own, other in [*zip(whole, half, strict=True), (sum(whole) / 2, sum(half) / 2)]:
+        assert f"{own:.2f}" in shown
+        assert f"{other:.2f} ({other - own:+.2f})" in shown
+    assert "mean" not in asked(folder / "whole", "--task", "pos", "--lang", "de")
+
+
+def test_mistakes(folder: Path) -> None:
+    with pytest.raises(DataError, match="is not made for pos"):
+        asked(ENCODER, "--task", "pos", "--lang", "en")
+    with pytest.raises(DataError, match="are not the labels of slots"):
+        asked(folder / "whole", "--task", "slots", "--lang", "en")
+    for wrong in (["--lang", "en"], ["--task", "pos", "--lang", ","]):
+        assert CliRunner().invoke(app, ["evaluate", "nowhere", *wrong]).exit_code == 2
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    """A task of a few rows, whose labels are in no order of the alphabet."""
+    task = tmp_path / "reviews.yaml"
+    task.write_text("kind: classify\ntexts: [text]\nlabels: [good, bad]\nfiles: {train: train.tsv, dev: train.tsv}\n")
+    rows = [("Maria bought a red car .", "good"), ("The dog sleeps .", "bad"), ("A fine red house .", "good"), ("The car .", "bad")]
+    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows * 3]))
+    return task
+
+
+def learn(model: Path, reviews: Path, out: Path, *more: object) -> str:
+    given = (
+        "--task-file",
+        reviews,
+        "--lang",
+        "en",
+        "--out",
+        out,
+        "--device",
+        "cpu",
+        "--epochs",
+        2,
+        "--rate",
+        1e-3,
+        "--batch",
+        4,
+        "--seed",
+        3,
+    )
+    return told_by("finetune", model, *given, *more)
+
+
+def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(ENCODER)
+    gone = [f"encoder.{layer}.{head}" for layer in (0, 2) for head in range(8)]
+    start = save(prune(load(ENCODER), gone), tmp_path / "start", tokenizer)
+    shown = learn(start, reviews, tmp_path / "out")
+    torch.manual_seed(3)
+    names = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
+    model = load(start, auto=AutoModelForSequenceClassification, dtype=torch.float32, **names)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    history = finetune(model, encode(load_data(str(reviews), "en", "train"), tokenizer), Settings(epochs=2, rate=1e-3, batch=4, seed=3))
+    made = load(tmp_path / "out")
+    assert [str(head) for head in discover(made).removed] == gone
+    assert made.config.id2label == names["id2label"]
+    assert all(torch.equal(weight, made.state_dict()[name]) for name, weight in model.state_dict().items())
+    assert any(not torch.equal(weight, before[name]) for name, weight in model.state_dict().items())  # it did learn
+    assert f"12 examples, 2 epochs, mean loss {history.epochs[0].loss:.3f}, {history.epochs[1].loss:.3f}; " in shown
+    again = json.loads(told_by("evaluate", tmp_path / "out", "--task-file", reviews, "--lang", "en", "--json", "--device", "cpu"))
+    assert set(again["scores"][str(tmp_path / "out")]["en"]) == {"accuracy", "macro_f1"}
+
+
+def test_one_that_knows_the_labels_goes_on_in_its_own_order(reviews: Path, tmp_path: Path) -> None:
+    names = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
+    known = save(
+        load(ENCODER, auto=AutoModelForSequenceClassification, **names), tmp_path / "known", AutoTokenizer.from_pretrained(ENCODER)
+    )
+    learn(known, reviews, tmp_path / "out", "--epochs", 1, "--rate", 1e-12)  # so little that the classifier stays as it was
+    before, after = load(known), load(tmp_path / "out")
+    assert after.config.id2label == names["id2label"]
+    assert torch.allclose(after.classifier.weight, before.classifier.weight.float(), atol=1e-6)
+
+
+def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> None:
+    with pytest.raises(DeadheadError, match="is MODEL itself"):
+        learn(folder / "whole", reviews, folder / "whole")
+    with pytest.raises(DeadheadError, match="holds files already"):
+        learn(folder / "whole", reviews, folder / "half")
+    with pytest.raises(UnknownName, match="Did you mean 'precision'"):
+        learn(ENCODER, reviews, tmp_path / "x", "--option", "precison=bf16")
+    with pytest.raises(DeadheadError, match="the training failed"):
+        learn(ENCODER, reviews, tmp_path / "x", "--rate", 1e4, "--epochs", 30)
+    three = reviews.with_name("three.yaml")
+    three.write_text(reviews.read_text().replace("labels: [good, bad]", "labels: [good, bad, ugly]"))
+    two = save(load(ENCODER, auto=AutoModelForSequenceClassification), tmp_path / "two", AutoTokenizer.from_pretrained(ENCODER))
+    with pytest.raises(FolderError, match="before it learnt another task"):
+        learn(two, three, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
