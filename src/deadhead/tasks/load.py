@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import DataError, DeadheadError, unknown_name
 from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
 from .entry import Entry
+from .languages import code_of
 from .names import guess
 from .readers import reader_of
 from .small_world import in_world, is_world, read_world
@@ -196,14 +197,28 @@ class _Splits:
     def _refuse(self, split: str) -> None:
         """No file has the split: say so, unless the hub can be asked. Another corpus than the papers' is not taken unasked."""
         other = self.task.hub_source if self.task.hub_source != (self.source or "").lower() else ""
-        if self.entries or self.task.files or not self.task.hub or other:
-            there = f" There is: {', '.join(self.splits)}." if self.entries else ""
+        if self.entries or self.task.files or not self.task.hub or other or self._no_language:
+            there = f" There is: {', '.join(self.splits)}." if self.entries else self._instead()
             where = f"in {self.root}" if self.root else "without a folder of data"
-            put = f"put {self.task.place} into a folder and name it with --data DIR; " if self.task.place else ""
+            named = "with --data DIR" if self.root else "with --data DIR, or set DEADHEAD_DATA, which is not set"
+            put = f"put {self.task.place} into a folder and name it {named}; " if self.task.place else ""
             hub = f"; the hub has {other}, another corpus: data: {{source: {other}}}" if other else ""
             raise DataError(
                 f"no {split} data of {self.name} in {self.lang} {where}.{there}", f"{put}deadhead data check DIR lists what it holds{hub}"
             )
+
+    @property
+    def _no_language(self) -> bool:
+        """Whether this is no code of a language, so that the hub need not be asked; WikiANN has more than are known here."""
+        odd = any(code_of(part) != part for part in self.lang.split("-"))
+        return odd and self.lang not in self.task.languages and not self.task.hub_source
+
+    def _instead(self) -> str:
+        """The languages there are, where this one is not among them."""
+        found = {entry.lang for entry in index(self.root, self.task) if entry.task == self.name} if self.root else set()
+        if found:
+            return f" There it is in: {', '.join(sorted(found))}."
+        return "" if self.lang in self.task.languages else f" Its languages: {', '.join(sorted(self.task.languages))}."
 
 
 def _files(*entries: Entry) -> str:

@@ -66,11 +66,22 @@ def choose(entries: list[Entry], task: str, lang: str, source: str | None) -> di
     else:
         chosen = [entry for entry in found if entry.default]
         if found and not chosen:
-            raise DataError(f"{task} in {lang} is here more than once: {', '.join(sorted(corpora))}.", "name one of them as the source")
+            raise _several(found, task, lang)
     by_split: dict[str, Entry] = {}
     for entry in chosen:
         by_split.setdefault(entry.split, entry)
     return by_split
+
+
+def _several(found: list[Entry], task: str, lang: str) -> DataError:
+    """None of the corpora found is the default one: which there are, and how to name one."""
+    folders = {e.source: next((p for p in e.first.parents if p.name == e.source), None) for e in found if e.source}
+    met = "more than once" if len({e.source for e in found}) > 1 else "in a corpus that is not the default"
+    mend = "list the files that are meant in manifest.json, under `tasks`"
+    if folders:
+        name = min(folders)
+        mend = f"name one: --data {folders[name]}, or in a recipe data: {{source: {name}}}"
+    return DataError(f"{task} in {lang} is here {met}: {', '.join(sorted(folders)) or found[0].first}.", mend)
 
 
 def _paired(entries: list[Entry], lang: str) -> list[Entry]:
