@@ -30,6 +30,15 @@ def test_check_prints_a_row_for_each_split(folder: Path) -> None:
     assert total == "2 splits read, 2 sentences; 0 cannot be read."
 
 
+def test_check_without_a_folder_takes_the_one_of_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADHEAD_DATA", str(folder))
+    assert run(app, ["check"]).stdout == run(app, ["check", str(folder)]).stdout != ""
+    monkeypatch.delenv("DEADHEAD_DATA")
+    done = run(app, ["check"])
+    assert done.exit_code == 2
+    assert "name a folder of data, or set DEADHEAD_DATA" in " ".join(done.output.replace("│", " ").split())
+
+
 def test_check_as_json(folder: Path) -> None:
     done = run(app, ["check", str(folder), "--json"])
     rows = json.loads(done.stdout)

@@ -31,7 +31,7 @@ def app() -> typer.Typer:
 
 
 def run(*words: object) -> str:
-    result = CliRunner().invoke(app(), [str(word) for word in words])
+    result = CliRunner(env={"COLUMNS": "150"}).invoke(app(), [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -118,6 +118,17 @@ def test_compare(place, tmp_path):
     shown = run("compare", tmp_path / "en.json", tmp_path / "flat.json")
     assert "Spearman" in shown
     assert "by chance" in shown
+    assert told["methods"] == ["gradient", "ablation", "gradient"]
+    for name in ("en gradient", "flat ablation", "en gradient / flat ablation"):
+        assert name in " ".join(shown.replace("┃", " ").replace("│", " ").split())
+    assert "scored by different methods: gradient, ablation" in " ".join(shown.split())
+
+
+def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
+    ask(place, tmp_path / "en.json")
+    shown = run("compare", tmp_path / "en.json", tmp_path / "en.json")
+    assert "gradient" not in shown
+    assert "methods" not in shown
 
 
 def test_mistakes_cost_no_time(place, tmp_path):

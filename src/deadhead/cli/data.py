@@ -19,12 +19,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 
 @app.command()
 def check(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of data, with a manifest.json or with telling names.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIR]",
+            envvar="DEADHEAD_DATA",
+            show_envvar=False,
+            help="A folder of data, with a manifest.json or with telling names; by default DEADHEAD_DATA.",
+        ),
+    ] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, in a folder that does not name it.")] = None,
     task_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
+    if folder is None:
+        raise typer.BadParameter("name a folder of data, or set DEADHEAD_DATA", param_hint="DIR")
     from ..tasks.check import check as findings
 
     found: list[Finding] = []

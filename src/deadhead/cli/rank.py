@@ -284,10 +284,15 @@ def compare(
     ]
     table = correlations(rankings)
     if as_json:
-        typer.echo(json.dumps({"rankings": [str(f) for f in files], "spearman": table.tolist(), "pairs": found}, indent=1))
-    else:
-        _show_matrix([f.stem for f in files], table)
-        _show_pairs(found, m)
+        facts = {"rankings": [str(f) for f in files], "methods": [r.method for r in rankings]}
+        typer.echo(json.dumps({**facts, "spearman": table.tolist(), "pairs": found}, indent=1))
+        return
+    methods = list(dict.fromkeys(r.method for r in rankings))
+    names = [f"{f.stem} {r.method}" if len(methods) > 1 else f.stem for f, r in zip(files, rankings, strict=True)]
+    _show_matrix(names, table)
+    _show_pairs([f"{names[i]} / {names[j]}" for i, j in pairs], found, m)
+    if len(methods) > 1:
+        typer.echo(f"These were scored by different methods: {', '.join(methods)}. What differs may be the method, not the language.")
 
 
 def _show_matrix(names: list[str], matrix: Any) -> None:
@@ -300,14 +305,13 @@ def _show_matrix(names: list[str], matrix: Any) -> None:
     Console().print(table)
 
 
-def _show_pairs(found: list[dict[str, Any]], m: int) -> None:
+def _show_pairs(names: list[str], found: list[dict[str, Any]], m: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table("pair", "rho", "p", f"{m} highest shared", f"{m} lowest shared", "by chance")
-    for pair in found:
+    for name, pair in zip(names, found, strict=True):
         rho, overlap = pair["spearman"], pair["overlap"]
-        names = " / ".join(Path(name).stem for name in pair["rankings"])
         cells = (str(overlap["highest"]), str(overlap["lowest"]), f"{overlap['by_chance']:.1f}")
-        table.add_row(names, f"{rho['rho']:.3f}", f"{rho['p']:.2g}", *cells)
+        table.add_row(name, f"{rho['rho']:.3f}", f"{rho['p']:.2g}", *cells)
     Console().print(table)
