@@ -125,6 +125,6 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(searches: Stud
 def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole: Study, asked: dict[str, Any]) -> None:
     """Of pruned cells: where a line begins, with the unpruned model, takes more than one cell to say."""
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
-    together = gathered_curve(pruned, asked)
-    assert told(together) == told(one_by_one(pruned, lambda part: gathered_curve(part, asked)))
+    together = gathered_curve(pruned, asked, {})
+    assert told(together) == told(one_by_one(pruned, lambda part: gathered_curve(part, asked, {})))
     assert len(together) > 1
