@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -64,6 +65,9 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match="is a folder"):
         export(tmp_path, onnx=tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnsupportedModel, match="is no file that can be replaced"):
+        export(tmp_path, onnx=tmp_path / "pipe")
     save(build("vit").float(), tmp_path / "vit")
     with pytest.raises(UnsupportedModel, match="does not read text"):
         export(tmp_path / "vit", onnx=tmp_path / "vit.onnx")

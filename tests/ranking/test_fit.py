@@ -61,3 +61,14 @@ def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, 
         MADE.save(tmp_path / "r.json")
     assert met.value.mend == "free some space, or name another file"
     assert os.listdir(tmp_path) == []
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        MADE.save(tmp_path / "pipe")
+        assert os.read(reader, 2**16).startswith(b'{\n "format": 1,')
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()

@@ -31,6 +31,8 @@ def export(folder: str | Path, *, onnx: str | Path) -> Path:
     target = Path(onnx)
     if target.is_dir():
         raise UnsupportedModel(f"{target} is a folder.", f"name a file, for instance {target / 'model.onnx'}")
+    if target.exists() and not target.is_file():
+        raise UnsupportedModel(f"{target} is no file that can be replaced.", "name a file, for instance model.onnx")
     model = load(folder, dtype=torch.float32, attn_implementation="eager").eval()
     if "input_ids" not in getattr(model, "main_input_name", "input_ids"):
         raise UnsupportedModel(f"{type(model).__name__} does not read text; only models over input_ids are exported.")

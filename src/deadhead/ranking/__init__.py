@@ -170,20 +170,23 @@ class Ranking:
         return cls(_read(stored["scores"]), HeadLayout.from_dict(stored["layout"]), raw=None if raw is None else _read(raw), **rest)
 
     def save(self, path: str | Path) -> Path:
-        """Write the ranking as JSON: beside, then renamed, so that a file is whole or absent."""
+        """Write the ranking as JSON: beside, then renamed, so that a file is whole or absent (a device is written to)."""
         target = Path(path)
         if target.is_dir():
             raise DataError(f"{target} is a folder.", f"name a file, for instance {target / 'ranking.json'}")
-        draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        device = target.exists() and not target.is_file()  # /dev/stdout must stay what it is
+        draft = target if device else target.with_name(f"{target.name}.{os.getpid()}.tmp")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-            os.replace(draft, target)
+            if not device:
+                os.replace(draft, target)
         except OSError as problem:
             raise DataError(f"{target} could not be written: {problem.strerror}.", "free some space, or name another file") from problem
         finally:
-            with suppress(OSError):
-                draft.unlink()
+            if not device:
+                with suppress(OSError):
+                    draft.unlink()
         return target
 
     @classmethod
