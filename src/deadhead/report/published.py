@@ -11,6 +11,7 @@ from typing import Any
 from .cells import LANGUAGE, plain_text
 
 Row = Mapping[str, str]
+ROUND = 4  # decimals of points that are kept
 NOT_AXES = ("value", "delta", "note")
 
 
@@ -23,7 +24,8 @@ def number(row: Row, name: str = "value") -> float | None:
 
 def decimals(rows: Sequence[Row]) -> int:
     """How many decimals the numbers of a file were printed with."""
-    return max((len((row.get("value") or "").partition(".")[2]) for row in rows), default=0)
+    printed = (row["value"].strip().partition(".")[2] for row in rows if number(row) is not None)
+    return min(ROUND, max(map(len, printed), default=0))
 
 
 class Published:

@@ -10,13 +10,12 @@ from statistics import fmean
 from typing import Any
 
 from .cells import APART, LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
-from .published import Published, decimals
+from .published import ROUND, Published, decimals
 from .words import measured_words, sentence
 
 Row = Sequence[float | None]  # a value for each language of a cell
 Value = Callable[[Cell, str | None, str | None], Row]  # of a cell, a metric and a split, if not the usual ones
 MOST_TRIALS = 100  # ids a cell of a table names
-ROUND = 4  # decimals of points that are kept
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
 CONTEXT = ("model", "task", "source", "train", "remove")  # told to the search for published numbers, where a cell has just one
 
