@@ -145,6 +145,7 @@ def prune(state: State, trial: Trial) -> None:
 def evaluate(state: State, trial: Trial) -> None:
     """Score the model on every target language and split; keep what it predicted."""
     from ..evaluate import evaluate as score
+    from ..heads.bench import most_held
 
     model = material.model(state, trial)
     labels = material.labels_of(model, trial)
@@ -168,7 +169,7 @@ def evaluate(state: State, trial: Trial) -> None:
             scored(FIRST)
     if signatures:
         state.details["signature"] = "; ".join(sorted(signatures))
-    state.cost["memory MiB"] = _memory()
+    state.cost["memory MiB"] = int(most_held(model.device) / 2**20)
 
 
 def measure(state: State, trial: Trial) -> None:
@@ -254,14 +255,3 @@ def _spaced(state: State) -> Callable[[Any], None]:
             state.tell(str(text))
 
     return say
-
-
-def _memory() -> int:
-    """The most memory that was used, on the GPU if there is one."""
-    import resource
-
-    import torch
-
-    if torch.cuda.is_available():
-        return int(torch.cuda.max_memory_allocated() / 2**20)
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
