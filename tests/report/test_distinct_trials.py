@@ -69,3 +69,12 @@ def test_in_findings(made: Mapping[str, Any]) -> None:
 def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path: Path) -> None:
     recipe = RECIPE.replace("none, {random: 50}", "none")
     assert "from 70.0 to 56.0 (one trial)" in content(study(tmp_path, recipe, outcome))["findings"][0]
+
+
+def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path: Path) -> None:
+    """Two seeds in every draw and a third beside them: nothing is drawn, so there are three repetitions and not two."""
+    axes = "axes:\n  - {remove: [none, {random: 50}], draw: [0, 1], seed: [0, 1]}\n  - {remove: [none], seed: [2]}\n"
+    recipe = f"{RECIPE[: RECIPE.index('axes:')]}{axes}{RECIPE[RECIPE.index('tables:') :]}"
+    scores = content(study(tmp_path, recipe, outcome))["tables"][0]["cells"]
+    assert (scores[0][0]["ours"], scores[0][0]["n"]) == (pytest.approx(70), 3)
+    assert (scores[1][0]["ours"], scores[1][0]["n"]) == (pytest.approx(65), 2)  # drawn: a repetition is a draw, with both of its seeds
