@@ -321,6 +321,18 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
     assert "Without all heads but 1/1/1 (by block) it is 50.0" in said
 
 
+def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
+    """What can go at little cost is the most in heads, not the largest number in a recipe."""
+    recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
+    recipe += "axes: {remove: [none, {random: 10}, {layers: even 6}]}\n"
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        left = 950 if "random" in (trial.get("remove") or {}) else 750
+        return Record(trial, "done", (), {"en/dev/accuracy": 0.9}, cost={"parameters": 1000, "parameters after": left})
+
+    assert findings(read_study(study(tmp_path, recipe, outcome)), {})[0].startswith("All heads of the layers even 6 can go")
+
+
 @pytest.mark.parametrize("task", ["mnli", "pos"])
 def test_trainings_that_collapsed_are_told_first(tmp_path: Path, task: str) -> None:
     """One label for everything: what such a trial lost is no cost of pruning. A model that is only bad is not meant."""

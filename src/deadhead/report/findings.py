@@ -15,7 +15,6 @@ from ..analyses import sign_test
 from ..studies.records import Record
 from ..studies.scores import Pair
 from .cells import CHANCE, PRUNING, Cell, Study
-from .curves import place
 from .head_figures import spearman
 from .maps import ranking_of
 from .measured_findings import collapsed, measured, scored
@@ -171,8 +170,10 @@ def _comparable(found: Sequence[Removal]) -> list[Removal]:
 
 
 def _size(cell: Cell) -> float:
-    at = place(cell)[1]
-    return at if isinstance(at, float) else 0.0
+    """The share of the weights that went with the heads, since some removals are counted in percent and some in heads or layers."""
+    cost = {} if cell.summary is None else cell.summary.cost
+    before, after = (cost.get(name) for name in ("parameters", "parameters after"))
+    return 1 - after / before if isinstance(before, int) and isinstance(after, int) and before else 0.0
 
 
 def _behind(study: Study, one: Removal) -> str:
