@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from deadhead import cli
+from deadhead.cli.outputs import check_file
 from deadhead.heads import save
 from deadhead.heads.coverage import tiny
 
@@ -95,6 +96,23 @@ def test_a_folder_one_may_not_write_to(typed: Type, here: Path, monkeypatch: pyt
     code, err = typed(*PRUNE, "--out", "small")
     assert code == 1
     assert "--out small: nothing can be written into ." in err
+
+
+def test_what_counts_is_the_folder_that_is_written_into(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is there is written into itself, so its parent may be anybody's; one that is closed is told before the work."""
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name == "empty" or not mode & os.W_OK)
+    code, err = typed(*PRUNE, "--out", "empty")
+    assert code == 0, err
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name != "full" or not mode & os.W_OK)
+    monkeypatch.setattr("deadhead.heads.load", lambda *_, **__: pytest.fail("loaded before the folder was looked at"))
+    code, err = typed(*PRUNE, "--out", "full", "--force")
+    assert code == 1
+    assert "--out full: nothing can be written into full." in err
+
+
+def test_a_device_may_lie_in_a_folder_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    check_file(Path(os.devnull), "--out", "ranking.json", force=False)
 
 
 def test_an_empty_folder_will_do_and_a_full_one_with_force(typed: Type, here: Path) -> None:
