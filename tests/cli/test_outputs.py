@@ -135,3 +135,8 @@ def test_a_model_and_a_study_are_not_exported_at_once(typed: Type, here: Path, m
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(err.replace("│", " ").split())
     assert everything(here) == before
+
+
+def test_no_tokenizer_is_made_up_for_a_model_that_has_none(typed: Type, here: Path) -> None:
+    assert typed(*PRUNE, "--out", "small")[0] == 0
+    assert not [*(here / "small").glob("tokenizer*")]

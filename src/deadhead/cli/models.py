@@ -264,10 +264,13 @@ def _tokenizer(model: str) -> Any:
     """The tokenizer that lies with the model, if one does."""
     from transformers import AutoTokenizer
 
+    from ..tasks.pieces import knows_words
+
     try:
-        return AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = AutoTokenizer.from_pretrained(model)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
         return None
+    return found if knows_words(found) else None
 
 
 def bench(

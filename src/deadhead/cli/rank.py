@@ -145,7 +145,7 @@ def tokenizer_of(name: str) -> Any:
 
     try:
         return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, ImportError) as problem:  # the last: some kinds need a package of their own
         raise DataError(
             f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
         ) from None

@@ -41,10 +41,20 @@ class Frame:
         return [a] * len(self.before) + [b] * first + [c] * len(self.between) + [d] * second + [e] * len(self.after)
 
 
+def knows_words(tokenizer: Any) -> bool:
+    """False for what transformers makes up, without a word, where no tokenizer was saved: special tokens and perhaps a blank."""
+    return bool(tokenizer.get_vocab().keys() - {"▁", *tokenizer.all_special_tokens})
+
+
 class Pieces:
     """A tokenizer seen as a function from texts or words to sub-word numbers."""
 
     def __init__(self, tokenizer: Any):
+        if not knows_words(tokenizer):
+            raise DataError(
+                f"no tokenizer lies with {tokenizer.name_or_path}, and one without words would be taken for it.",
+                "save the tokenizer into the model's folder: AutoTokenizer.from_pretrained(ORIGINAL).save_pretrained(DIR)",
+            )
         self.tokenizer = tokenizer
         self.backend: Any = getattr(tokenizer, "backend_tokenizer", None)
         self._words: dict[str, list[int]] = {}

@@ -1,0 +1,43 @@
+"""A model folder without a tokenizer: what transformers makes up for it is never taken for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    DebertaV2Config,
+    GPT2Config,
+    MBartConfig,
+    PreTrainedConfig,
+    RobertaConfig,
+    T5Config,
+)
+
+from deadhead.errors import DataError
+from deadhead.tasks import encode, load_data
+from deadhead.tasks.pieces import knows_words
+from deadhead.world import MODELS
+
+
+def test_a_tokenizer_that_was_made_up_for_want_of_one_is_refused(tmp_path: Path) -> None:
+    """Transformers gives a model without a tokenizer one that knows special tokens alone: every word would be the same."""
+    BertConfig().save_pretrained(tmp_path)
+    made_up = AutoTokenizer.from_pretrained(tmp_path)
+    with pytest.raises(DataError, match=f"no tokenizer lies with {tmp_path}") as problem:
+        encode(load_data("pos", "en", "dev", root="world"), made_up)
+    assert "save_pretrained" in (problem.value.mend or "")
+
+
+@pytest.mark.parametrize(
+    "config", [T5Config(), MBartConfig(), DebertaV2Config(), RobertaConfig(), GPT2Config()], ids=lambda c: c.model_type
+)
+def test_so_is_one_of_another_kind(config: PreTrainedConfig, tmp_path: Path) -> None:
+    config.save_pretrained(tmp_path)
+    assert not knows_words(AutoTokenizer.from_pretrained(tmp_path))
+
+
+def test_the_embedded_models_know_words() -> None:
+    assert all(knows_words(AutoTokenizer.from_pretrained(MODELS / name)) for name in ("encoder", "seq2seq"))
