@@ -11,11 +11,13 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
 )
 
 from deadhead import discover, load, prune, save
+from deadhead.errors import UnsupportedModel
 from deadhead.heads.folder import FolderError
 
 GONE = ["encoder.0.1", "encoder.0.2", *(f"encoder.1.{head}" for head in range(4))]  # uneven, and a layer emptied
@@ -80,3 +82,25 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
     tagger = save(load(whole, auto=AutoModelForTokenClassification, id2label=NAMES), tmp_path / "tagger")
     with pytest.raises(FolderError, match=r"(?s)classifier\.(weight|bias) has another shape.*before it learnt another task"):
         load(tagger, auto=AutoModelForTokenClassification, id2label={0: "a", 1: "b"})
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "bert.encoder.layer.1.intermediate.dense.weight",
+        "bert.encoder.layer.2.output.LayerNorm.bias",
+        "bert.embeddings.word_embeddings.weight",
+    ],
+)
+def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(pruned: Path, lost: str) -> None:
+    weights = load_file(pruned / "model.safetensors")
+    save_file({name: weight for name, weight in weights.items() if name != lost}, pruned / "model.safetensors", {"format": "pt"})
+    with pytest.raises(FolderError, match=rf"(?s){lost} is missing.*damaged"):
+        load(pruned, auto=AutoModelForTokenClassification)
+
+
+@pytest.mark.parametrize("auto", [BertForMaskedLM, "AutoModelForTokenClassification", AutoTokenizer])
+def test_what_is_no_auto_class_of_models_is_told(whole: Path, auto: object) -> None:
+    with pytest.raises(UnsupportedModel, match="no auto class") as problem:
+        load(whole, auto=auto)
+    assert "AutoModelForTokenClassification" in (problem.value.mend or "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -33,8 +34,8 @@ from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
 
 FORMS = ("compact", "padded")
 FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")  # arguments that config and weights share
-# what reading a folder that somebody damaged may raise, in transformers' own code and below
 SAFE: dict[str, Any] = {"use_safetensors": True}  # for from_pretrained
+# what reading a folder that somebody damaged may raise, in transformers' own code and below
 FAULTS = (SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, StrictDataclassError)
 ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
 MADE = "with deadhead by removing"  # how a card of ours is told from one that somebody wrote
@@ -180,8 +181,7 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = "auto", **kwargs:
         ) from problem
     missing = sorted(report["missing_keys"])
     if auto is not None:
-        layers = tuple(f"{site.path}." for site in located(model))
-        missing = [key for key in missing if key.startswith(layers)]
+        missing = [key for key in missing if key.startswith(_body(model))]
     bad = [f"{key} is missing" for key in missing] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
     if ours is not None and auto is None:  # what others saved may well hold more than the model reads; what we saved does not
         bad += [f"{key} has no place" for key in sorted(report["unexpected_keys"])]
@@ -204,6 +204,13 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = "auto", **kwargs:
         setattr(model.config, RECORD, record(located(model)))
     hold_biases(model)
     return model
+
+
+def _body(model: nn.Module) -> tuple[str, ...]:
+    """Where the weights of every task lie: the layers that have attention, whole, and the embeddings. A pooler or classifier may be new."""
+    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in located(model)}
+    embeddings = {name for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
+    return tuple(f"{path}." for path in sorted(layers | embeddings))
 
 
 def unsafe(problem: BaseException) -> str | None:
@@ -316,6 +323,11 @@ def _class(config: Any, folder: str | Path) -> Any:
 
 def _for_task(auto: Any, config: Any, folder: str | Path) -> Any:
     """The class that an auto class of transformers names for this kind of model."""
+    if not hasattr(auto, "_model_mapping"):
+        name = getattr(auto, "__name__", repr(auto))
+        raise UnsupportedModel(
+            f"auto={name} is no auto class for models.", "give one of transformers, such as AutoModelForTokenClassification"
+        )
     found = auto._model_mapping.get(type(config), None)
     if found is None:
         raise FolderError(f"{folder} is a {config.model_type}, for which there is no {auto.__name__}.", "name a model of another kind")
