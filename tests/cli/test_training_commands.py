@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
 from typer.testing import CliRunner
 
 from deadhead import discover, load, prune, save
@@ -153,3 +159,29 @@ def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> N
     with pytest.raises(FolderError, match="before it learnt another task"):
         learn(two, three, tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(reviews: Path, tmp_path: Path) -> None:
+    given = ("--task-file", reviews, "--lang", "en", "--epochs", 1, "--device", "cpu", "--json", "--force", "--out", tmp_path / "out")
+    for more, seed in (((), 0), (("--preset", "contributions"), 42), (("--preset", "contributions", "--seed", 5), 5)):
+        assert json.loads(told_by("finetune", ENCODER, *given, *more))["settings"]["seed"] == seed
+    result = CliRunner().invoke(app, ["finetune", *map(str, (ENCODER, *given, "--option", "epochs=2"))])
+    assert (result.exit_code, "given twice" in result.output) == (2, True)
+
+
+def test_a_classifier_that_learnt_other_labels_is_not_renamed(reviews: Path, tmp_path: Path) -> None:
+    names = {"id2label": {0: "cat", 1: "dog"}, "label2id": {"cat": 0, "dog": 1}}
+    other = load(ENCODER, auto=AutoModelForSequenceClassification, **names)
+    known = save(other, tmp_path / "known", AutoTokenizer.from_pretrained(ENCODER))
+    with pytest.raises(DataError, match=r"(?s)learnt other labels \(cat, dog\).*before it learnt another task"):
+        learn(known, reviews, tmp_path / "out")
+
+
+def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(ENCODER)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=8, n_positions=64))
+    assert model.config.pad_token_id is None
+    start = save(model, tmp_path / "start", tokenizer)
+    learn(start, reviews, tmp_path / "out")
+    assert load(tmp_path / "out").config.pad_token_id == tokenizer.pad_token_id
+    told_by("evaluate", tmp_path / "out", "--task-file", reviews, "--lang", "en", "--device", "cpu")

@@ -137,18 +137,24 @@ def model_and_tokenizer(name: str, where: str) -> tuple[Any, Any]:
     from ..heads import load
 
     loaded = load(name, **({"dtype": torch.float32} if where == "cpu" else {}))  # a CPU is slow at, and rounds with, small floats
-    return loaded.to(where), tokenizer_of(name)
+    return loaded.to(where), tokenizer_of(name, loaded)
 
 
-def tokenizer_of(name: str) -> Any:
+def tokenizer_of(name: str, loaded: Any) -> Any:
+    """The tokenizer that lies with a model. A decoder finds the end of a text by its padding, and is told what that is."""
     from transformers import AutoTokenizer
 
+    from ..tasks.pieces import Pieces
+
     try:
-        return AutoTokenizer.from_pretrained(name)
+        found = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as problem:  # the last: some kinds need a package of their own
         raise DataError(
             f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
         ) from None
+    if getattr(loaded.config, "pad_token_id", None) is None:
+        loaded.config.pad_token_id = Pieces(found).pad
+    return found
 
 
 def _batches(loaded: Any, tokenizer: Any, data: Dataset, size: int | None, max_length: int, *, in_file_order: bool) -> Batches:

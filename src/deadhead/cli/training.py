@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DeadheadError
+from ..errors import DataError, DeadheadError
 from .data import chosen_task
 from .outputs import Force, check_folder
 from .rank import model_and_tokenizer, model_labels, options_of, tokenizer_of, watched
@@ -36,7 +36,10 @@ def finetune(
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Another setting, such as precision=bf16; can be given again.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the new classifier, the order of the data and dropout.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of the new classifier, the order of the data and dropout; by default 0, or the paper's.", show_default=False),
+    ] = None,
     data: Data = None,
     max_length: Length = 256,
     device: Device = None,
@@ -62,13 +65,16 @@ def finetune(
     from ..heads.kernels import device_named
     from ..tasks import encode, load_data
 
-    given = {name: value for name, value in (("epochs", epochs), ("rate", rate), ("batch", batch)) if value is not None}
-    given |= {**options_of(option or []), "seed": seed}
+    given = {name: value for name, value in (("epochs", epochs), ("rate", rate), ("batch", batch), ("seed", seed)) if value is not None}
+    others = options_of(option or [])
+    for name in given.keys() & others.keys():
+        raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
+    given |= others
     settings = Settings.from_dict(given) if preset is None else paper(preset, task, **given)
     place = device_named(device)
     languages = _languages(lang)
     chosen = load_data(known, languages[0] if len(languages) == 1 else languages, "train", root=data)
-    loaded, tokenizer = _learner(model, chosen, seed)
+    loaded, tokenizer = _learner(model, chosen, settings.seed)
     encoded = encode(chosen, tokenizer, max_length=max_length, labels=model_labels(loaded, chosen))
     history = train(loaded, encoded, settings, device=place)
     if history.state != "done":
@@ -101,10 +107,16 @@ def _learner(name: str, data: Dataset, seed: int) -> tuple[Any, Any]:
         return load(name, auto=auto, dtype=torch.float32, **labels)
 
     model = made()
-    known = set(map(str, (getattr(model.config, "id2label", None) or {}).values()))
-    if KINDS[data.task.kind].labels != "text" and not known >= set(data.labels):
+    known = [*map(str, (getattr(model.config, "id2label", None) or {}).values())]
+    if KINDS[data.task.kind].labels != "text" and not set(known) >= set(data.labels):
+        named = known != [f"LABEL_{i}" for i in range(len(known))]
+        if named and type(model).__name__ in (model.config.architectures or ()):  # as many other labels would take their places
+            raise DataError(
+                f"{name} has learnt other labels ({', '.join(known[:4])}{', ...' if len(known) > 4 else ''}) than those of {data.task.name}.",
+                "name the model as it was before it learnt another task",
+            )
         model = made(id2label=dict(enumerate(data.labels)), label2id={label: i for i, label in enumerate(data.labels)})
-    return model, tokenizer_of(name)
+    return model, tokenizer_of(name, model)
 
 
 def _task(name: str | None, file: Path | None) -> Any:
