@@ -316,7 +316,7 @@ def test_bad_input_is_told_before_training(
     for model, data, told in (
         (small_tasks.bert(labels=2), foxes, "made for 2 labels and the training data has 3"),
         (small_tasks.bert(), pairs, "which BertForSequenceClassification does not do"),
-        (small_tasks.marian(), foxes, "which MarianMTModel does not do"),
+        (small_tasks.marian(), foxes, r"(?s)which MarianMTModel does not do.*take a model that is an encoder, or a decoder, alone"),
         (small_tasks.tagger(), small_tasks.tag(cache, labels=("X", "Y", "Z")), "no label of the training data"),
     ):
         with pytest.raises(DataError, match=told):

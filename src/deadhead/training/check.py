@@ -56,7 +56,7 @@ def fits(model: Any, encoded: Encoded, name: str) -> None:
     if (kind.labels == "text") is not both:
         raise DataError(
             f"the {name} data is of the kind {encoded.data.task.kind!r}, which {type(model).__name__} does not do.",
-            f"load it as {kind.model}",
+            f"load it as {kind.model}" if kind.labels == "text" else "take a model that is an encoder, or a decoder, alone",
         )
     if kind.labels != "text" and getattr(config, "num_labels", len(encoded.labels)) != len(encoded.labels):
         raise DataError(
