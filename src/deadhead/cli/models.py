@@ -264,11 +264,11 @@ def _tokenizer(model: str) -> Any:
     """The tokenizer that lies with the model, if one does."""
     from transformers import AutoTokenizer
 
-    from ..tasks.pieces import knows_words
+    from ..tasks.pieces import UNREADABLE, knows_words
 
     try:
-        found = AutoTokenizer.from_pretrained(model)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
+        found = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+    except UNREADABLE:
         return None
     return found if knows_words(found) else None
 

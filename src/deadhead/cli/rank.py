@@ -144,11 +144,11 @@ def tokenizer_of(name: str, loaded: Any) -> Any:
     """The tokenizer that lies with a model. A decoder finds the end of a text by its padding, and is told what that is."""
     from transformers import AutoTokenizer
 
-    from ..tasks.pieces import Pieces
+    from ..tasks.pieces import UNREADABLE, Pieces
 
     try:
-        found = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError, ImportError) as problem:  # the last: some kinds need a package of their own
+        found = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except UNREADABLE as problem:
         raise DataError(
             f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
         ) from None

@@ -277,7 +277,7 @@ def _config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         if path.exists() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
             raise ValueError("config.json holds no JSON object")
         with quiet():
-            return AutoConfig.from_pretrained(folder, **where)
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)  # unsaid, the user would be asked
     except FAULTS as problem:
         reason = _first_line(problem)
         raise FolderError(f"{folder} is no model that can be loaded: {reason}", "name a folder or a hub name that exists") from problem

@@ -46,7 +46,7 @@ def home(model: str) -> str:
 def _tokenizer(folder: str) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def tokenizer(state: State, trial: Trial) -> Any:

@@ -17,6 +17,8 @@ from typing import Any
 
 from ..errors import DataError
 
+# what transformers raises of a tokenizer that is not there, is damaged, or needs a package of its own
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
 REMEMBERED = 1_000_000  # words; then the memory starts afresh
 
 
