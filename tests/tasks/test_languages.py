@@ -53,7 +53,6 @@ def test_a_language_has_many_names() -> None:
 
 
 def test_distances() -> None:
-    pytest.importorskip("urielplus")
     near, far = distances("en", "de"), distances("en", "ja")
     assert tuple(near) == DISTANCES
     assert all(0 <= value <= 1 for value in (*near.values(), *far.values()))

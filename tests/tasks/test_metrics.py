@@ -5,8 +5,12 @@ from __future__ import annotations
 import warnings
 
 import pytest
+import sacrebleu
+import seqeval.metrics as seqeval
+import sklearn.metrics as sklearn
 from hypothesis import example, given
 from hypothesis import strategies as st
+from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
 from deadhead.tasks import Row, bleu_signature, dataset, score
@@ -30,9 +34,6 @@ BIO = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-PER", "S-LOC", "B-a-b", "I-a-
 @example(([["ADJ", "ADJ"], ["X", "ADJ"]], [["ADJ", "ADP"], ["X", "ADJ"]]))
 @given(pairs(BIO) | pairs(list(UPOS)) | pairs(["SYM", "SCONJ", "CCONJ", "X", "O"]))
 def test_spans_agree_with_seqeval(pair: Pair) -> None:
-    seqeval = pytest.importorskip("seqeval.metrics")
-    from seqeval.metrics.sequence_labeling import get_entities
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert list(spans(pair[0][0])) == get_entities(pair[0][0])
@@ -44,7 +45,6 @@ def test_spans_agree_with_seqeval(pair: Pair) -> None:
 
 @given(pairs(["a", "b", "c", "d"]))
 def test_accuracy_and_macro_f1_agree_with_scikit_learn(pair: Pair) -> None:
-    sklearn = pytest.importorskip("sklearn.metrics")
     gold, predicted = ([label for row in side for label in row] for side in pair)
     assert accuracy(*pair) == pytest.approx(sklearn.accuracy_score(gold, predicted), abs=1e-12)
     assert accuracy(*pair) == pytest.approx(sklearn.f1_score(gold, predicted, average="micro"), abs=1e-12)
@@ -56,7 +56,6 @@ texts = st.lists(st.sampled_from(["the", "cat", "sat", "on", "mat", ".", "über"
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
 def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
-    sacrebleu = pytest.importorskip("sacrebleu")
     gold, predicted = [g for g, _ in both], [p for _, p in both]
     data = dataset("parallel", "en-de", "test", [Row(("source", g)) for g in gold])
     ways = {"bleu": {"tokenize": "intl"}, "bleu_13a": {}, "bleu_uncased": {"tokenize": "intl", "lowercase": True}}
@@ -65,7 +64,6 @@ def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
 
 
 def test_the_three_ways_of_bleu_differ() -> None:
-    pytest.importorskip("sacrebleu")
     data = dataset("parallel", "en-de", "test", [Row(("source", "Er sah «das Haus» und einen Hund ."))])
     found = score("parallel", ["er sah « das Haus » und einen Hund ."], data)
     assert len({*found.values()}) == 3
@@ -73,14 +71,12 @@ def test_the_three_ways_of_bleu_differ() -> None:
 
 
 def test_bleu_by_hand() -> None:
-    pytest.importorskip("sacrebleu")
     text = [["the cat sat on the mat ."]]
     assert bleu(text, text) == pytest.approx(100)
     assert bleu(text, [["a dog"]]) < 10
 
 
 def test_the_bleu_signature_says_how() -> None:
-    pytest.importorskip("sacrebleu")
     assert "case:mixed" in bleu_signature("en-de")
     assert "tok:intl" in bleu_signature("en-de")
     assert "tok:zh" in bleu_signature("en-zh")

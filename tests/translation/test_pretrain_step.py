@@ -30,7 +30,6 @@ axes:
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    pytest.importorskip("sacrebleu")
     folder = tmp_path_factory.mktemp("toy")
     for split, n in (("train", 40), ("dev", 8), ("test", 8)):
         for side, lang in enumerate(("en", "de")):

@@ -109,7 +109,6 @@ def test_a_mean_over_more_epochs_than_there_are(model: Any, toy: Callable[..., E
 
 
 def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(model: Any, tokenizer: Any, toy: Callable[..., Encoded]) -> None:
-    pytest.importorskip("sacrebleu")
     dev = toy(12, seed=9)
     history = finetune(model, toy(20), SHORT, dev=dev, tokenizer=tokenizer, bleu_every=2, progress=False)
     assert [set(e.scores) for e in history.epochs] == [{"log_likelihood"}, {"log_likelihood", "bleu"}] * 2

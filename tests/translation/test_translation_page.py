@@ -18,7 +18,6 @@ def block(language: str) -> str:
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sacrebleu")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
     code = block("python").replace("epochs=12, average=3", "epochs=1, average=1").replace("finetune(model, train,", "finetune(model, few,")

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 app = typer.Typer(name="data", help="Look at data: what a folder holds, which tasks are known.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+# what commands that read data ask alike
+TaskName = Annotated[str | None, typer.Option("--task", metavar="NAME", help="The task, such as pos.")]
+TaskFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")]
+Root = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
+Length = Annotated[int, typer.Option(help="Sub-words in a window.")]
 
 
 @app.command()
@@ -29,7 +34,7 @@ def check(
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, in a folder that does not name it.")] = None,
-    task_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")] = None,
+    task_file: TaskFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
@@ -59,6 +64,22 @@ def chosen_task(name: str | None, file: Path | None) -> str | Task | None:
     from ..tasks import read_task_file
 
     return name if file is None else read_task_file(file)
+
+
+def needed_task(name: str | None, file: Path | None) -> str | Task:
+    """The same, where one must be given."""
+    task = chosen_task(name, file)
+    if task is None:
+        raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
+    return task
+
+
+def languages_of(text: str) -> list[str]:
+    """Languages by commas, each once."""
+    found = [*dict.fromkeys(part.strip() for part in text.split(",") if part.strip())]
+    if not found:
+        raise typer.BadParameter("name at least one language", param_hint="--lang")
+    return found
 
 
 def _line(finding: Finding) -> str:

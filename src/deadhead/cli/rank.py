@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DataError, MissingExtra, unknown_name
-from .data import chosen_task
+from .data import Length, Root, TaskFile, TaskName, languages_of, needed_task
 from .outputs import Force, check_file
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ def rank(
     ],
     lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The JSON file to write.", show_default=False)],
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, such as pos.")] = None,
-    task_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")] = None,
+    task: TaskName = None,
+    task_file: TaskFile = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     method: Annotated[str, typer.Option(help="gradient, taylor, lrp, l0, shapley, ablation, entropy or confidence.")] = "gradient",
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
     max_examples: Annotated[int | None, typer.Option(metavar="N", help="So many examples, drawn at random; by default all.")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")] = None,
+    data: Root = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Examples in a batch; by default 32, and on a GPU as many as keep it busy.")
     ] = None,
-    max_length: Annotated[int, typer.Option(help="Sub-words in a window.")] = 256,
+    max_length: Length = 256,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the heat map, as .svg, .png or .html.")] = None,
@@ -59,9 +59,7 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --option permutations=50 --max-examples 512 --out shapley.json
     """
-    known = chosen_task(task, task_file)
-    if known is None:
-        raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
+    known = needed_task(task, task_file)
     options = options_of(option or [])
     check_file(out, "--out", "ranking.json", force=force)  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
@@ -121,7 +119,7 @@ def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int 
     from ..tasks import load_data
     from ..tasks.dataset import shuffled
 
-    langs = [part.strip() for part in lang.split(",") if part.strip()]
+    langs = languages_of(lang)
     found = load_data(task, langs[0] if len(langs) == 1 else langs, split, root=root)
     if most is None or most >= len(found):
         return found

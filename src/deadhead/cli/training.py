@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DataError, DeadheadError
-from .data import chosen_task
+from .data import Length, Root, TaskFile, TaskName, languages_of, needed_task
 from .outputs import Force, check_folder
 from .rank import model_and_tokenizer, model_labels, options_of, tokenizer_of, watched
 
 if TYPE_CHECKING:
     from ..tasks import Dataset, Measured
 
-Task = Annotated[str | None, typer.Option(metavar="NAME", help="The task, such as pos.")]
-TaskFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")]
-Data = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
-Length = Annotated[int, typer.Option(help="Sub-words in a window.")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 
 
@@ -27,7 +23,7 @@ def finetune(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, pruned or not, or a name on the hub.", show_default=False)],
     lang: Annotated[str, typer.Option(help="The language to learn from, such as en; several by commas.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)],
-    task: Task = None,
+    task: TaskName = None,
     task_file: TaskFile = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Passes over the data; by default 3.", show_default=False)] = None,
     rate: Annotated[float | None, typer.Option(help="The highest learning rate; by default 3e-5.", show_default=False)] = None,
@@ -40,7 +36,7 @@ def finetune(
         int | None,
         typer.Option(help="Of the new classifier, the order of the data and dropout; by default 0, or the paper's.", show_default=False),
     ] = None,
-    data: Data = None,
+    data: Root = None,
     max_length: Length = 256,
     device: Device = None,
     force: Force = False,
@@ -56,7 +52,7 @@ def finetune(
 
         deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
     """
-    known = _task(task, task_file)
+    known = needed_task(task, task_file)
     check_folder(out, "--out", model=model, force=force)
     from ..finetune import Settings
     from ..finetune import finetune as train
@@ -72,7 +68,7 @@ def finetune(
     given |= others
     settings = Settings.from_dict(given) if preset is None else paper(preset, task, **given)
     place = device_named(device)
-    languages = _languages(lang)
+    languages = languages_of(lang)
     chosen = load_data(known, languages[0] if len(languages) == 1 else languages, "train", root=data)
     loaded, tokenizer = _learner(model, chosen, settings.seed)
     encoded = encode(chosen, tokenizer, max_length=max_length, labels=model_labels(loaded, chosen))
@@ -119,29 +115,15 @@ def _learner(name: str, data: Dataset, seed: int) -> tuple[Any, Any]:
     return model, tokenizer_of(name, model)
 
 
-def _task(name: str | None, file: Path | None) -> Any:
-    known = chosen_task(name, file)
-    if known is None:
-        raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
-    return known
-
-
-def _languages(text: str) -> list[str]:
-    found = [*dict.fromkeys(part.strip() for part in text.split(",") if part.strip())]
-    if not found:
-        raise typer.BadParameter("name at least one language", param_hint="--lang")
-    return found
-
-
 def evaluate(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL...", help="Folders with fine-tuned models, or their names on the hub.", show_default=False)
     ],
     lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
-    task: Task = None,
+    task: TaskName = None,
     task_file: TaskFile = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    data: Data = None,
+    data: Root = None,
     max_length: Length = 256,
     device: Device = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with every metric, instead of a table.")] = False,
@@ -154,12 +136,12 @@ def evaluate(
 
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
     """
-    known = _task(task, task_file)
+    known = needed_task(task, task_file)
     from ..heads.kernels import device_named
     from ..tasks import load_data
 
     place = str(device_named(device))
-    languages = _languages(lang)
+    languages = languages_of(lang)
     sets = {name: load_data(known, name, split, root=data) for name in languages}
     about = sets[languages[0]].task
     found = {model: _scores(model, sets, max_length, place) for model in dict.fromkeys(models)}

@@ -104,10 +104,8 @@ def _gathered(study: Study, asked: Mapping[str, Any], percents: Percents) -> dic
     value = drops_of(study, asked) if asked.get("value") == "drop" else scores_of(asked)
     x, lines, group, where = str(asked.get("x") or "remove"), asked.get("lines"), str(asked.get("group") or ""), as_dict(asked.get("where"))
     over, panels = as_names(asked.get("mean_over")), as_names(asked.get("panels"))
-    by_removal, own = (
-        x in ("remove", "amount", "percent"),
-        not lines or lines in ("remove", "strategy"),
-    )  # own: the way to remove is the line
+    by_removal = x in ("remove", "amount", "percent")
+    own = not lines or lines in ("remove", "strategy")  # the way to remove is the line
     apart = bool(BY_LANGUAGE & {x, str(lines), *panels, *over, *where})
     found: dict[tuple[Any, Any, Any], Unit] = {}
     starts: list[tuple[str, Any, Entry]] = []

@@ -72,7 +72,9 @@ def run_trial(
         if folder is not None and no_room(problem):
             raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem
         if _gpu_lost(problem):
-            raise GpuLost(f"the GPU gave up: {str(problem).splitlines()[0]}", "look at nvidia-smi, then run the same again") from problem
+            raise GpuLost(
+                f"the GPU gave up: {str(problem).splitlines()[0]}", "look at nvidia-smi, then run the same again with --retry-failed"
+            ) from problem
         return _record(trial, state, keep, traceback.format_exc())
     return _record(trial, state, keep, None)
 
