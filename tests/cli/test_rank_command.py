@@ -16,7 +16,8 @@ from transformers import BertConfig, BertForMaskedLM, BertForTokenClassification
 from typer.testing import CliRunner
 
 from deadhead.cli import rank as commands
-from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName
+from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 
 WORDS = ["the", "dog", "sees", "a", "cat", "runs", "big", "."]
@@ -129,6 +130,18 @@ def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
     shown = run("compare", tmp_path / "en.json", tmp_path / "en.json")
     assert "gradient" not in shown
     assert "methods" not in shown
+
+
+def test_compare_refuses_rankings_of_different_models(place, tmp_path):
+    ask(place, tmp_path / "en.json")
+    other = HeadLayout.grid(encoder=(6, 12))
+    Ranking({head: float(i) for i, head in enumerate(other)}, other, "gradient").save(tmp_path / "other.json")
+    with pytest.raises(HeadError, match=r"(?s)en\.json has encoder 2 x 4, .*other\.json has encoder 6 x 12.*same layers and heads"):
+        run("compare", tmp_path / "en.json", tmp_path / "other.json")
+    fewer = Ranking.load(tmp_path / "en.json")
+    Ranking(fewer.scores, fewer.layout, "gradient", model="elsewhere").save(tmp_path / "elsewhere.json")
+    shown = " ".join(run("compare", tmp_path / "en.json", tmp_path / "elsewhere.json").split())
+    assert "These are of different models: tagger, elsewhere." in shown
 
 
 def test_mistakes_cost_no_time(place, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from deadhead.errors import DataError, HeadError
 from deadhead.layout import HeadLayout
-from deadhead.ranking import Ranking
+from deadhead.ranking import Ranking, built
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))
 MADE = Ranking({head: float(i) for i, head in enumerate(LAYOUT)}, LAYOUT, "gradient")
@@ -39,6 +39,18 @@ def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
     assert MADE.scores_for(LAYOUT) == MADE.scores_for(cut) == MADE.scores
     later = Ranking(dict.fromkeys(cut, 1.0), cut, "gradient")  # a ranking of the pruned model
     assert later.scores_for(cut) == later.scores
+
+
+@pytest.mark.parametrize("layout", STRANGERS.values(), ids=STRANGERS)
+def test_rankings_of_models_built_otherwise_are_not_compared(layout: HeadLayout) -> None:
+    other = Ranking({head: float(i) for i, head in enumerate(layout)}, layout, "gradient", model="other")
+    for compare in (MADE.spearman, MADE.overlap):
+        with pytest.raises(HeadError) as refused:
+            compare(other)
+        assert "encoder 3 x 4" in refused.value.message
+        assert built(layout) in refused.value.message
+    fewer = LAYOUT.without(list(LAYOUT)[:5])
+    assert MADE.spearman(Ranking(dict.fromkeys(fewer, 1.0), fewer, "gradient")).heads == 7  # the same model, pruned
 
 
 def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:

@@ -273,9 +273,10 @@ def compare(
     """
     if len(files) < 2:
         raise typer.BadParameter("name at least two rankings", param_hint="RANKING")
-    from ..ranking import Ranking, correlations
+    from ..ranking import Ranking, check_built_alike, correlations
 
     rankings = [Ranking.load(file) for file in files]
+    check_built_alike(rankings, [str(file) for file in files])
     m = heads or max(1, min(len(r) for r in rankings) // 12)
     pairs = [(i, j) for i in range(len(files)) for j in range(i + 1, len(files))]
     found = [
@@ -297,6 +298,9 @@ def compare(
     _show_pairs([f"{names[i]} / {names[j]}" for i, j in pairs], found, m)
     if len(methods) > 1:
         typer.echo(f"These were scored by different methods: {', '.join(methods)}. What differs may be the method, not the language.")
+    models = list(dict.fromkeys(r.model for r in rankings))
+    if len(models) > 1:
+        typer.echo(f"These are of different models: {', '.join(models)}. What differs may be the model, not the language.")
 
 
 def _show_matrix(names: list[str], matrix: Any) -> None:

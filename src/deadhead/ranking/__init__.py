@@ -92,10 +92,9 @@ class Ranking:
 
     def scores_for(self, layout: HeadLayout) -> Mapping[Head, float]:
         """The scores, for a model of this layout; an error unless it was built with the same heads, whether or not some are gone."""
-        mine, other = ({(a.block, a.layer): a.size for a in one.attentions} for one in (self.layout, layout))
-        if mine != other:
+        if not _built_alike(self.layout, layout):
             raise HeadError(
-                f"the ranking is of a model with {_built(self.layout)}, this one was built with {_built(layout)}.",
+                f"the ranking is of a model with {built(self.layout)}, this one was built with {built(layout)}.",
                 "rank this one: deadhead rank MODEL --task T --lang L --out FILE",
             )
         return self.scores
@@ -134,6 +133,8 @@ class Ranking:
         return Overlap(m, len({*top[0]} & {*top[1]}), len({*bottom[0]} & {*bottom[1]}), m * m / len(both))
 
     def _shared(self, other: Ranking) -> list[Head]:
+        """The heads both have scored."""
+        check_built_alike([self, other], [self.name, other.name])
         both = [head for head in self.scores if head in other.scores]
         if len(both) < 3:
             raise HeadError(
@@ -218,7 +219,13 @@ class Ranking:
         return printed(self)
 
 
-def _built(layout: HeadLayout) -> str:
+def _built_alike(one: HeadLayout, other: HeadLayout) -> bool:
+    """Whether two models were built with the same layers and heads, whether or not some are gone."""
+    sizes = [{(a.block, a.layer): a.size for a in layout.attentions} for layout in (one, other)]
+    return sizes[0] == sizes[1]
+
+
+def built(layout: HeadLayout) -> str:
     """The layers and heads a model was built with: `encoder 12 x 12`, or the heads of each layer where they differ."""
     sizes = {block: [a.size for a in layout.of(block)] for block in layout.blocks}
     return ", ".join(f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}" for b, s in sizes.items())
@@ -239,6 +246,16 @@ def correlations(rankings: Sequence[Ranking]) -> np.ndarray:
         for j in range(i):
             table[i, j] = table[j, i] = one.spearman(rankings[j]).rho
     return table
+
+
+def check_built_alike(rankings: Sequence[Ranking], names: Sequence[str]) -> None:
+    """An error unless all are of models with the same layers and heads: elsewhere one name means different heads."""
+    for name, other in zip(names, rankings, strict=True):
+        if not _built_alike(rankings[0].layout, other.layout):
+            raise HeadError(
+                f"these rankings are of different models: {names[0]} has {built(rankings[0].layout)}, {name} has {built(other.layout)}.",
+                "compare rankings of models built with the same layers and heads",
+            )
 
 
 def same_heads(rankings: Iterable[Ranking]) -> None:
