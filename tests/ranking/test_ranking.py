@@ -118,10 +118,10 @@ def test_spearman_uses_the_heads_both_have():
     a = ranking(range(12))
     fewer = Ranking({h: -s for h, s in a.scores.items() if h.layer}, LAYOUT, "gradient")
     assert a.spearman(fewer)[::2] == (pytest.approx(-1), 8)
-    with pytest.raises(HeadError, match="encoder 3 x 4, .* has decoder 3 x 4"):
+    with pytest.raises(HeadError, match=r"encoder 3 x 4, .* has decoder 3 x 4"):
         a.spearman(ranking(range(12), HeadLayout.grid(decoder=(3, 4))))
     with pytest.raises(HeadError, match="2 heads in common"):
-        a.spearman(Ranking({h: s for h, s in list(a.scores.items())[:2]}, LAYOUT, "gradient"))
+        a.spearman(Ranking(dict(list(a.scores.items())[:2]), LAYOUT, "gradient"))
     assert np.allclose(correlations([a, fewer, a]), [[1, -1, 1], [-1, 1, -1], [1, -1, 1]])
 
 
