@@ -336,7 +336,7 @@ def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None
 
 
 def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def written(folder: str, *, onnx: Path) -> Path:
+    def written(folder: str, *, onnx: Path, **_: object) -> Path:
         onnx.write_bytes(b"graph")
         return onnx
 

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from deadhead import discover, load, prune, save
-from deadhead.errors import UnsupportedModel
+from deadhead.errors import UnknownName, UnsupportedModel
 from deadhead.heads.folder import FolderError
 
 GONE = ["encoder.0.1", "encoder.0.2", *(f"encoder.1.{head}" for head in range(4))]  # uneven, and a layer emptied
@@ -99,8 +99,19 @@ def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(pruned: Path, l
         load(pruned, auto=AutoModelForTokenClassification)
 
 
-@pytest.mark.parametrize("auto", [BertForMaskedLM, "AutoModelForTokenClassification", AutoTokenizer])
+@pytest.mark.parametrize("auto", [BertForMaskedLM, AutoTokenizer])
 def test_what_is_no_auto_class_of_models_is_told(whole: Path, auto: object) -> None:
     with pytest.raises(UnsupportedModel, match="no auto class") as problem:
         load(whole, auto=auto)
     assert "AutoModelForTokenClassification" in (problem.value.mend or "")
+
+
+def test_classes_and_precisions_by_their_names(whole: Path) -> None:
+    tagger = load(whole, auto="AutoModelForTokenClassification", dtype="bfloat16")
+    assert type(tagger).__name__ == "BertForTokenClassification"
+    assert {p.dtype for p in tagger.parameters()} == {torch.bfloat16}
+    with pytest.raises(UnknownName, match=r"no auto class .*'AutoModelForTokenClassifier'.*AutoModelForTokenClassification"):
+        load(whole, auto="AutoModelForTokenClassifier")
+    for wrong in ("bf17", "int8", torch.int8, None):
+        with pytest.raises(UnknownName, match=r"no dtype .*bfloat16, float16, float32"):
+            load(whole, dtype=wrong)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .model_options import Auto, Dtype
 from .outputs import Force, check_file
 
 
@@ -16,6 +17,8 @@ def export(
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as ONNX.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the records of a study as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the records of a study as Parquet.")] = None,
+    auto: Auto = None,
+    dtype: Dtype = None,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a line.")] = False,
 ) -> None:
@@ -33,12 +36,14 @@ def export(
         raise typer.BadParameter("say --onnx FILE for a model, --csv FILE or --parquet FILE for a study")
     if onnx is not None and (csv is not None or parquet is not None):
         raise typer.BadParameter("--onnx is for a model, --csv and --parquet are for a study: give the one or the others")
+    if onnx is None and (auto is not None or dtype is not None):
+        raise typer.BadParameter("--auto and --dtype are for a model: use them with --onnx")
     for option, file, example in (("--onnx", onnx, "model.onnx"), ("--csv", csv, "study.csv"), ("--parquet", parquet, "study.parquet")):
         check_file(file, option, example, force=force)
     if onnx is not None:
         from ..heads import export as write
 
-        size = write(folder, onnx=onnx).stat().st_size
+        size = write(folder, onnx=onnx, auto=auto, dtype=dtype or "float32").stat().st_size
         facts |= {"onnx": str(onnx), "bytes": size}
         lines.append(f"{onnx}: {size / 2**20:.1f} MiB, equal to the model in {folder}")
     if csv is not None or parquet is not None:

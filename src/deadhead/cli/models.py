@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DeadheadError, HeadError
+from .model_options import Auto, Device, Dtype, Model, load_model
 from .outputs import Force, check_folder
 
 if TYPE_CHECKING:
     from ..heads.coverage import Row
     from ..layout import HeadLayout
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder with a saved model, or its name on the hub.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 
 
@@ -24,6 +24,9 @@ def heads(
     check: Annotated[bool, typer.Option("--check", help="Prove masked = pruned = reloaded on this model's own weights.")] = False,
     coverage: Annotated[bool, typer.Option("--coverage", help="Prove every model type of the installed transformers.")] = False,
     only: Annotated[str, typer.Option(metavar="TYPES", help="With --coverage: these model types, by commas.")] = "",
+    auto: Auto = None,
+    dtype: Dtype = None,
+    device: Annotated[str | None, typer.Option(help="With --check: cpu or cuda; by default a GPU if there is one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the heads of a model: layers x heads, parameters, share of the model.
@@ -37,15 +40,21 @@ def heads(
         deadhead heads --coverage --json
     """
     if coverage:
-        if model or check:
-            raise typer.BadParameter("--coverage builds models of its own: leave out MODEL and --check", param_hint="--coverage")
+        if model or check or auto or dtype or device:
+            raise typer.BadParameter(
+                "--coverage builds models of its own: leave out MODEL, --check, --auto, --dtype and --device", param_hint="--coverage"
+            )
         _coverage([t.strip() for t in only.split(",") if t.strip()], as_json)
         return
     if not model:
         raise typer.BadParameter("name a model, or ask for --coverage", param_hint="MODEL")
-    from ..heads import discover, load
+    if device is not None and not check:
+        raise typer.BadParameter("only the proof computes: add --check", param_hint="--device")
+    from ..heads import discover
+    from ..heads.kernels import device_named
 
-    loaded = load(model)
+    place = device_named(device) if check else None
+    loaded = load_model(model, auto, dtype, device=place)
     layout = discover(loaded)
     facts = _facts(model, loaded, layout)
     if check:
@@ -100,12 +109,17 @@ def _proofs(loaded: Any) -> dict[str, Any]:
     from ..heads.coverage import batch_for, prompt_for
     from ..heads.proof import prove, sample
 
-    layout, batch, prompt = discover(loaded), batch_for(loaded), prompt_for(loaded)
+    layout, batch, prompt = discover(loaded), _placed(batch_for(loaded), loaded), _placed(prompt_for(loaded), loaded)
     return {
         title: prove(loaded, batch, sample(layout, whole), generate=prompt).to_dict()
         for title, whole in (("uneven", False), ("a layer emptied", True))
         if sample(layout, whole)
     }
+
+
+def _placed(inputs: dict[str, Any] | None, loaded: Any) -> Any:
+    """The tensors among these on the device of the model."""
+    return None if inputs is None else {k: v.to(loaded.device) if hasattr(v, "to") else v for k, v in inputs.items()}
 
 
 def _show_heads(layout: HeadLayout, facts: dict[str, Any]) -> None:
@@ -203,6 +217,8 @@ def prune(
     highest: Annotated[int | None, typer.Option(metavar="K", help="The K highest heads of --ranking.")] = None,
     ranking: Annotated[Path | None, typer.Option(help="A ranking made by `deadhead rank`.")] = None,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
+    auto: Auto = None,
+    dtype: Dtype = None,
     form: Annotated[str, typer.Option(help="compact: small weights, for deadhead. padded: full shapes, zeroed, for everyone.")] = "compact",
     force: Force = False,
     as_json: AsJson = False,
@@ -231,11 +247,11 @@ def prune(
         from ..ranking import Ranking
 
         ranked = Ranking.load(ranking)
-    from ..heads import discover, load, save
+    from ..heads import discover, save
     from ..heads import prune as cut
     from ..strategies import choose
 
-    loaded = load(model)
+    loaded = load_model(model, auto, dtype)
     layout = discover(loaded)
     options: dict[str, Any] = {} if ranked is None else {"scores": ranked.scores_for(layout)}
     if how == "random":
@@ -279,7 +295,9 @@ def bench(
     batch: Annotated[str, typer.Option(help="Batch sizes, by commas.")] = "1,8",
     length: Annotated[str, typer.Option(help="Lengths in tokens, by commas.")] = "32,128",
     repeats: Annotated[int, typer.Option(help="Timed rounds.")] = 10,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    auto: Auto = None,
+    dtype: Dtype = None,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a pruned model with another: parameters, FLOPs, disk, latency, peak memory, with ratios.
@@ -290,7 +308,8 @@ def bench(
     """
     from ..heads.bench import bench as measure
 
-    result = measure(model, against, batches=_numbers(batch), lengths=_numbers(length), repeats=repeats, device=device)
+    loading: dict[str, Any] = {"auto": auto, "dtype": dtype or "auto", "device": device}
+    result = measure(model, against, batches=_numbers(batch), lengths=_numbers(length), repeats=repeats, **loading)
     if as_json:
         typer.echo(json.dumps(result, indent=1))
         return

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ..errors import DeadheadError
+from .classes import AS_SAVED
 from .discover import discover
 from .folder import load
 from .kernels import device_named
@@ -28,7 +29,7 @@ import sys, torch
 from deadhead.heads import load
 from deadhead.heads.bench import inputs, most_held
 place = torch.device(sys.argv[4])
-model = load(sys.argv[1]).eval().to(place)
+model = load(sys.argv[1], auto=sys.argv[5] or None, dtype=sys.argv[6]).eval().to(place)
 with torch.no_grad():
     model(**{k: v.to(place) for k, v in inputs(model, int(sys.argv[2]), int(sys.argv[3])).items()})
 print(most_held(place))
@@ -43,14 +44,19 @@ def bench(
     lengths: Sequence[int] = (32, 128),
     repeats: int = 10,
     device: str | None = None,
+    auto: str | None = None,
+    dtype: str = AS_SAVED,
 ) -> dict[str, Any]:
-    """Measure two models, folder or hub name, side by side; every number comes with its ratio."""
+    """Measure two models, folder or hub name, side by side; every number comes with its ratio.
+
+    Both are loaded by the same `auto` and `dtype` (names, see `load`); disk bytes are those of the folders as they are.
+    """
     for name, values in (("batch", batches), ("length", lengths), ("repeats", (repeats,))):
         if not values or min(values) < 1:
             raise DeadheadError(f"{name} must be at least 1, met {', '.join(map(str, values))}.")
     place = device_named(device)
     names = (str(model), str(against))
-    pair = [load(name).eval().to(place) for name in names]
+    pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
     shapes = [(b, n) for b in batches for n in lengths]
     rows: list[dict[str, Any]] = [
         _row("heads", [len(discover(m)) for m in pair]),
@@ -62,7 +68,7 @@ def bench(
         rows.append(_row(f"FLOPs {b} x {n}", [_flops(m, x) for m, x in zip(pair, batch, strict=True)]))
         rows.append(_latency(f"seconds {b} x {n}", pair, batch, repeats, place))
     b, n = shapes[-1]
-    rows.append(_row(f"peak memory bytes {b} x {n}", [_peak(name, b, n, place) for name in names]))
+    rows.append(_row(f"peak memory bytes {b} x {n}", [_peak(name, b, n, place, auto, dtype) for name in names]))
     return {"model": names[0], "against": names[1], "device": _device_name(place), "threads": torch.get_num_threads(), "rows": rows}
 
 
@@ -139,8 +145,8 @@ def _disk(name: str) -> int | None:
     return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
 
 
-def _peak(name: str, batch: int, length: int, place: torch.device) -> int | None:
-    words = (name, str(batch), str(length), str(place))
+def _peak(name: str, batch: int, length: int, place: torch.device, auto: str | None = None, dtype: str = AS_SAVED) -> int | None:
+    words = (name, str(batch), str(length), str(place), auto or "", dtype)
     done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False)
     return int(done.stdout.split()[-1]) if done.returncode == 0 else None
 

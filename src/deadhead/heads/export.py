@@ -17,7 +17,7 @@ from .folder import load, quiet
 LIMIT = 1e-4  # of the largest output, for a model computed in float32 by two runtimes
 
 
-def export(folder: str | Path, *, onnx: str | Path) -> Path:
+def export(folder: str | Path, *, onnx: str | Path, auto: Any = None, dtype: Any = torch.float32) -> Path:
     """Write the model in `folder` as an ONNX file with free batch size and length, and check it.
 
     The file takes `input_ids` and `attention_mask` (and `decoder_input_ids` for an encoder-decoder) and
@@ -33,7 +33,7 @@ def export(folder: str | Path, *, onnx: str | Path) -> Path:
         raise UnsupportedModel(f"{target} is a folder.", f"name a file, for instance {target / 'model.onnx'}")
     if target.exists() and not target.is_file():
         raise UnsupportedModel(f"{target} is no file that can be replaced.", "name a file, for instance model.onnx")
-    model = load(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = load(folder, auto=auto, dtype=dtype, attn_implementation="eager").eval()
     if "input_ids" not in getattr(model, "main_input_name", "input_ids"):
         raise UnsupportedModel(f"{type(model).__name__} does not read text; only models over input_ids are exported.")
     plain = _Plain(model)

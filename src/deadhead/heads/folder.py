@@ -27,6 +27,7 @@ from torch import nn
 from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
 from ..layout import Head, HeadLayout, spans
 from .biases import hold_biases
+from .classes import dtype_named, saved_class, task_class
 from .discover import layout_of, located
 from .named import refuse_misnamed
 from .sites import Site
@@ -159,13 +160,15 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = "auto", **kwargs:
     Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
     `pruned_heads` in their config. Further arguments go to `from_pretrained`. Weights are read as safetensors only.
 
-    auto: for another task than the saved one, such as `AutoModelForTokenClassification`; layers that the folder does
-        not have, such as a classifier, begin anew, and fields of the config such as `id2label` can be given as well.
+    auto: for another task than the saved one, such as `AutoModelForTokenClassification` (the class or its name); layers that
+        the folder does not have, such as a classifier, begin anew, and fields of the config such as `id2label` can be given as well.
+    dtype: precision of the weights, such as `torch.float32` or "float32"; by default that of the folder.
     """
+    dtype = dtype_named(dtype)
     config = _config(folder, {name: kwargs[name] for name in FROM_WHERE if name in kwargs})
     removed, ours = _removed(config, folder), getattr(config, RECORD, None)
     padded = ours is not None and ours.get("form") == "padded"
-    cls = _class(config, folder) if auto is None else _for_task(auto, config, folder)
+    cls = saved_class(config, folder) if auto is None else task_class(auto, config, folder)
     if auto is not None:
         config.update({name: kwargs.pop(name) for name in [*kwargs] if hasattr(config, name)})
     trimmed: Any = type(cls.__name__, (cls,), {"__init__": _trimming(cls, removed, folder)}) if removed and not padded else cls
@@ -301,37 +304,6 @@ def _heads_of(listed: Any, folder: str | Path) -> dict[str, dict[int, list[int]]
         return {block: {int(n): [int(i) for i in gone] for n, gone in layers.items()} for block, layers in listed.items()}
     except (TypeError, ValueError, AttributeError) as problem:
         raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again") from problem
-
-
-def _class(config: Any, folder: str | Path) -> Any:
-    import transformers
-
-    names = getattr(config, "architectures", None) or []
-    if not isinstance(names, list):
-        raise FolderError(f"{folder}: `architectures` in config.json is not a list.", "save or download the folder again")
-    known = transformers.AutoModel._model_mapping
-    cls: Any = getattr(transformers, str(names[0]), None) if names else known.get(type(config), None)
-    if isinstance(cls, tuple):
-        cls = cls[0]
-    if not isinstance(cls, type) or not issubclass(cls, transformers.PreTrainedModel):
-        raise FolderError(
-            f"{folder} holds a {names[0] if names else config.model_type}, which the installed transformers does not know.",
-            "install the release it was saved with",
-        )
-    return cls
-
-
-def _for_task(auto: Any, config: Any, folder: str | Path) -> Any:
-    """The class that an auto class of transformers names for this kind of model."""
-    if not hasattr(auto, "_model_mapping"):
-        name = getattr(auto, "__name__", repr(auto))
-        raise UnsupportedModel(
-            f"auto={name} is no auto class for models.", "give one of transformers, such as AutoModelForTokenClassification"
-        )
-    found = auto._model_mapping.get(type(config), None)
-    if found is None:
-        raise FolderError(f"{folder} is a {config.model_type}, for which there is no {auto.__name__}.", "name a model of another kind")
-    return found[0] if isinstance(found, tuple) else found
 
 
 def _first_line(problem: BaseException) -> str:

@@ -81,7 +81,7 @@ def prove(model: nn.Module, batch: Mapping[str, Any], heads: tuple[Head, ...], *
     same = None if said is None else torch.equal(said, _generate(model, generate))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         save(model, folder)
-        again = _settle(load(folder).eval())
+        again = _settle(load(folder).eval().to(whole[0].device))
     reloaded = outputs(again, batch)
     if discover(again) != discover(model):
         raise DeadheadError("the reloaded model has other heads than the pruned one.")

@@ -1,0 +1,79 @@
+"""`--auto`, `--dtype` and `--device` of the commands that load a model: they reach the model, and mistakes get one clear error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from deadhead.cli import app
+from deadhead.errors import DeadheadError, UnknownName
+from deadhead.heads import discover, load, save
+from deadhead.heads.coverage import tiny
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tiny("bert"), tmp_path_factory.mktemp("models") / "bert")
+
+
+def typed(*words: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "200"})
+
+
+def test_heads(bert: Path) -> None:
+    done = typed("heads", bert, "--auto", "AutoModelForTokenClassification", "--check", "--dtype", "float64", "--device", "cpu", "--json")
+    facts = json.loads(done.stdout)
+    assert facts["class"] == "BertForTokenClassification"
+    assert all(proof["holds"] for proof in facts["check"].values())
+
+
+def test_prune(bert: Path, tmp_path: Path) -> None:
+    words = ("--auto", "AutoModelForSequenceClassification", "--dtype", "bfloat16", "--out", tmp_path / "out")
+    done = typed("prune", bert, "--heads", "encoder.0.1", *words)
+    assert done.exit_code == 0, done.exception
+    model = load(tmp_path / "out")
+    assert type(model).__name__ == "BertForSequenceClassification"
+    assert str(model.dtype) == "torch.bfloat16"
+    assert [str(head) for head in discover(model).removed] == ["encoder.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("bench", "--against", "other"), {"auto": "AutoModel", "dtype": "float16"}),
+        (("export", "--onnx", "model.onnx"), {"auto": "AutoModel", "dtype": "float16"}),
+    ],
+)
+def test_bench_and_export_hand_them_on(words: tuple[str, ...], asked: dict[str, str], bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def note(*_: object, **options: Any) -> Any:
+        given.update(options)
+        raise DeadheadError("enough")
+
+    monkeypatch.setattr("deadhead.heads.bench.bench", note)
+    monkeypatch.setattr("deadhead.heads.export", note)
+    command, *further = words
+    typed(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
+    assert asked.items() <= given.items()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "near"), [("--auto", "AutoModelForTokenClassifier", "TokenClassification"), ("--dtype", "bf16", "bfloat16")]
+)
+def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
+    done = typed("heads", bert, option, value)
+    assert isinstance(done.exception, UnknownName)
+    assert value in done.exception.message
+    assert near in done.exception.message
+
+
+@pytest.mark.parametrize(
+    "words", [("heads", "MODEL", "--device", "cpu"), ("heads", "--coverage", "--dtype", "float32"), ("export", "DIR", "--csv", "x.csv", "--auto", "AutoModel")]
+)  # fmt: skip
+def test_where_they_have_no_use(words: tuple[str, ...]) -> None:
+    assert typed(*words).exit_code == 2
