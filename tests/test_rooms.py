@@ -14,8 +14,9 @@ import deadhead
 SOURCE = Path(deadhead.__file__).parent
 ONLY = {
     "errors": set(),
+    "files": set(),
     "layout": {"errors"},
-    "heads": {"errors", "layout"},
+    "heads": {"errors", "files", "layout"},
     "translation": {"errors", "heads"},
 }  # a room -> the rooms it may know
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know

@@ -1,0 +1,154 @@
+"""Files are whole or absent, after a kill and after a power cut, whoever else writes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadhead import files
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The order in which files are synced and renamed."""
+    log: list[str] = []
+    fsync, replace, rename = os.fsync, os.replace, os.rename
+
+    def logged_fsync(handle: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{handle}")).name
+        log.append("sync draft" if files.is_draft(name) else f"sync {name}")
+        fsync(handle)
+
+    def logged(move: Any) -> Any:
+        def call(old: Any, new: Any) -> None:
+            log.append(f"rename {Path(new).name}")
+            move(old, new)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", logged_fsync)
+    monkeypatch.setattr(os, "replace", logged(replace))
+    monkeypatch.setattr(os, "rename", logged(rename))
+    return log
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads the names of open files in /proc")
+
+
+@needs_proc
+def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path: Path, calls: list[str]) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    files.write(home / "a.txt", "häuser")
+    assert calls == ["sync draft", "rename a.txt", "sync home"]
+    calls.clear()
+    files.put(home / "b.bin", lambda draft: draft.write_bytes(b"\x00"))
+    assert calls == ["sync draft", "rename b.bin", "sync home"]
+    calls.clear()
+    files.write(home / "c.txt", "quick", durable=False)
+    assert calls == ["rename c.txt"]
+    assert (home / "a.txt").read_text(encoding="utf-8") == "häuser"
+    assert sorted(os.listdir(home)) == ["a.txt", "b.bin", "c.txt"]
+
+
+@needs_proc
+def test_all_of_a_folder_is_synced_before_it_gets_its_name(tmp_path: Path, calls: list[str]) -> None:
+    def fill(draft: Path) -> None:
+        (draft / "inner").mkdir()
+        (draft / "inner" / "weights").write_bytes(b"1")
+
+    files.put_folder(tmp_path / "home", fill)
+    assert calls == ["sync draft", "sync weights", "sync inner", "rename home", f"sync {tmp_path.name}"]
+
+
+def test_a_folder_is_replaced_and_a_failure_leaves_the_old_one(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    files.put_folder(home, lambda draft: (draft / "old").write_text("1"))
+    with pytest.raises(OSError, match="no room"):
+        files.put_folder(home, fails)
+    assert os.listdir(home) == ["old"]
+    files.put_folder(home, lambda draft: (draft / "new").write_text("2"))
+    assert os.listdir(home) == ["new"]
+    assert os.listdir(tmp_path) == ["home"]
+
+
+def fails(draft: Path) -> None:
+    raise OSError("no room")
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write(tmp_path / "a", "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda old, new: fails(old))
+        with pytest.raises(OSError, match="no room"):
+            files.write(tmp_path / "a", "new")
+    with pytest.raises(OSError, match="no room"):
+        files.put(tmp_path / "a", fails)
+    assert (tmp_path / "a").read_text() == "old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_many_writers_of_one_folder(tmp_path: Path) -> None:
+    """Whoever is last wins; none fails, and nothing half is ever in place."""
+    problems: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(30):
+                files.put_folder(tmp_path / "home", lambda draft: [(draft / n).write_text(str(number)) for n in "ab"], durable=False)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert (tmp_path / "home" / "a").read_text() == (tmp_path / "home" / "b").read_text()
+    assert os.listdir(tmp_path) == ["home"]
+
+
+def test_links_are_replaced_and_devices_written_to(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("secret")
+    for name, place in (("one", lambda path: files.write(path, "x")), ("two", lambda path: files.put(path, lambda d: d.write_text("x")))):
+        (tmp_path / name).symlink_to(tmp_path / "outside")
+        place(tmp_path / name)
+        assert not (tmp_path / name).is_symlink()
+    assert (tmp_path / "outside").read_text() == "secret"
+    files.put(Path("/dev/null"), lambda path: path.write_text("gone"))
+    assert not Path("/dev/null").is_file()
+
+
+def test_drafts_of_killed_writers_are_removed(tmp_path: Path) -> None:
+    files.draft_of(tmp_path / "a.json").write_text("half")
+    files.draft_of(tmp_path / "folder").mkdir()
+    (tmp_path / ".draft-123-model").mkdir()  # as earlier versions named it
+    (tmp_path / "draft.md").write_text("mine")
+    files.remove_drafts(tmp_path)
+    assert os.listdir(tmp_path) == ["draft.md"]
+
+
+def test_a_long_name_has_a_draft_too(tmp_path: Path) -> None:
+    files.write(tmp_path / ("x" * 255), "1")
+    assert os.listdir(tmp_path) == ["x" * 255]
+
+
+def test_the_syncer_syncs_all_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync", synced.append)
+    with files.Syncer() as syncer:
+        for number in range(100):
+            syncer.add(tmp_path / str(number))
+    assert {path.name for path in synced} == {*map(str, range(100)), tmp_path.name}
+    assert synced[-1] == tmp_path  # the names after the files
+
+
+def test_the_syncer_reports_a_disk_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "sync", fails)
+    with pytest.raises(OSError, match="no room"), files.Syncer() as syncer:
+        syncer.add(tmp_path / "a")
