@@ -224,6 +224,14 @@ def test_prune(how: tuple[str, ...], gone: int, typed: Type, bert: Path, tmp_pat
     assert transformers.AutoTokenizer.from_pretrained(tmp_path)("hello")["input_ids"] == [1]
 
 
+@pytest.mark.parametrize("form", ["compact", "padded"])
+def test_prune_drops_the_bias_of_emptied_layers_if_asked(form: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+    for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
+        assert typed("prune", bert, "--layers", "bottom 1", "--form", form, *words, "--out", tmp_path / name).code == 0
+    biases = [load(tmp_path / name).bert.encoder.layer[0].attention.output.dense.bias for name in ("kept", "dropped")]
+    assert [bool(bias.any()) for bias in biases] == [True, False]
+
+
 def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -> None:
     def drawn(seed: int) -> list[str]:
         return json.loads(typed("prune", bert, "--random", 50, "--seed", seed, "--out", tmp_path, "--force", "--json").out)["removed"]

@@ -17,6 +17,7 @@ from deadhead.ranking.merging import merge
 from deadhead.studies import load, material, read, run, run_trial
 from deadhead.studies.folder import StudyError, prepare
 from deadhead.studies.material import dataset
+from deadhead.studies.plain import RecipeError
 from deadhead.tasks import Dataset, Encoded
 from deadhead.world import MODELS
 
@@ -195,3 +196,17 @@ def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
     assert record.error is None
     assert record.cost["parameters"] == cut.cost["parameters after"]
     assert record.metrics == cut.metrics
+
+
+def test_a_layer_without_heads_drops_its_output_bias_if_asked() -> None:
+    asked = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
+    plain, same = (load("smoke", [*asked, *more]).trials[0] for more in ([], ["prune={drop_output_bias: false}"]))
+    (trial,) = load("smoke", [*asked, "prune={drop_output_bias: true}"]).trials
+    assert plain.id == same.id != trial.id
+    assert load("smoke", [*asked, "prune={drop_output_bias: true}", "remove=none"]).trials == load("smoke", [*asked, "remove=none"]).trials
+    kept, dropped = run_trial(plain), run_trial(trial)
+    assert dropped.error is None
+    assert kept.removed == dropped.removed
+    assert kept.metrics != dropped.metrics
+    with pytest.raises(RecipeError, match="got 'yes'; expected true or false"):
+        load("smoke", [*asked, "prune={drop_output_bias: 'yes'}"])

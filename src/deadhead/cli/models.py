@@ -219,6 +219,9 @@ def prune(
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     auto: Auto = None,
     dtype: Dtype = None,
+    drop_output_bias: Annotated[
+        bool, typer.Option("--drop-output-bias", help="A layer that loses its last head loses its output bias too.")
+    ] = False,
     form: Annotated[str, typer.Option(help="compact: small weights, for deadhead. padded: full shapes, zeroed, for everyone.")] = "compact",
     force: Force = False,
     as_json: AsJson = False,
@@ -258,7 +261,7 @@ def prune(
         options["per"] = per
     gone = layout.check(h for h in amount.split(",")) if how == "heads" else layout.check(choose(how, layout, amount, seed=seed, **options))
     before = sum(p.numel() for p in loaded.parameters())
-    cut(loaded, gone)
+    cut(loaded, gone, drop_output_bias=drop_output_bias)
     save(loaded, out, _tokenizer(model), form=form)
     after = sum(p.numel() for p in loaded.parameters())
     facts = {

@@ -26,12 +26,12 @@ from torch import nn
 
 from ..errors import FolderError, HeadError, UnsupportedModel, unknown_name
 from ..layout import Head, HeadLayout, spans
-from .biases import hold_biases
+from .biases import drop_bias, hold_biases, is_zero
 from .classes import dtype_named, saved_class, task_class
 from .discover import layout_of, located
 from .named import refuse_misnamed
 from .sites import Site
-from .surgery import FORMAT, RECORD, cut, record, refuse_ragged, unfit
+from .surgery import BIASES, FORMAT, RECORD, cut, record, refuse_ragged, unfit
 
 FORMS = ("compact", "padded")
 FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")  # arguments that config and weights share
@@ -167,6 +167,7 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = "auto", **kwargs:
     dtype = dtype_named(dtype)
     config = _config(folder, {name: kwargs[name] for name in FROM_WHERE if name in kwargs})
     removed, ours = _removed(config, folder), getattr(config, RECORD, None)
+    biases = _layers_of(ours.get(BIASES), folder) if ours is not None else {}
     padded = ours is not None and ours.get("form") == "padded"
     cls = saved_class(config, folder) if auto is None else task_class(auto, config, folder)
     if auto is not None:
@@ -203,6 +204,14 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = "auto", **kwargs:
     if padded:
         _refuse_regrown(model, removed, folder)
         _trim(model, removed, folder)
+    for site in located(model) if biases else ():
+        if not site.kept and site.layer in biases.get(site.block, ()):
+            if not is_zero(site):
+                raise FolderError(
+                    f"{folder}: the output bias of {site.block} layer {site.layer} was dropped, and is no longer zero.",
+                    f"it was trained since; delete the key {BIASES!r} from config.json to keep it",
+                )
+            drop_bias(site)
     if removed:  # in memory there is one form only, so that `save_pretrained` writes what is there
         setattr(model.config, RECORD, record(located(model)))
     hold_biases(model)
@@ -304,6 +313,13 @@ def _heads_of(listed: Any, folder: str | Path) -> dict[str, dict[int, list[int]]
         return {block: {int(n): [int(i) for i in gone] for n, gone in layers.items()} for block, layers in listed.items()}
     except (TypeError, ValueError, AttributeError) as problem:
         raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again") from problem
+
+
+def _layers_of(listed: Any, folder: str | Path) -> dict[str, set[int]]:
+    try:
+        return {str(block): {int(n) for n in layers} for block, layers in (listed or {}).items()}
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise FolderError(f"{folder}: the list of dropped biases in config.json is damaged.", "save the folder again") from problem
 
 
 def _first_line(problem: BaseException) -> str:

@@ -18,6 +18,7 @@ from torch import nn
 
 from ..errors import HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout
+from .biases import mute, refuse_bias_outside
 from .discover import layout_of, located
 from .sites import Site
 
@@ -28,7 +29,9 @@ Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch
 
 
 @contextmanager
-def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head | str] = ()) -> Iterator[nn.Module]:
+def gated(
+    model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head | str] = (), drop_output_bias: bool = False
+) -> Iterator[nn.Module]:
     """Run the model with some heads closed, or with any gate at every head; nothing is left behind.
 
     Args:
@@ -38,6 +41,7 @@ def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head
             heads not named stay open. The columns of a tensor count heads as the model was born; those of removed heads are
             ignored.
         closed: heads whose gate is 0.
+        drop_output_bias: where all gates of a layer are 0 its output bias is left out too, as `prune` does with the same argument.
 
     Gates may ask for gradients; run `backward` inside the block when the model uses gradient
     checkpointing, which runs the forward pass again. Blocks may be nested: gates multiply.
@@ -48,12 +52,16 @@ def gated(model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head
     found = located(model)
     layout = layout_of(found, {})
     readers = _readers(layout, gates, layout.check(closed))
+    if drop_output_bias:
+        refuse_bias_outside(found)
     with ExitStack() as stack:
         stack.callback(model.register_forward_pre_hook(_refuse_head_mask, with_kwargs=True).remove)
         for site in found:
             read = readers.get((site.block, site.layer))
             if read is not None and site.kept:
                 stack.callback(attach(site, _Gate(site, read)))
+                if drop_output_bias:
+                    stack.callback(mute(site, read))
         forget_compiled()
         try:
             yield model

@@ -21,23 +21,27 @@ from torch import nn
 
 from ..errors import GroupError, HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout, spans
+from .biases import drop_bias, dropped, refuse_bias_outside
 from .discover import layout_of, located
 from .gates import forget_compiled, is_gated
 from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site, out_axis, output_inside
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
 FORMAT = 1
+BIASES = "dropped_output_biases"  # in the record, where there are any: block -> layers
 # Names that, where the code of an attention layer uses them, tie it to the shapes it was built with: the
 # width of the model taken for the width of all heads, or a fixed number of partitions.
 RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "mp_num"})
 HANDED_IN = ("position_bias", "alibi")  # arguments that bring something for each head the layer was built with
 
 
-def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]) -> nn.Module:
+def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[int]], *, drop_output_bias: bool = False) -> nn.Module:
     """Remove heads from the model for good, and hand the same model back, smaller.
 
     Args:
         heads: the heads to remove, or `{layer: [heads]}` for a model with one block of attention.
+        drop_output_bias: a layer that loses its last head loses the bias of its output projection as well, so that
+            attention adds exactly nothing there. By default the bias stays, as it does where all heads are masked.
 
     Heads keep the numbers they were born with. The config the model was made from is left alone: the
     model gets a copy that remembers the removed heads. An optimizer made before holds the old
@@ -54,11 +58,15 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     if not gone:
         return model
     _refuse(model, found, layout, gone)
+    if drop_output_bias:
+        refuse_bias_outside(found)
     lost = set(gone)
     for site in found:
         kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in lost)
         if kept != site.kept:
             cut(site, kept)
+            if drop_output_bias and not kept:
+                drop_bias(site)
     _remember(model, found)
     forget_compiled()
     return model
@@ -313,7 +321,9 @@ def record(found: list[Site]) -> dict[str, Any]:
         gone = [i for i in range(site.size) if i not in site.kept]
         if gone:
             removed.setdefault(site.block, {})[str(site.layer)] = gone
-    return {"format": FORMAT, "removed": removed}
+    without = [site for site in found if dropped(site)]
+    biases = {block: [site.layer for site in without if site.block == block] for block in dict.fromkeys(site.block for site in without)}
+    return {"format": FORMAT, "removed": removed, **({BIASES: biases} if biases else {})}
 
 
 def _remember(model: nn.Module, found: list[Site]) -> None:

@@ -185,6 +185,8 @@ def _missing(steps: list[str], given: set[str]) -> Iterator[str]:
         yield "heads are ranked on the languages of `source`, which is not given."
     if "remove" in given and "prune" not in steps:
         yield "`remove` is given, but no step prunes; add prune to steps."
+    if "prune" in given and "prune" not in steps:
+        yield "`prune` is given, but no step prunes; add prune to steps."
     if "prune" in steps and "remove" not in given:
         yield "a step prunes, but `remove` is not given."
     if "measure" in steps and "measure" not in given:

@@ -258,6 +258,15 @@ def _measure(value: Any) -> Iterator[Problem]:
             yield (), f"{name}: {problem.message}" if name in MEASURES else problem.message
 
 
+def _prune(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), "this is a mapping such as {drop_output_bias: true}."
+        return
+    yield from unknown(value, ("drop_output_bias",), (), "option of prune")
+    if not isinstance(value.get("drop_output_bias", False), bool):
+        yield ("drop_output_bias",), f"got {value['drop_output_bias']!r}; expected true or false."
+
+
 CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
     "model": _model,
     "task": _task,
@@ -270,6 +279,7 @@ CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
     "finetune": _finetune,
     "rank": _rank,
     "remove": _remove,
+    "prune": _prune,
     "measure": _measure,
     "seed": _seed,
     "draw": _seed,

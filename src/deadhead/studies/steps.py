@@ -136,7 +136,7 @@ def prune(state: State, trial: Trial) -> None:
     layout = discover(model)
     scores = None if state.ranking is None else state.ranking.scores
     heads = choose(strategy, layout, amount, seed=trial.get("draw", 0), scores=scores, **options)
-    cut(model, heads)
+    cut(model, heads, **(trial.get("prune") or {}))
     state.kept.pop("first", None)  # of the whole model
     state.removed += [str(head) for head in layout.check(heads)]
     state.cost["heads before"], state.cost["parameters after"] = len(layout), material.count(model)

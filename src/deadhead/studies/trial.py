@@ -29,7 +29,7 @@ USES: Mapping[str, tuple[str, ...]] = {
     "rank": ("source", "rank", "seed"),
     "rank_each": ("source", "rank", "finetune", "seed"),  # train and rank on each source language alone, then merge
     "restart": (),  # back to the weights the trial began with; a ranking made before stays
-    "prune": ("remove", "draw"),
+    "prune": ("remove", "draw", "prune"),
     "evaluate": ("targets", "splits"),
     "measure": ("measure", "targets"),
 }
@@ -46,6 +46,7 @@ FIELDS: Mapping[str, str] = {
     "finetune": "the settings of training",
     "rank": "the ranking method, its options and its data",
     "remove": "which heads go: a strategy and its amount, or none",
+    "prune": "how they go: drop_output_bias, whether a layer that loses its last head loses its output bias too",
     "measure": "what is measured on the model besides its scores: names, each alone or with options",
     "seed": "of training and ranking, and of draws unless `draw` says otherwise",
     "draw": "the seed of drawn heads alone",
@@ -161,6 +162,8 @@ def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
     steps = _needed(list(steps), strategy)
     if remove is None:
         values.pop("remove", None)
+    if not (values.get("prune") or {}).get("drop_output_bias"):  # the default is in no id
+        values.pop("prune", None)
     if strategy not in DRAWN:
         values.pop("draw", None)
     elif "draw" not in values:

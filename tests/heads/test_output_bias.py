@@ -1,0 +1,150 @@
+"""A layer without heads may drop its output bias: closed, cut out, saved and loaded then agree, and it stays dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_models import answers, apart, batch_of, build, build_class, limit
+
+from deadhead.errors import FolderError, UnsupportedModel
+from deadhead.heads import discover, export, gated, load, prune, save
+
+FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
+
+
+def emptied(model: Any) -> list[Any]:
+    """All heads of each block's first layer, and one head of every other."""
+    layout = discover(model)
+    firsts = [h for b in layout.blocks if layout.layers(b) > 1 for h in layout.of(b)[0].heads]
+    return firsts + [g[0] for a in layout.attentions for g in [a.heads] if a.group == 1 and g[0] not in firsts]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_closed_is_cut_out(family: str) -> None:
+    model, kept = build(family), build(family)
+    gone = emptied(model)
+    with gated(model, closed=gone, drop_output_bias=True):
+        masked = answers(model)
+    with gated(model, closed=gone):
+        with_bias = answers(model)
+    prune(model, gone, drop_output_bias=True)
+    assert apart(masked, answers(model)) < limit(model)
+    prune(kept, gone)
+    assert apart(with_bias, answers(kept)) < limit(model)
+    has_bias = family in ("bert", "xlm-roberta", "gpt2", "deberta", "marian", "fsmt")
+    assert (apart(masked, with_bias) > 1e-3) == has_bias
+
+
+def test_attention_adds_exactly_nothing() -> None:
+    """What follows a layer of BERT without heads reads the norm of what the layer read: the layer before, when it is normed."""
+    model = build("bert")
+    layer = model.base_model.encoder.layer[0].attention
+    prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
+    seen: list[torch.Tensor] = []
+    layer.register_forward_hook(lambda _, args, output: seen.extend([args[0], output[0] if isinstance(output, tuple) else output]))
+    answers(model)
+    assert torch.equal(seen[1], layer.output.LayerNorm(seen[0]))
+
+
+def test_gates_of_examples_and_numbers_empty_a_layer_too() -> None:
+    model = build("bert")
+    layout = discover(model)
+    gone = layout.of("encoder")[0].heads
+    with gated(model, closed=gone, drop_output_bias=True):
+        masked = answers(model)
+    with gated(model, dict.fromkeys(gone, 0.0), drop_output_bias=True):
+        assert apart(masked, answers(model)) == 0
+    whole = answers(model)
+    gates = torch.ones(2, layout.layers("encoder"), layout.size("encoder"))
+    gates[1, 0] = 0
+    with gated(model, gates, drop_output_bias=True):
+        mixed = answers(model)
+    assert len(batch_of(model)["input_ids"]) == 2
+    for one, all_open, all_closed in zip(mixed, whole, masked, strict=True):
+        assert float((one[0] - all_open[0]).abs().max()) < 1e-9
+        assert float((one[1] - all_closed[1]).abs().max()) < 1e-9
+
+
+@pytest.mark.parametrize("form", ["compact", "padded"])
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel", "GPT2LMHeadModel"])
+def test_saved_and_loaded(name: str, form: str, tmp_path: Path) -> None:
+    model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
+    prune(model, emptied(model), drop_output_bias=True)
+    expected = answers(model)
+    save(model, tmp_path / "out", form=form)
+    again = load(tmp_path / "out").eval()
+    assert apart(expected, answers(again)) == 0
+    assert again.config.deadhead == model.config.deadhead
+    frozen = {n for n, p in again.named_parameters() if n.endswith("bias") and not p.requires_grad}
+    assert frozen == {n for n, p in model.named_parameters() if n.endswith("bias") and not p.requires_grad}
+    if form == "padded":
+        plain = getattr(transformers, name).from_pretrained(tmp_path / "out", dtype=torch.float64).eval()
+        assert apart(expected, answers(plain)) < 1e-9
+    save(again, tmp_path / "twice")
+    assert apart(expected, answers(load(tmp_path / "twice").eval())) == 0
+
+
+def test_training_leaves_it_dropped() -> None:
+    model = build("bert")
+    prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
+    bias = model.base_model.encoder.layer[0].attention.output.dense.bias
+    before = answers(model)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.numel()], lr=1e-2)
+    sum(t.square().mean() for t in model(**batch_of(model)).values() if isinstance(t, torch.Tensor) and t.requires_grad).backward()
+    optimizer.step()
+    assert not bias.any()
+    assert bias.grad is None
+    assert apart(before, answers(model)) > 1e-3
+
+
+def test_a_bias_that_grew_back_is_refused(tmp_path: Path) -> None:
+    model = build_class(transformers.BertModel)
+    prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
+    save(model, tmp_path, form="padded")
+    plain = transformers.BertModel.from_pretrained(tmp_path)
+    plain.encoder.layer[0].attention.output.dense.bias.data += 1.0
+    plain.save_pretrained(tmp_path)
+    with pytest.raises(FolderError, match="encoder layer 0 was dropped, and is no longer zero"):
+        load(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["deadhead"]["dropped_output_biases"] = [1]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match="list of dropped biases"):
+        load(tmp_path)
+
+
+def test_a_bias_outside_of_the_layer_is_refused() -> None:
+    model = build("gpt_neox_japanese")
+    if all(getattr(m, "dense_bias", None) is None for m in model.modules()):
+        pytest.fail("the architecture changed: choose another that adds its output bias outside")
+    heads = discover(model).of("decoder")[0].heads
+    before = answers(model)
+    with pytest.raises(UnsupportedModel, match="outside of the attention layer"):
+        prune(model, heads, drop_output_bias=True)
+    with pytest.raises(UnsupportedModel, match="outside of the attention layer"), gated(model, closed=heads, drop_output_bias=True):
+        pass
+    assert apart(before, answers(model)) == 0
+
+
+@pytest.mark.slow
+def test_an_onnx_file_drops_it_too(tmp_path: Path) -> None:
+    import onnxruntime
+
+    model = build("marian").float()
+    save(prune(model, emptied(model), drop_output_bias=True), tmp_path / "model")
+    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    ids = torch.randint(3, 90, (2, 7))
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": torch.randint(3, 90, (2, 4))}
+    logits = torch.from_numpy(session.run(None, {name: value.numpy() for name, value in batch.items()})[0])
+    whole = build("marian").float()
+    with torch.no_grad():
+        with gated(whole, closed=emptied(whole), drop_output_bias=True):
+            assert (logits - whole(**batch).logits).abs().max() < 1e-3
+        with gated(whole, closed=emptied(whole)):
+            assert (logits - whole(**batch).logits).abs().max() > 1e-2
