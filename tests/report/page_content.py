@@ -113,8 +113,10 @@ def _sample(hostile: str) -> list[dict[str, Any]]:
 def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hostile: str) -> dict[str, Any]:
     def cell(remove: str) -> dict[str, Any]:
         mine = [t for t in trials if t["remove"] == remove]
-        scores = [t["score"] for t in mine if t["score"] is not None]
-        ours = round(sum(scores) / len(scores) + rng.gauss(0, 2), 2)
+        apart = rng.gauss(0, 2)  # of this language from the mean over languages, which is the score of a trial
+        scored = [(t, round(t["score"] + apart, 4)) for t in mine if t["score"] is not None]
+        scores = [score for _, score in scored]
+        ours = round(sum(scores) / len(scores), 4)
         mark = None if remove == "none" else "better" if ours > 70 else "worse"
         state = "done" if len(scores) == len(mine) else "partial"
         return {
@@ -124,12 +126,14 @@ def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hosti
             "published": 70.0,
             "state": state,
             "mark": mark,
+            "numbers": [[score, f"seed {t['seed']}", [[t["id"], "", score]]] for t, score in scored],
             "trials": [t["id"] for t in mine],
         }
 
     cells = [[cell(remove) for _ in LANGUAGES] for remove in removals]
-    cells[3][3] = {"ours": None, "spread": None, "n": 0, "published": None, "state": "missing", "mark": None, "trials": []}
-    cells[1][2] = {"ours": None, "spread": None, "n": 0, "published": 68.0, "state": "failed", "mark": None, "trials": [trials[4]["id"]]}
+    cells[3][3] = {"ours": None, "spread": None, "n": 0, "published": None, "state": "missing", "mark": None, "numbers": [], "trials": []}
+    cells[1][2] = {"ours": None, "spread": None, "n": 0, "published": 68.0, "state": "failed", "mark": None, "numbers": []}
+    cells[1][2]["trials"] = [trials[4]["id"]]
     return {
         "id": "table-1-scores",
         "title": "Accuracy after removing heads" + hostile,

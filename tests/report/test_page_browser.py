@@ -122,14 +122,14 @@ def test_claims_are_named_as_the_command_line_names_them(page: Page, drawn: Draw
 def test_of_very_many_trials_the_page_names_the_first_and_tells_so(page: Page, drawn: Drawn):
     made = made_content()
     made["claims"][0]["records"] = 19_992
-    made["tables"][0]["cells"][2][1]["records"] = 221
+    made["tables"][0]["cells"][2][1]["n"] = 221
     page.open(drawn(made))
     assert page.find("#claims li a").text == "19,992 records"
-    for opener, told in (("#claims li a", "19,992"), ("[data-focus='table-1-scores/2/1']", "221")):
+    for opener, told in (("#claims li a", "19,992 trials"), ("[data-focus='table-1-scores/2/1']", "221 numbers")):
         page.run(f'document.querySelector("{opener}").click()')
         page.until("return document.getElementById('sheet').open")
         named = len(page.texts("#sheet .list .mono"))
-        assert f"The first {named} of {told} trials." in page.find("#sheet .lead").text
+        assert f"The first {named} of {told}." in page.find("#sheet .lead").text
         page.press(ESCAPE)
         page.until("return !document.getElementById('sheet').open")
 
@@ -151,6 +151,19 @@ def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page: Page, dra
     page.driver.back()
     page.until("return location.hash === '#claim=claim-0'")
     assert page.complaints() == []
+
+
+def test_a_cell_lists_its_own_numbers_with_their_seeds(page: Page, drawn: Drawn):
+    page.open(drawn())
+    made = made_content()
+    cell = made["tables"][0]["cells"][2][1]
+    page.run("document.querySelector(\"[data-focus='table-1-scores/2/1']\").click()")
+    page.until("return document.getElementById('sheet').open")
+    listed = list(zip(page.texts("#sheet .numbers .value"), page.texts("#sheet .numbers .what"), strict=True))
+    assert listed == [(f"{value:.2f}", f"seed {seed}") for seed, (value, *_) in enumerate(cell["numbers"])]
+    assert sum(float(value) for value, _ in listed) / len(listed) == pytest.approx(cell["ours"], abs=0.01)
+    assert f"{cell['ours']:.2f}: the mean of 3 numbers" in page.find("#sheet .lead").text
+    assert not {str(row[-1]) for row in made["trials"]["rows"]} & {value for value, _ in listed}  # means over languages
 
 
 def test_a_head_pointed_at_is_outlined_in_every_map(page: Page, drawn: Drawn):

@@ -7,12 +7,14 @@ of k trials and is shown as its gain over the unpruned model, so that luck can b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..studies.scores import Pair, is_target
+from ..studies.search import Arm
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
 from .published import Published, number
-from .summed import BY_LANGUAGE, Layout, Unit, entry, grid, keys_in_order, whose
+from .summed import BY_LANGUAGE, Layout, Part, Unit, entry, grid, keys_in_order, whose
 from .words import measured_words, sentence
 
 Statistic = Callable[[Pair], float | None]
@@ -158,10 +160,28 @@ def _filler(study: Study, layout: Layout, found: Sequence[Pair]) -> Callable[[Se
                     cells[cell.trial] = cell
         for pair, key, group in keys:
             if (value := of(pair)) is not None:
-                _unit(units, key, full).put(pair.group, group, pair.target, value)
+                unit = _unit(units, key, full)
+                unit.put(pair.group, group, pair.target, value)
+                unit.parts[group, pair.target] = partial(_trials, pair, arms)
         return units.items()
 
     return fill
+
+
+def _trials(pair: Pair, arms: Sequence[str]) -> list[Part]:
+    """The scores that a number of a pair was chosen from, or is the difference of: those of its arms, the unpruned model first."""
+    own = {"lowest": pair.lowest, **pair.controls}
+    chosen = [arm for name in arms if (arm := own.get(name)) is not None]
+    some = chosen or [arm for arm in own.values() if arm is not None][:1]  # each knows the unpruned model
+    full: list[Part] = [(arm.trials[0], pair.target, arm.full * scale(pair)) for arm in some[:1] if 0 in arm.trials]
+    return [
+        *(full if "full" in arms else ()),
+        *((trial, pair.target, _points(pair, arm, k)) for arm in chosen for k, trial in sorted(arm.trials.items()) if k),
+    ]
+
+
+def _points(pair: Pair, arm: Arm, k: int) -> float | None:
+    return arm.scores[k] * scale(pair) if k in arm.scores else None
 
 
 def _unit(units: dict[tuple[Any, ...], Unit], key: tuple[Any, ...], full: bool) -> Unit:

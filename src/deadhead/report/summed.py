@@ -9,12 +9,14 @@ from math import fsum, sqrt
 from statistics import fmean
 from typing import Any
 
+from .behind import numbers_behind
 from .cells import APART, LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
 from .published import ROUND, Published, decimals
 from .words import measured_words, sentence
 
 Row = Sequence[float | None]  # a value for each language of a cell
 Value = Callable[[Cell, str | None, str | None], Row]  # of a cell, a metric and a split, if not the usual ones
+Part = tuple[str, str, float | None]  # a trial, a language and the score in it
 MOST_TRIALS = 100  # ids a cell of a table names
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
 CONTEXT = ("model", "task", "source", "train", "remove")  # told to the search for published numbers, where a cell has just one
@@ -64,6 +66,7 @@ class Unit:
     repeats: list[Any] = field(default_factory=list)  # what each score is a repetition of
     cells: dict[str, Cell] = field(default_factory=dict)  # by trial
     lacking: int = 0  # done trials without this score
+    parts: dict[tuple[str, str], Callable[[], list[Part]]] = field(default_factory=dict)  # what a score that is no trial's own came from
     full: bool | None = None  # whether it is of the unpruned model, where its cells do not tell
 
     def put(self, over: Any, trial: str, language: str, score: float) -> None:
@@ -109,8 +112,12 @@ class Unit:
         """One number for each repetition; trials that several repetitions share count once."""
         if self.plain and len(set(self.trials)) == len(self.trials):
             return self.scores
-        distinct = {tuple(scores): scores for scores in self.by_repeat().values()}
-        return [fmean(scores.values()) if len(scores) > 1 else next(iter(scores.values())) for scores in distinct.values()]
+        return [fmean(scores.values()) if len(scores) > 1 else next(iter(scores.values())) for _, scores in self.repetitions()]
+
+    def repetitions(self) -> list[tuple[Any, dict[tuple[str, str], float]]]:
+        """What stands behind each of `numbers`, in the same order: the repetition, and its scores by trial and language."""
+        distinct = {tuple(scores): (over, scores) for over, scores in self.by_repeat().items()}
+        return list(distinct.values())
 
     def state(self) -> str:
         """Of done, partial, failed, missing, none."""
@@ -219,6 +226,7 @@ def entry(unit: Unit | None, published: float | None, base: list[float] | None =
         "published": None if published is None else round(published, ROUND),
         "state": unit.state() if unit else "none",
         "mark": marked,
+        "numbers": numbers_behind(unit) if unit else [],
         "trials": list(islice(unit.cells, MOST_TRIALS)) if unit else [],
         "records": len(unit.cells) if unit else 0,
     }

@@ -17,7 +17,8 @@ from .search_tables import multi_source_table, search_table
 from .summed import Layout, summed
 from .values import drops_of, scores_of
 
-MOST_NAMED = 60_000  # ids of trials in all tables of a study
+MOST_NAMED = 40_000  # ids of trials in all tables of a study
+PARTS = 2  # where a number that a cell lists has its parts
 
 
 def tables(folder: str | Path) -> list[dict[str, Any]]:
@@ -36,9 +37,15 @@ def study_tables(study: Study) -> list[dict[str, Any]]:
 def _shorten(tables: Iterable[Mapping[str, Any]]) -> None:
     """Have each cell name fewer of its trials where all together would name so many that they fill the page."""
     cells = [cell for table in tables for row in table["cells"] for cell in row]
+    each = max(1, MOST_NAMED // max(1, len(cells)))
     if sum(len(cell["trials"]) for cell in cells) > MOST_NAMED:
         for cell in cells:
-            del cell["trials"][max(1, MOST_NAMED // len(cells)) :]
+            del cell["trials"][each:]
+    if sum(len(number[PARTS]) for cell in cells for number in cell["numbers"]) > MOST_NAMED:
+        for cell in cells:
+            del cell["numbers"][each:]
+            for number in cell["numbers"]:
+                del number[PARTS][max(1, each // len(cell["numbers"])) :]
 
 
 def id_of(kind: str, place: int, title: str) -> str:

@@ -26,9 +26,26 @@ MEANT = {
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
 STRATEGIES = {"random": "random share", "random_k": "random heads", "lowest": "lowest-ranked", "highest": "highest-ranked"}
 
+COUNTED = {  # removals that are counted: their name and their unit
+    "random": ("random", "%"),
+    "random_k": ("random", "heads"),
+    "lowest": ("lowest", "heads"),
+    "highest": ("highest", "heads"),
+}
+
 
 def metric_words(name: str) -> str:
     return METRICS.get(name, name.replace("_", " "))
+
+
+def removal_words(label: str) -> str:
+    """The label of a removal as a reader takes it: `random 50` is a share, `random_k 6` and `lowest 6` are heads."""
+    strategy, _, rest = label.partition(" ")
+    amount, _, options = rest.partition(" ")
+    if not amount.replace(".", "", 1).isdigit() or strategy not in COUNTED:
+        return label
+    name, unit = COUNTED[strategy]
+    return joined(name, amount, "head" if unit == "heads" and amount == "1" else unit, options, by=" ")
 
 
 def split_words(name: str) -> str:

@@ -79,8 +79,13 @@ function follow() {
 function showCell(study, value) {
   const [id, row, column] = value.split(/\/(?=\d+\/\d+$)|\/(?=\d+$)/), table = (study.tables || []).find((one) => String(one.id) === id), cell = table?.cells[row]?.[column];
   if (!cell) return;
-  const parts = [isNumber(cell.ours) && `ours ${fixed(cell.ours, 2)}`, isNumber(cell.spread) && `spread ${fixed(cell.spread, 2)}`, isNumber(cell.published) && `published ${fixed(cell.published, table.decimals)}`, isNumber(cell.published) && isNumber(cell.ours) && `difference ${signed(cell.ours - cell.published, 2)}`];
-  showTrials(study, [table.title, ...table.rows[row], ...table.columns[column]].filter((one) => one !== "").join(" · "), cell.trials || [], [parts.filter(Boolean).join(", "), some(cell)].filter(Boolean).join(". "));
+  const { ours, spread, published, n = 0, numbers = [], trials = [] } = cell, listed = new Set(numbers.flatMap(([, , parts]) => parts.map(([trial]) => trial)));
+  const facts = [isNumber(ours) && `${fixed(ours, 2)}: the mean of ${count(n, "number")}`, isNumber(spread) && `standard deviation ${fixed(spread, 2)}`, isNumber(published) && `published ${fixed(published, table.decimals)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published, 2)}`];
+  const short = numbers.length < n ? `The first ${numbers.length} of ${count(n, "number")}.` : some(cell), others = trials.filter((trial) => !listed.has(trial));
+  openSheet([table.title, ...table.rows[row], ...table.columns[column]].filter((one) => one !== "" && one !== null).join(" \u00b7 "),
+    el("p", { class: "lead" }, said([facts.filter(Boolean).join(", "), short].filter(Boolean).join(". "))),
+    numbers.length ? el("ol", { class: "list numbers" }, numbers.map((one) => drawNumber(study, one))) : null,
+    others.length ? [el("h3", {}, numbers.length ? "Trials without a number in this cell" : "Trials"), el("ul", { class: "list" }, others.map((trial) => trialItem(study, trial)))] : null);
 }
 function showClaim(study, id) {
   const claim = (study.claims || []).find((one) => String(one.id) === id);

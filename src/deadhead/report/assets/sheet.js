@@ -28,12 +28,18 @@ function titleOf(row) {
 /** How many trials are behind a number or a verdict; of very many the page names the first. */
 const behind = ({ records, trials = [] }) => records ?? trials.length;
 const some = (one) => (one.trials?.length && behind(one) > one.trials.length ? `The first ${one.trials.length} of ${count(behind(one), "trial")}.` : "");
+function trialItem(study, id, language = "", value = null) {
+  const row = rowOf(study, id);
+  return el("li", {}, el("a", { href: `#trial=${encodeURIComponent(id)}` }, chip(row?.state || "left"), el("span", { class: "what" }, said([language, titleOf(row)].filter(Boolean).join(" \u00b7 "))), el("span", { class: "value" }, isNumber(value) ? fixed(value, 2) : ""), el("span", { class: "mono" }, id)));
+}
+/** One of the numbers that a cell is the mean of, with the trials it came from. */
+function drawNumber(study, [value, told, parts]) {
+  if (parts.length === 1) return el("li", {}, el("a", { href: `#trial=${encodeURIComponent(parts[0][0])}` }, el("span", { class: "value" }, fixed(value, 2)), el("span", { class: "what" }, said(told)), el("span", { class: "mono" }, parts[0][0])));
+  const line = [el("span", { class: "value" }, fixed(value, 2)), el("span", { class: "what" }, said(told))];
+  return el("li", {}, parts.length ? el("details", { "data-keep": `number ${told}` }, el("summary", {}, line, el("span", { class: "mono" }, count(parts.length, "score"))), el("ul", { class: "list" }, parts.map(([trial, language, score]) => trialItem(study, trial, language, score)))) : el("span", { class: "line" }, line));
+}
 function showTrials(study, title, ids, note) {
-  const items = ids.map((id) => {
-    const row = rowOf(study, id);
-    return el("li", {}, el("a", { href: `#trial=${encodeURIComponent(id)}` }, chip(row?.state || "left"), el("span", { class: "what" }, said(titleOf(row))), el("span", {}, row && isNumber(row.score) ? short(row.score) : ""), el("span", { class: "mono" }, id)));
-  });
-  openSheet(title, note && el("p", { class: "lead" }, said(note)), el("ul", { class: "list" }, items));
+  openSheet(title, note && el("p", { class: "lead" }, said(note)), el("ul", { class: "list" }, ids.map((id) => trialItem(study, id))));
 }
 function showTrial(study, id) {
   const row = rowOf(study, id), record = study.records?.[id] || fetched[`${chosen.study}/${id}`];
