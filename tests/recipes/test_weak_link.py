@@ -143,6 +143,20 @@ def test_figure2_measures_every_set_of_layers() -> None:
     assert counted(recipe, "task", "measure") == {("mnli", "weights"): 3 + 18}
 
 
+def test_figure2_measures_the_weights_after_ten_epochs() -> None:
+    """Not those of the best epoch: the change of weights is that of the whole fine-tuning."""
+    trials = load("weak-link/figure2").trials
+    assert {(t.get("finetune")["epochs"], t.get("finetune")["weights"]) for t in trials} == {(10, "last")}
+    assert {t.steps for t in trials} == {("prune", "finetune", "measure", "evaluate")}
+
+
+def test_a_layer_of_bert_without_heads_adds_nothing() -> None:
+    """Section 3.3: the input of its feed-forward part is just the output of the layer before. Baselines keep their ids."""
+    for name in ("table4", "table5", "table6", "figure2"):
+        for trial in load(f"weak-link/{name}").trials:
+            assert trial.get("prune") == ({"drop_output_bias": True} if trial.get("remove") else None)
+
+
 @pytest.mark.parametrize("name", ["table2", "table3"])
 def test_mini_keeps_every_configuration(name: str) -> None:
     """The small Transformer has 6 + 6 layers of 8 heads as well, so strings and triples are the paper's."""

@@ -26,6 +26,7 @@ SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
         ["remove=none", "train=[de, en]", "finetune.scored=none"],
         ["remove={lowest: 2}", "rank={split: train, examples: 8}", "finetune.scored=test"],
         ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "remove={lowest: 3}", "rank={examples: 8}"],
+        ["task=xnli", "finetune={weights: best, scored: train_task}", "remove=none", "splits=[test]"],
         ["steps=[finetune, measure, evaluate]", "measure=[{entropy: {sentences: 8}}, weights]", "axes={seed: [0]}"],
     ],
 )
@@ -33,7 +34,11 @@ def test_what_is_looked_for_is_what_is_read(changes: list[str]) -> None:
     trial = load("smoke", [*SMALL, *changes]).trials[0]
     record = run_trial(trial)
     assert record.error is None
-    read = {(language, name.split("/")[1]) for name in record.data for language in name.split("/")[0].split("+")}
+    read = set()
+    for name in record.data:
+        task, _, rest = name.rpartition(" ")
+        languages, split = rest.split("/")
+        read |= {(task or trial.get("task"), language, split) for language in languages.split("+")}
     assert set(needs(trial)) == read
 
 

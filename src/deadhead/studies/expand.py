@@ -119,10 +119,13 @@ def _digest_of(file: str, changed: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
+    from ..tasks import task_of
     from ..training.settings import PRESETS, Settings, preset
 
     given = json.loads(text)
     ours = {"weights": given.pop("weights", "last"), "scored": given.pop("scored", "dev")}
+    if ours["scored"] == "train_task":  # XNLI is trained on MNLI; other tasks on their own data
+        ours["scored"] = task_of(task).train_on or "dev"
     if given.get("bleu_every") is not None:
         ours["bleu_every"] = given["bleu_every"]
     given.pop("bleu_every", None)

@@ -22,7 +22,10 @@ from .plain import Path
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
 
 RANK = ("method", "split", "examples", "batch", "merge")  # what `rank` takes besides the options of its method
-TRAINING = {"weights": ("last", "best"), "scored": ("dev", "test", "none")}  # what `finetune` takes besides the settings of training
+TRAINING = {  # what `finetune` takes besides the settings of training; train_task: dev of the task whose training set is used
+    "weights": ("last", "best"),
+    "scored": ("dev", "test", "none", "train_task"),
+}
 SPLITS = ("train", "dev", "test")
 WORLD = ("world/encoder", "world/seq2seq")
 COUNTS = ("random_k", "lowest", "highest", "stratified")  # strategies whose amount is a number of heads

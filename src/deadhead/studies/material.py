@@ -72,12 +72,12 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
     return found
 
 
-def dataset(trial: Trial, languages: list[str], split: str) -> Dataset:
-    """The data of a trial; several languages are put one after the other."""
+def dataset(trial: Trial, languages: list[str], split: str, task: str | None = None) -> Dataset:
+    """The data of a trial, or that of another task; several languages are put one after the other."""
     options = {name: value for name, value in (trial.get("data") or {}).items() if name not in (*ENCODE, *OURS)}
     if "root" not in options and "DEADHEAD_DATA" in os.environ:  # what is kept is of this folder, and the next run may name another
         options["root"] = os.environ["DEADHEAD_DATA"] or None
-    return _together(trial.get("task"), tuple(languages), split, json.dumps(options, sort_keys=True))
+    return _together(task or trial.get("task"), tuple(languages), split, json.dumps(options, sort_keys=True))
 
 
 @lru_cache(maxsize=64)
@@ -92,13 +92,19 @@ def _some(data: Dataset, examples: int, seed: int) -> Dataset:
 
 
 def encoded(
-    state: State, trial: Trial, languages: list[str], split: str, labels: tuple[str, ...] | None, examples: int | None = None
+    state: State,
+    trial: Trial,
+    languages: list[str],
+    split: str,
+    labels: tuple[str, ...] | None,
+    examples: int | None = None,
+    task: str | None = None,
 ) -> Encoded:
     """The data in sub-words, with the labels in the model's order; its fingerprint goes into the record."""
-    data = dataset(trial, languages, split)
+    data = dataset(trial, languages, split, task)
     if examples is not None and examples < len(data):
         data = _some(data, examples, trial.get("seed", 0))
-    name = "+".join(languages) + f"/{split}"
+    name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     state.data[name] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
     made = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))

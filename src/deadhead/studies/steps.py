@@ -15,6 +15,7 @@ from typing import Any
 
 from ..errors import DeadheadError
 from . import material
+from .fields import SPLITS
 from .folder import plain, prepare
 from .state import State
 from .trial import Trial, removal
@@ -52,7 +53,10 @@ def _train(state: State, trial: Trial, model: Any, chosen: dict[str, Any], first
     languages, labels = trial.languages(state.at), material.labels_of(model, trial)
     weights, scored, bleu_every = chosen.pop("weights", "last"), chosen.pop("scored", "dev"), chosen.pop("bleu_every", None)
     data = material.encoded(state, trial, languages, "train", labels)
-    dev = None if scored == "none" else material.encoded(state, trial, languages, scored, labels)
+    dev = None
+    if scored != "none":
+        split, task = (scored, None) if scored in SPLITS else ("dev", scored)
+        dev = material.encoded(state, trial, languages, split, labels, task=task)
     settings = Settings.from_dict(chosen)
     folder = _checkpoint(state, trial, settings.epochs)
     history = train(
