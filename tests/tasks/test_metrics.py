@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
-from deadhead.tasks import Row, bleu_signature, dataset, score
+from deadhead.tasks import Row, Task, bleu_signature, dataset, points, score
 from deadhead.tasks.metrics import METRICS, accuracy, bleu, macro_f1, span_f1, span_precision, span_recall, spans
 from deadhead.tasks.tags import UPOS
 
@@ -119,3 +119,24 @@ def test_every_task_names_known_metrics() -> None:
     for task in TASKS.values():
         assert set(task.metrics) <= set(METRICS)
         assert task.kind in KINDS
+
+
+def test_points_are_told_by_the_metric_alone() -> None:
+    assert {name for name, metric in METRICS.items() if not metric.share} == {"bleu", "bleu_13a", "bleu_uncased"}
+    assert {name for name, metric in METRICS.items() if metric.of_texts} == {"bleu", "bleu_13a", "bleu_uncased"}
+    assert points("bleu_13a", 38.3) == 38.3
+    assert points("span_f1", 0.383) == pytest.approx(38.3)
+
+
+def test_the_signature_is_that_of_the_first_metric() -> None:
+    data = dataset("parallel", "en-de", "test", [Row(("source", "Er sah das Haus ."))])
+    task = Task("mine", "translate", ("bleu_13a", "bleu"), ("en-de",))
+    assert "tok:13a" in score(task, ["Er sah das Haus ."], data).signature
+
+
+@given(pairs([tag for tag in BIO if tag != "I"]))
+def test_counts_of_spans_stay_with_their_rows(pair: Pair) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = [[len(get_entities(tags)) for tags in side] for side in pair]
+    assert span_f1.counts(*pair, "")[:, 1:].T.tolist() == wanted

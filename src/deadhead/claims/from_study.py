@@ -22,7 +22,7 @@ from ..studies.folder import StudyError
 from ..studies.records import Record, Summary, read_within
 from ..studies.scores import Pair, Score, Studied, one_label
 from ..studies.search import Arm
-from ..tasks import task_of
+from ..tasks import points, task_of
 from .evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Search
 
 FIRST = "@1"  # behind a split: the weights after the first epoch
@@ -106,7 +106,7 @@ def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[F
             row.target,
             row.remove,
             shares[row.model, row.remove],
-            _points(row.metric, row.value),
+            points(row.metric, row.value),
             row.setting,
             1 if epoch == "1" else None,
             row.trial,
@@ -164,10 +164,6 @@ def _kind(task: str) -> str:
         return ""
 
 
-def _points(metric: str, value: float) -> float:
-    return value if metric.startswith("bleu") else 100 * value
-
-
 def _searches(found: Iterable[Pair]) -> Iterator[Search]:
     for pair in found:
         if pair.lowest is None:
@@ -182,7 +178,7 @@ def _searches(found: Iterable[Pair]) -> Iterator[Search]:
                 pair.source,
                 pair.target,
                 pair.setting,
-                _points(pair.lowest.metric, pair.unpruned),
+                points(pair.lowest.metric, pair.unpruned),
                 arms,
                 pair.rank,
                 pair.parts,
@@ -195,8 +191,8 @@ def _searches(found: Iterable[Pair]) -> Iterator[Search]:
 def _best(arm: Arm) -> Best:
     """The paper's choice: the best trial by the score on test."""
     pick = arm.picks["test"]
-    values = tuple(_points(arm.metric, score) for score in arm.scores.values())
-    return Best(_points(arm.metric, pick.gain), pick.k, values, tuple(arm.scores))
+    values = tuple(points(arm.metric, score) for score in arm.scores.values())
+    return Best(points(arm.metric, pick.gain), pick.k, values, tuple(arm.scores))
 
 
 def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
@@ -211,7 +207,7 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
         for pair in group:
             way = WAYS.get(pair.rank, "EC" if pair.source in learnt else "")
             if way and pair.lowest is not None:
-                score = _points(pair.lowest.metric, pair.lowest.picks["test"].score)
+                score = points(pair.lowest.metric, pair.lowest.picks["test"].score)
                 best[way] = max(best.get(way, score), score)
         if {pair.source for pair in group if pair.rank == "gradient"} != learnt:
             best.pop("EC", None)  # not every language's ranking was tried
@@ -222,7 +218,7 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
             task,
             group[0].train,
             target,
-            _points(metric, group[0].unpruned),
+            points(metric, group[0].unpruned),
             best,
             trials,
             min(len(p.lowest.scores) for p in group if p.lowest),

@@ -170,18 +170,17 @@ def _show(found: dict[str, dict[str, Measured]], metric: str, split: str) -> Non
     from rich.console import Console
     from rich.table import Table
 
+    from ..tasks import points
+
     first, *others = found
-    points = {
-        model: {lang: scores[metric] * (1 if metric == "bleu" else 100) for lang, scores in several.items()}
-        for model, several in found.items()
-    }
-    for several in points.values():
+    shown = {model: {lang: points(metric, scores[metric]) for lang, scores in several.items()} for model, several in found.items()}
+    for several in shown.values():
         if len(several) > 1:
             several["mean"] = sum(several.values()) / len(several)
     table = Table(f"{metric}, {split}", *found)
-    for lang in points[first]:
-        own = points[first][lang]
-        table.add_row(lang, f"{own:.2f}", *(f"{points[model][lang]:.2f} ({points[model][lang] - own:+.2f})" for model in others))
+    for lang in shown[first]:
+        own = shown[first][lang]
+        table.add_row(lang, f"{own:.2f}", *(f"{shown[model][lang]:.2f} ({shown[model][lang] - own:+.2f})" for model in others))
     Console().print(table)
     for signature in sorted({scores.signature for several in found.values() for scores in several.values() if scores.signature}):
         typer.echo(signature)

@@ -14,8 +14,9 @@ from ..analyses import D, correlation_rows, d, d_rows, group_means, layer_rows, 
 from ..errors import DeadheadError
 from ..studies.records import Record
 from ..studies.scores import Pair
+from ..tasks import points
 from ..tasks.languages import distances
-from .cells import Study, as_dict, matches, points
+from .cells import Study, as_dict, matches
 from .charts import OKABE_ITO, Row, Spec, categories, curves, field, panelled, tip, whole
 from .curves import place
 from .head_figures import chosen, maps_of

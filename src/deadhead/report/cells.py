@@ -22,7 +22,7 @@ from ..studies.expand import label, strategy_of
 from ..studies.records import Summary
 from ..studies.scores import Pair, Studied, setting
 from ..studies.trial import removal
-from ..tasks import task_of
+from ..tasks import points, task_of
 
 LANGUAGE = ("language", "target")
 PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes in which a pruned cell differs from its unpruned one
@@ -246,11 +246,6 @@ def main_metric(task: str) -> str:
         return task_of(task).metric
     except (DeadheadError, OSError):
         return ""
-
-
-def points(metric: str, value: float) -> float:
-    """A share as points of 100; BLEU is that already."""
-    return value if metric.startswith("bleu") else 100 * value
 
 
 def _published(described: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from ..studies.scores import Pair, is_target
 from ..studies.search import Arm
-from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text, points
+from ..tasks import points
+from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text
 from .published import Published, number
 from .summed import BY_LANGUAGE, Layout, Part, Unit, entry, grid, keys_in_order, whose
 from .words import measured_words, sentence

@@ -15,7 +15,7 @@ from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, first_p
 from .encode import Encoded, encode
 from .languages import distances, group, language, paper_languages
 from .load import find_data, load_data
-from .metrics import METRICS, Measured, bleu_signature, score
+from .metrics import METRICS, Measured, Metric, bleu_signature, points, score
 from .records import Row
 from .table import KINDS, TASKS, Task, task_of
 from .taskfile import read_task_file
@@ -28,6 +28,7 @@ __all__ = [
     "Dataset",
     "Encoded",
     "Measured",
+    "Metric",
     "Row",
     "Task",
     "batches",
@@ -46,6 +47,7 @@ __all__ = [
     "language",
     "load_data",
     "paper_languages",
+    "points",
     "read_task_file",
     "score",
     "task_of",

@@ -1,7 +1,9 @@
-"""The numbers: METRICS maps a name to a function of gold and predicted labels. No torch, no seqeval.
+"""The numbers: METRICS says of each metric how it is computed and whether it is a share. No torch, no seqeval.
 
-All are shares between 0 and 1, higher is better, except `bleu`, which is sacrebleu's 0 to 100 (cased, on
-international tokens), and with it `bleu_13a` (the tokens most papers use) and `bleu_uncased`.
+A metric is made of counts that add up over rows and of the value of their sum, so that rows can be
+drawn again and again for a confidence interval (`bootstrap.py`). Most are shares between 0 and 1;
+`bleu` is sacrebleu's 0 to 100 (cased, on international tokens), and with it `bleu_13a` (the tokens
+most papers use) and `bleu_uncased`. `points` is the one place that turns either into points of 100.
 Spans follow the semantics of conlleval and seqeval: a span begins at `B-`, at `S-`, and wherever the
 type changes; it counts only if type and both ends agree. `chunk_f1` is the same on tags without
 prefix, just as seqeval computes it: its reading of the first letter as a prefix makes every SYM a
@@ -10,8 +12,8 @@ chunk of its own, CCONJ equal to SCONJ, and lets an X at the start of a sentence
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import eq
@@ -26,24 +28,61 @@ Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, 
 
 # How texts in these languages are cut into words before n-grams are counted, whatever is asked for.
 BLEU_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
+ORDERS = 4  # n-grams that BLEU counts
 
 
-def accuracy(gold: Labels, predicted: Labels) -> float:
-    """The share of labels that are right; over words this is the micro F1 too."""
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is computed, and how its numbers are to be shown."""
+
+    counts: Callable[[Labels, Labels, str], np.ndarray]  # gold, predicted, language -> rows x numbers, which add up over rows
+    value: Callable[[np.ndarray], np.ndarray]  # the metric of such sums, along the last axis
+    share: bool = True  # between 0 and 1; else in points of 100 already
+    signature: Callable[[str], str] | None = None  # for texts: how they were compared, given the language
+
+    def __call__(self, gold: Labels, predicted: Labels, lang: str = "") -> float:
+        return float(self.value(self.counts(gold, predicted, lang).sum(0)))
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether it compares texts (translations), not labels."""
+        return self.signature is not None
+
+
+def points(metric: str, value: float) -> float:
+    """A number of a metric in points of 100, as tables show it; a name that is not known is taken as a share."""
+    return value if metric in METRICS and not METRICS[metric].share else 100 * value
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Their ratio, and 0 where there is nothing to divide by."""
+    return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) != 0)
+
+
+def _right_labels(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+    """Of each row the labels that are right, and all labels."""
+    found = [(sum(map(eq, g, p)), len(g)) for g, p in zip(gold, predicted, strict=True)]
+    return np.array(found, float).reshape(-1, 2)
+
+
+def _by_label(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+    """Of each row how often each label is right, wanted and given: all right ones, then all wanted, then all given."""
     wanted, given = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
-    return sum(map(eq, wanted, given)) / len(wanted) if wanted else 0.0
+    numbers = {label: i for i, label in enumerate(dict.fromkeys([*wanted, *given]))}
+    rows = np.repeat(np.arange(len(gold)), [len(labels) for labels in gold])
+    sides = [np.array([numbers[label] for label in side], int) for side in (wanted, given)]
+    table = np.zeros((3, len(gold), len(numbers)))
+    same = sides[0] == sides[1]
+    for number, (row, label) in enumerate(((rows[same], sides[0][same]), (rows, sides[0]), (rows, sides[1]))):
+        np.add.at(table[number], (row, label), 1)
+    return np.concatenate(list(table), axis=1)
 
 
-def macro_f1(gold: Labels, predicted: Labels) -> float:
+def _mean_f1(sums: np.ndarray) -> np.ndarray:
     """The mean F1 of the labels that occur, each counting the same."""
-    right, wanted, given = Counter[str](), Counter[str](), Counter[str]()
-    pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
-    for (g, p), times in pairs.items():
-        wanted[g] += times
-        given[p] += times
-        right[g] += times * (g == p)
-    scores = [2 * right[label] / (wanted[label] + given[label]) for label in wanted | given]
-    return sum(scores) / len(scores) if scores else 0.0
+    right, wanted, given = np.split(sums, 3, axis=-1)
+    occurs = wanted + given > 0
+    return _ratio(_ratio(2 * right, wanted + given).sum(-1), occurs.sum(-1))
 
 
 def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
@@ -73,34 +112,40 @@ def _among(letters: np.ndarray, wanted: str) -> np.ndarray:
     return np.isin(letters, [ord(one) for one in wanted])
 
 
-def _counted(gold: Labels, predicted: Labels) -> tuple[int, int, int]:
-    """Spans that are right, wanted and given, over all sentences in a row with an `O` after each, as seqeval walks them."""
+def _span_counts(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+    """Spans of each row that are right, wanted and given. All rows are walked one after the other with an `O` after
+    each, as seqeval walks them; a span belongs to the row it ends in."""
     names: dict[str, int] = {}
     true, found = (np.stack(_spans([tag for tags in side for tag in (*tags, "O")], names), 1) for side in (gold, predicted))
     here = np.isin(true[:, 0], found[:, 0]), np.isin(found[:, 0], true[:, 0])  # no two spans end at the same word
-    return int((true[here[0]] == found[here[1]]).all(1).sum()), len(true), len(found)
+    right = true[here[0]][(true[here[0]] == found[here[1]]).all(1)]
+    ends = np.cumsum([len(tags) + 1 for tags in gold])
+    sides = (np.bincount(np.searchsorted(ends, side[:, 0], side="right"), minlength=len(gold)) for side in (right, true, found))
+    return np.stack(list(sides), 1).astype(float)
 
 
-def span_f1(gold: Labels, predicted: Labels) -> float:
-    """Micro F1 over spans."""
-    right, wanted, given = _counted(gold, predicted)
-    return 2 * right / (wanted + given) if wanted + given else 0.0
-
-
-def span_precision(gold: Labels, predicted: Labels) -> float:
-    right, _, given = _counted(gold, predicted)
-    return right / given if given else 0.0
-
-
-def span_recall(gold: Labels, predicted: Labels) -> float:
-    right, wanted, _ = _counted(gold, predicted)
-    return right / wanted if wanted else 0.0
-
-
-def bleu(gold: Labels, predicted: Labels, lang: str = "", tokens: str = "intl", lowercase: bool = False) -> float:
-    """Corpus BLEU of texts, each a row of one; `lang` is that of the texts."""
+def _ngram_counts(gold: Labels, predicted: Labels, lang: str, tokens: str = "intl", lowercase: bool = False) -> np.ndarray:
+    """Of each text its length, that of the reference, its right n-grams and all its n-grams, as sacrebleu counts them."""
     metric = _sacrebleu(lang, tokens, lowercase)
-    return float(metric.corpus_score(list(chain.from_iterable(predicted)), [list(chain.from_iterable(gold))]).score)
+    references, texts = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
+    if texts:
+        metric.corpus_score(texts, [references])  # warns of texts that look tokenised already
+    found = []
+    for g, p in zip(references, texts, strict=True):
+        one = metric.corpus_score([p], [[g]])
+        found.append([one.sys_len, one.ref_len, *one.counts, *one.totals])
+    return np.array(found, float).reshape(-1, 2 + 2 * ORDERS)
+
+
+def _bleu_of(sums: np.ndarray) -> np.ndarray:
+    from sacrebleu.metrics import BLEU
+
+    def one(row: np.ndarray) -> float:
+        counts = [int(n) for n in row]
+        right, every = counts[2 : 2 + ORDERS], counts[2 + ORDERS :]
+        return float(BLEU.compute_bleu(right, every, counts[0], counts[1], smooth_method="exp").score)
+
+    return np.apply_along_axis(one, -1, sums)
 
 
 def bleu_signature(lang: str = "", tokens: str = "intl", lowercase: bool = False) -> str:
@@ -118,7 +163,19 @@ def _sacrebleu(lang: str, tokens: str, lowercase: bool):  # type: ignore[no-unty
     return BLEU(tokenize=BLEU_TOKENS.get(lang.rpartition("-")[2], tokens), lowercase=lowercase)
 
 
-METRICS: Mapping[str, Callable[..., float]] = {
+def _bleu(tokens: str = "intl", lowercase: bool = False) -> Metric:
+    how = {"tokens": tokens, "lowercase": lowercase}
+    return Metric(partial(_ngram_counts, **how), _bleu_of, share=False, signature=partial(bleu_signature, **how))  # type: ignore[arg-type]
+
+
+accuracy = Metric(_right_labels, lambda sums: _ratio(sums[..., 0], sums[..., 1]))  # over words this is the micro F1 too
+macro_f1 = Metric(_by_label, _mean_f1)
+span_f1 = Metric(_span_counts, lambda sums: _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2]))  # micro, over spans
+span_precision = Metric(_span_counts, lambda sums: _ratio(sums[..., 0], sums[..., 2]))
+span_recall = Metric(_span_counts, lambda sums: _ratio(sums[..., 0], sums[..., 1]))
+bleu = _bleu()  # of texts, each a row of one
+
+METRICS: Mapping[str, Metric] = {
     "accuracy": accuracy,
     "micro_f1": accuracy,
     "macro_f1": macro_f1,
@@ -127,8 +184,8 @@ METRICS: Mapping[str, Callable[..., float]] = {
     "span_recall": span_recall,
     "chunk_f1": span_f1,
     "bleu": bleu,
-    "bleu_13a": partial(bleu, tokens="13a"),
-    "bleu_uncased": partial(bleu, lowercase=True),
+    "bleu_13a": _bleu(tokens="13a"),
+    "bleu_uncased": _bleu(lowercase=True),
 }
 
 
@@ -149,6 +206,13 @@ def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Da
     A prediction is the labels of the words (tag), the label (classify) or the text (translate).
     """
     task = task_of(task)
+    gold, guessed = sides(task, predictions, data)
+    signature = next((sign(data.lang) for name in task.metrics if (sign := METRICS[name].signature)), "")
+    return Measured({name: METRICS[name](gold, guessed, data.lang) for name in task.metrics}, signature)
+
+
+def sides(task: Task, predictions: Sequence[Sequence[str] | str], data: Dataset) -> tuple[Labels, Labels]:
+    """What is right and what was predicted, row by row, in the form that metrics take; an error where they do not fit."""
     gold: Labels = [row.texts[1:] for row in data.rows] if task.kind == "translate" else [row.labels for row in data.rows]
     guessed = [[one] if isinstance(one, str) else list(one) for one in predictions]
     if len(guessed) != len(gold):
@@ -156,5 +220,4 @@ def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Da
     for number, (g, p) in enumerate(zip(gold, guessed, strict=True)):
         if len(g) != len(p):
             raise DataError(f"row {number} of {task.name} in {data.lang}: {len(p)} predictions for {len(g)} labels.")
-    numbers = {name: METRICS[name](gold, guessed, **({"lang": data.lang} if name.startswith("bleu") else {})) for name in task.metrics}
-    return Measured(numbers, bleu_signature(data.lang) if "bleu" in numbers else "")
+    return gold, guessed

@@ -61,7 +61,7 @@ def read_task_file(path: str | Path) -> Task:
 
 
 def _check_metrics(path: Path, kind: str, metrics: tuple[str, ...]) -> None:
-    known = [name for name in METRICS if name.startswith("bleu") is (kind == "translate")]
+    known = [name for name in METRICS if METRICS[name].of_texts is (kind == "translate")]
     if not metrics:
         raise DataError(f"{path}: metrics is empty, and tables show the first of them.", f"write metrics: [{METRICS_OF[kind][0]}]")
     for metric in metrics:

@@ -1,0 +1,138 @@
+"""Confidence intervals by drawing rows again: against a plain loop, the textbook and sacrebleu, and they cover."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from deadhead.errors import DataError, UnknownName
+from deadhead.tasks import Row, Task, dataset, score
+from deadhead.tasks.bootstrap import bootstrap, difference, mean, side_by_side
+
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+SLOTS = Task("mine", "tag", ("span_f1", "macro_f1", "accuracy", "span_precision", "span_recall"), ("en",), labels=TAGS)
+YES = Task("mine", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", "yes"))
+
+
+def tagged(seed: int, rows: int = 40):
+    draw = random.Random(seed)
+    gold = [tuple(draw.choice(TAGS) for _ in range(draw.randint(1, 9))) for _ in range(rows)]
+    told = [[tag if draw.random() < 0.8 else draw.choice(TAGS) for tag in tags] for tags in gold]
+    return dataset(SLOTS, "en", "dev", [Row(("w",) * len(tags), tags) for tags in gold]), told
+
+
+@pytest.mark.parametrize("metric", SLOTS.metrics)
+def test_each_draw_is_the_metric_of_the_rows_drawn(metric: str) -> None:
+    data, told = tagged(1)
+    found = bootstrap(told, data, metric=metric, resamples=20, seed=7)
+    assert found.value == score(SLOTS, told, data)[metric]
+    numbers = np.random.default_rng(7).choice(len(data), size=(20, len(data)), replace=True)
+    for value, rows in zip(found.draws, numbers, strict=True):
+        again = dataset(SLOTS, "en", "dev", [data.rows[i] for i in rows])
+        assert value == pytest.approx(score(SLOTS, [told[i] for i in rows], again)[metric], abs=1e-12)
+    assert found.low < found.value < found.high
+
+
+def answers(rows: int, right: int):
+    data = dataset(YES, "en", "dev", [Row(("text",), ("yes",)) for _ in range(rows)])
+    return data, ["yes"] * right + ["no"] * (rows - right)
+
+
+def test_the_interval_of_a_share_is_that_of_the_textbook() -> None:
+    data, told = answers(400, 320)
+    found, error = bootstrap(told, data, resamples=4000), math.sqrt(0.8 * 0.2 / 400)
+    assert found.low == pytest.approx(0.8 - 1.96 * error, abs=0.1 * error * 1.96)
+    assert found.high == pytest.approx(0.8 + 1.96 * error, abs=0.1 * error * 1.96)
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    draw, held = random.Random(0), 0
+    for _ in range(200):
+        data, told = answers(100, sum(draw.random() < 0.7 for _ in range(100)))
+        found = bootstrap(told, data, resamples=200)
+        held += found.low <= 0.7 <= found.high
+    assert 0.88 <= held / 200 <= 0.99
+
+
+def test_what_is_hard_for_both_cancels_out() -> None:
+    data, told = answers(200, 140)
+    better = list(told)
+    better[140:146] = ["yes"] * 6  # right wherever the first is, and six times more
+    first, other = bootstrap(told, data), bootstrap(better, data)
+    found = difference(first, other)
+    assert found.value == pytest.approx(0.03)
+    assert found.low > 0
+    assert found.p is not None
+    assert found.p < 0.05
+    assert found.high - found.low < 0.5 * (other.high - other.low)  # unpaired the two intervals would overlap
+    same = difference(first, bootstrap(list(told), data))
+    assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
+
+
+def test_luck_is_called_luck() -> None:
+    draw, called = random.Random(1), 0
+    for _ in range(200):
+        data, _ = answers(100, 0)
+        two = [["yes" if draw.random() < 0.7 else "no" for _ in range(100)] for _ in range(2)]
+        p = difference(*(bootstrap(one, data, resamples=200) for one in two)).p
+        called += p is not None and p < 0.05
+    assert called / 200 < 0.1
+
+
+def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu() -> None:
+    draw = random.Random(3)
+    words = [f"w{i}" for i in range(30)]
+    gold = [[draw.choice(words) for _ in range(draw.randint(4, 15))] for _ in range(60)]
+    systems = {
+        name: [" ".join(w if draw.random() < right else draw.choice(words) for w in text) for text in gold]
+        for name, right in (("Baseline: a", 0.85), ("b", 0.88))
+    }
+    references = [" ".join(text) for text in gold]
+    data = dataset("parallel", "en-de", "test", [Row(("source", text)) for text in references])
+    first, other = (bootstrap(texts, data, metric="bleu_13a", seed=12345) for texts in systems.values())
+    _, theirs = PairedTest(list(systems.items()), {"BLEU": BLEU()}, [references], test_type="bs", n_samples=1000)()
+    a, b = theirs["BLEU"]
+    for mine, their in ((first, a), (other, b)):
+        assert mine.value == pytest.approx(their.score, abs=1e-9)
+        assert mine.draws.mean() == pytest.approx(their.mean, abs=1e-4)  # the same draws; they sum in float32
+        assert (mine.high - mine.low) / 2 == pytest.approx(their.ci, rel=0.02)
+    found = difference(first, other)
+    apart = np.abs(found.draws)  # their p-value, of one side, out of our draws
+    assert (np.sum(apart - apart.mean() > found.value) + 1) / 1001 == pytest.approx(b.p_value, abs=2e-3)
+    assert found.p is not None
+    assert b.p_value < found.p < 0.05
+
+
+def test_several_languages_and_models() -> None:
+    sets = [tagged(seed) for seed in (1, 2)]
+    models = {
+        name: {str(i): bootstrap(told[:shift] + [["O"] * len(t) for t in told[shift:]], data) for i, (data, told) in enumerate(sets)}
+        for name, shift in (("whole", 40), ("half", 30))
+    }
+    found = side_by_side(models)
+    assert list(found) == ["half"]
+    assert all(one.high < 0 for one in found["half"].values())
+    both = mean(list(models["whole"].values()))
+    assert both.value == pytest.approx(sum(one.value for one in models["whole"].values()) / 2)
+    assert both.high - both.low < max(one.high - one.low for one in models["whole"].values())
+    assert models["whole"]["0"] == bootstrap(sets[0][1], sets[0][0])  # seeded
+    assert models["whole"]["0"] != bootstrap(sets[0][1], sets[0][0], seed=1)
+
+
+def test_bad_input() -> None:
+    data, told = answers(10, 5)
+    with pytest.raises(UnknownName, match="metric of mine"):
+        bootstrap(told, data, metric="bleu")
+    with pytest.raises(DataError, match="resamples is 0"):
+        bootstrap(told, data, resamples=0)
+    with pytest.raises(DataError, match="level is 95"):
+        bootstrap(told, data, level=95)
+    with pytest.raises(DataError, match="no rows"):
+        bootstrap([], dataset(YES, "en", "dev", []))
+    with pytest.raises(DataError, match="drawn 1000 and 10 times"):
+        difference(bootstrap(told, data), bootstrap(told, data, resamples=10))
