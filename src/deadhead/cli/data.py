@@ -35,24 +35,31 @@ def check(
     ] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, in a folder that does not name it.")] = None,
     task_file: TaskFile = None,
+    malformed: Annotated[
+        str | None, typer.Option(metavar="error|drop", help="Refuse lines of tables that cannot be read, or skip and count them.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
     if folder is None:
         raise typer.BadParameter("name a folder of data, or set DEADHEAD_DATA", param_hint="DIR")
+    if malformed not in (None, "error", "drop"):
+        raise typer.BadParameter(f"got {malformed!r}; expected error or drop", param_hint="--malformed")
     from ..tasks.check import check as findings
 
-    found: list[Finding] = []
-    for finding in findings(folder, chosen_task(task, task_file)):
-        found.append(finding)
+    rows: list[Finding] = []
+    for finding in findings(folder, chosen_task(task, task_file), malformed):
+        rows.append(finding)
         if not as_json:
             typer.echo(_line(finding), err=finding.error is not None)
-    bad = [finding for finding in found if finding.error]
+    bad = [row for row in rows if row.error]
     if as_json:
-        typer.echo(json.dumps([finding.to_dict() for finding in found], ensure_ascii=False, indent=1))
+        typer.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=1))
     else:
-        total = sum(finding.sentences for finding in found)
-        typer.echo(f"{len(found) - len(bad)} splits read, {total:,} sentences; {len(bad)} cannot be read.")
+        skipped = sum(row.skipped is not None for row in rows)
+        read = len(rows) - len(bad) - skipped
+        files = f"; {skipped} file{'s' * (skipped != 1)} skipped" if skipped else ""
+        typer.echo(f"{read} splits read, {sum(row.sentences for row in rows):,} sentences; {len(bad)} cannot be read{files}.")
     if bad:
         raise typer.Exit(1)
 
@@ -83,6 +90,8 @@ def languages_of(text: str) -> list[str]:
 
 
 def _line(finding: Finding) -> str:
+    if finding.skipped:
+        return f"skipped {finding.source}: {finding.skipped}"
     place = f"{finding.task:22} {finding.language:6} {finding.split:6} {finding.source:20}"
     if finding.error:
         return f"{place} ERROR {finding.error}"

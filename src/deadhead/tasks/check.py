@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, DeadheadError
-from .entry import Entry
-from .load import read_entry
+from .entry import Entry, Skipped
+from .load import SHOWN, read_entry
 from .small_world import WORLD, all_of_world, is_world
-from .sources import index
+from .sources import survey
 from .table import Task, task_of
 
 
@@ -28,29 +28,38 @@ class Finding:
     fingerprint: str = ""
     notes: dict[str, int] = field(default_factory=dict)
     error: str | None = None
+    skipped: str | None = None  # why the file is not read
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "labels": list(self.labels)}
 
 
-def check(root: str | Path, task: str | Task | None = None) -> Iterator[Finding]:
-    """A finding for each split in the folder, in the order it lists them; bad files do not stop the walk."""
+def check(root: str | Path, task: str | Task | None = None, malformed: str | None = None) -> Iterator[Finding]:
+    """A finding for each split in the folder, then one for each file that is skipped; bad files do not stop the walk."""
     if is_world(root):
         yield from (Finding(d.task.name, d.lang, d.split, WORLD, len(d), d.found, d.fingerprint, dict(d.notes)) for d in all_of_world())
         return
-    entries = list(_pairs(index(Path(root), None if task is None else task_of(task))))
+    known = None if task is None else task_of(task)
+    entries, skipped = survey(Path(root), known)
+    entries = list(_pairs(entries))
     if not entries:
+        why = "".join(f"\n  {path.relative_to(root)}: {reason}" for path, reason in skipped[:SHOWN])
         raise DataError(
-            f"{root}: nothing here that looks like data.", "name folders by task, files by language and split: pos/en/train.conllu"
+            f"{root}: nothing here that looks like data.{why}", "name folders by task, files by language and split: pos/en/train.conllu"
         )
     for entry in entries:
-        yield _finding(entry, task)
+        if known is None or known.files or known.name in (entry.task, entry.task.partition("-")[0]):
+            yield _finding(entry, task, malformed)
+        else:
+            skipped.append(Skipped(entry.first, f"data of another task, {entry.task}"))
+    for path, reason in sorted(skipped):
+        yield Finding("", "", "", str(path.relative_to(root)), skipped=reason)
 
 
-def _finding(entry: Entry, task: str | Task | None) -> Finding:
+def _finding(entry: Entry, task: str | Task | None, malformed: str | None) -> Finding:
     place = (entry.task, entry.lang, entry.split, entry.source)
     try:
-        data = read_entry(task_of(task if task is not None else entry.task), entry)
+        data = read_entry(task_of(task if task is not None else entry.task), entry, {"malformed": malformed})
     except DeadheadError as error:
         return Finding(*place, error=error.message)
     return Finding(*place, len(data), data.found, data.fingerprint, dict(data.notes))

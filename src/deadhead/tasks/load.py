@@ -19,13 +19,15 @@ from ..errors import DataError, DeadheadError, unknown_name
 from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
 from .entry import Entry
 from .languages import code_of
-from .names import guess
 from .readers import reader_of
 from .small_world import in_world, is_world, read_world
-from .sources import choose, index
+from .sniff import guess
+from .sources import choose, index, survey
 from .table import TASKS, Task, task_of
 
 CUTS = ("auto", "given", "pooled")
+MALFORMED = ("error", "drop")
+SHOWN = 3  # skipped files that an error names
 
 
 def load_data(
@@ -41,7 +43,7 @@ def load_data(
     seed: int = 42,
     merge: bool = True,
     document_starts: str = "drop",
-    malformed: str = "error",
+    malformed: str | None = None,
 ) -> Dataset:
     """The data of a task in a language; several languages are put one after the other.
 
@@ -51,11 +53,13 @@ def load_data(
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
     parts: only the first so many of ten disjoint random parts (seeded), for low-resource curves.
     merge: entity types to PER, ORG, LOC and MISC. document_starts: `keep` counts them as sentences.
-    malformed: `drop` leaves out table lines that cannot be read, and counts them.
+    malformed: `drop` skips lines of tables that cannot be read and counts them, `error` refuses them; by default `error`, and
+        `drop` for qqp, whose official file has such lines.
     """
     name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
     _check(split, SPLITS, "split")
     _check(cut, CUTS, "cut")
+    _check(malformed or "error", MALFORMED, "way with malformed lines")
     if not isinstance(lang, str):
         several = [
             load_data(task, one, split, root=root, source=source, cut=cut, deduplicate=deduplicate, parts=parts, seed=seed,
@@ -175,6 +179,8 @@ class _Splits:
             raise DataError("pooling needs the files of a corpus.", "name their folder with --data DIR or DEADHEAD_DATA")
         corpus = next(iter(self.entries.values())).source
         same = [e for e in index(self.root, self.task) if (e.task, e.lang, e.source) == (self.name, self.lang, corpus)]
+        main = {e.variant for e in self.entries.values()}  # of the folds all are pooled, of other variants the one that is read
+        same = [e for e in same if e.variant in main or e.variant.startswith("fold")]
         pool = concatenate([read_entry(self.task, entry, self.options) for entry in same])
         return share(pool, split, (0.8, 0.9, 1.0))
 
@@ -199,6 +205,7 @@ class _Splits:
         other = self.task.hub_source if self.task.hub_source != (self.source or "").lower() else ""
         if self.entries or self.task.files or not self.task.hub or other or self._no_language:
             there = f" There is: {', '.join(self.splits)}." if self.entries else self._instead()
+            there += self._skipped()
             where = f"in {self.root}" if self.root else "without a folder of data"
             named = "with --data DIR" if self.root else "with --data DIR, or set DEADHEAD_DATA, which is not set"
             put = f"put {self.task.place} into a folder and name it {named}; " if self.task.place else ""
@@ -213,6 +220,12 @@ class _Splits:
         odd = any(code_of(part) != part for part in self.lang.split("-"))
         return odd and self.lang not in self.task.languages and not self.task.hub_source
 
+    def _skipped(self) -> str:
+        """Files of the folder that were not read and may be the ones that are missed."""
+        files = survey(self.root, self.task)[1] if self.root else []
+        several = "; ".join(f"{path.relative_to(self.root)} ({reason})" for path, reason in files[:SHOWN] if self.root)
+        return f" Skipped: {several}{f'; and {len(files) - SHOWN} more' if len(files) > SHOWN else ''}." if files else ""
+
     def _instead(self) -> str:
         """The languages there are, where this one is not among them."""
         found = {entry.lang for entry in index(self.root, self.task) if entry.task == self.name} if self.root else set()
@@ -223,6 +236,8 @@ class _Splits:
 
 def _files(*entries: Entry) -> str:
     """The files of entries, all of which must be there."""
+    for entry in entries:
+        entry.check()
     files = [path for entry in entries for path in entry.files.values()]
     gone = next((path for path in files if not path.is_file()), None)
     if gone is not None:
@@ -232,8 +247,10 @@ def _files(*entries: Entry) -> str:
 
 def read_entry(task: Task, entry: Entry, options: Mapping[str, Any] | None = None) -> Dataset:
     """The rows of an entry of a data folder."""
+    entry.check()
     notes: Counter[str] = Counter()
     settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
+    settings["malformed"] = settings.get("malformed") or task.malformed
     rows = reader_of(entry.format)(entry.files, task, notes, **settings)
     files = tuple(str(path) for path in entry.files.values())
     if not rows:
@@ -247,5 +264,5 @@ def _own_files(task: Task, lang: str) -> dict[str, Entry]:
         fields = dict(zip(lang.split("-"), pattern.split("|"), strict=False)) if "|" in pattern else {"": pattern}
         files = {name: Path(text.format(lang=name or lang)) for name, text in fields.items()}
         form = task.format or guess(next(iter(files.values())), task, lang, tuple(files))
-        entries[split] = Entry(task.name, lang, split, "", form, files)
+        entries[split] = Entry(task=task.name, lang=lang, split=split, source="", format=form, files=files)
     return entries

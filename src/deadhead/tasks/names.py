@@ -1,63 +1,147 @@
-"""A data folder without a manifest: task, language, split and format read from names, as corpora write them.
+"""A data folder without a manifest: task, language, split and format, as corpora write them in names.
 
 `ner/conll2003/eng.testa`, `pos/UD_German-GSD/de_gsd-ud-test.conllu`, `slots/train_FR.tsv`,
 `slots-atis/train/seq.in`, `slots/massive/en-US.jsonl`, `parallel/valid.en` beside `valid.de`,
 `SST-2/dev.tsv`, `xnli.test.tsv` with a language column. A tagged file that names no split is a
-corpus that has none, and counts as train.
+corpus without splits, and counts as train, if no file beside it names one. Every file that looks
+like data and is not read is reported with the reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
-from ..errors import DataError
 from .dataset import SPLITS
-from .entry import SPLIT_NAMES, Entry
+from .entry import Entry, Skipped, split_of
 from .languages import code_of
+from .sniff import fits, guess, head, lacks_labels
 from .table import TASKS, Task
-from .tags import split_tag
-from .text import lines
 
 FIELDS = ("seq.in", "seq.out", "label", "text")  # of one utterance, in line-parallel files
 TABLES = (".tsv", ".csv", ".jsonl")
-NOT_DATA = {".md", ".json", ".yaml", ".yml", ".py", ".html", ".pdf", ".zip", ".log", ".npy"}
+NOT_DATA = {".md", ".json", ".yaml", ".yml", ".py", ".html", ".pdf", ".zip", ".log", ".npy", ".xml", ".bib", ".sh", ".parquet"}
 # The language of corpora whose names do not say it.
 CORPUS_LANG = {"people": "zh", "weibo": "zh", "msra": "zh", "aqmar": "ar", "arman": "fa", "iob2corpus": "ja", "hironsan": "ja",
                "pucit": "ur", "germeval": "de", "conll2003": "en", "atis": "en", "snips": "en"}  # fmt: skip
+# Folders of other tasks, which never stand for the task that is asked for.
+OTHER_TASKS = {"pawsx", "paws", "cola", "mrpc", "stsb", "wnli", "ax", "diagnostic", "snli", "anli", "xcopa", "copa", "xquad", "squad",
+               "mlqa", "tydiqa", "bucc", "bucc18", "tatoeba", "boolq", "cb", "multirc", "wic", "wsc", "record"}  # fmt: skip
+LEFT_OUT = {"original": "the original files that GLUE packs beside its own", "not-to-release": "not part of a release"}
+VARIANT = re.compile(r"fold[0-9]+|mismatched|hironsan")  # hironsan.txt is another corpus than ja.wikipedia.conll beside it
 UNKNOWN = "und"
+NO_SPLIT = "no split"
 
 
-class Place(NamedTuple):
-    """What the name of a file says."""
+@dataclass(frozen=True)
+class Name:
+    """What the path of a file says, part by part."""
 
-    task: str
-    lang: str
-    split: str  # empty: all of them are in the file
-    source: str
-    stem: str  # tells files apart that agree in all else
-    field: str = ""
+    path: Path
+    folders: tuple[str, ...]  # between the root and the file
+    asked: Task | None
+    around: str | None  # the task of files in folders that name none
+
+    @cached_property
+    def file(self) -> str:
+        return self.path.name.removesuffix(".gz")
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words of the name and of the folders, the file's own first."""
+        return [word for part in (self.file, *reversed(self.folders)) for word in re.split(r"[._\-]", part)]
+
+    @cached_property
+    def named_task(self) -> str | None:
+        return next(filter(None, map(task_name, self.folders)), None)
+
+    @cached_property
+    def task(self) -> str | None:
+        return self.named_task or self.around
+
+    @cached_property
+    def known(self) -> Task:
+        """The task of the table (or the one asked for) that reads the file."""
+        name = str(self.task)
+        return self.asked if self.asked is not None and self.asked.name == name else TASKS[name.partition("-")[0]]
+
+    @cached_property
+    def codes(self) -> list[str]:
+        return [code for word in self.words if (code := code_of(word))]
+
+    @cached_property
+    def split(self) -> str:
+        """`train`, `dev` or `test`; empty for a file of all three; NO_SPLIT where no name says it."""
+        named = next(filter(None, map(split_of, self.words)), None)
+        return named or ("" if self.file.endswith(".jsonl") else NO_SPLIT)
+
+    @cached_property
+    def source(self) -> str:
+        """The corpus: the innermost folder that is not a task, a language or a split."""
+        return next((p for p in reversed(self.folders) if not (task_name(p) or code_of(p) or split_of(p))), "")
+
+    @cached_property
+    def variant(self) -> str:
+        match = VARIANT.search(self.file.lower())
+        return match[0] if match else ""
+
+    @cached_property
+    def field(self) -> str:
+        """What a line-parallel file holds: seq.in, label, or a language of a translation."""
+        if self.known.kind == "translate" and Path(self.file).suffix not in TABLES:
+            return next((code for word in reversed(self.words_of_file) if (code := code_of(word))), UNKNOWN)
+        name = self.file.removesuffix(f".{self.words_of_file[-1]}") if code_of(self.words_of_file[-1]) else self.file  # text.en
+        return name if name in FIELDS else ""
+
+    @property
+    def words_of_file(self) -> list[str]:
+        return re.split(r"[._\-]", self.file)
+
+    @cached_property
+    def lang(self) -> str:
+        if self.known.kind == "translate":
+            return "" if self.field else "-".join(self.codes[:2])
+        if self.codes:
+            return self.codes[0]
+        if self.known.languages == ("en",):  # GLUE does not say
+            return "en"
+        whole = "/".join((*self.folders, self.file)).lower()
+        return next((code for name, code in CORPUS_LANG.items() if name in whole), UNKNOWN)
+
+    @cached_property
+    def pair_stem(self) -> str:
+        """The name of one side of a translation without its language."""
+        at = max((i for i, word in enumerate(self.words_of_file) if code_of(word) == self.field), default=None)
+        return ".".join(word for i, word in enumerate(self.words_of_file) if i != at)
+
+    def reason_to_skip(self, own_folders: bool) -> str | None:
+        """Why the file is not read; `own_folders`: some folder is named after the task that is asked for."""
+        left_out = next((LEFT_OUT[part.lower()] for part in self.folders if part.lower() in LEFT_OUT), None)
+        if left_out:
+            return left_out
+        other = next((part for part in self.folders if plain(part) in OTHER_TASKS), None)
+        if other and self.named_task is None:
+            return f"{other} is a folder of another task"
+        if self.task is None:
+            return "no folder names its task: put it into pos/, ner/ or the like, or give --task"
+        if self.named_task is None and own_folders:
+            return f"outside the folder of {self.task}"
+        if self.named_task is None and not fits(self.path, self.known, bool(self.field)):
+            return f"does not look like data of {self.task}"
+        if self.split == NO_SPLIT and self.known.kind != "tag":
+            return "its name says neither train, dev nor test"
+        if self.split == "test" and lacks_labels(self.path, self.known):
+            return "it has no labels, as the test sets of GLUE"
+        return None
 
 
-def from_names(root: Path, task: Task | None) -> list[Entry]:
-    """The entries of a folder; where a task has several corpora in a language, none of them is the default."""
-    groups: dict[Place, dict[str, Path]] = {}
-    for path in sorted(p for p in root.rglob("*") if p.is_file()):
-        place = None if _passed_over(path) else _place(path, root, task)
-        if place is not None:
-            groups.setdefault(place._replace(field=""), {})[place.field] = path
-    entries = [entry for place, files in groups.items() for entry in _entries(place, files, task)]
-    corpora = Counter((task, lang) for task, lang, _ in {(e.task, e.lang, e.source) for e in entries})
-    return [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
-
-
-def _passed_over(path: Path) -> bool:
-    name = path.name.removesuffix(".gz")
-    return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
+def plain(part: str) -> str:
+    return re.sub(r"[-_]", "", part.lower())
 
 
 def task_name(part: str) -> str | None:
@@ -68,78 +152,89 @@ def task_name(part: str) -> str | None:
     return low.replace("-", "") if low.replace("-", "") in TASKS else None
 
 
-def _place(path: Path, root: Path, task: Task | None) -> Place | None:
-    parts = [*path.relative_to(root).parts[:-1], path.name.removesuffix(".gz")]
-    name = next(filter(None, map(task_name, parts[:-1])), None) or (task.name if task else task_name(root.name))
-    if name is None:
-        return None
-    kind = _known(name, task).kind
-    words = [re.split(r"[._\-]", part) for part in reversed(parts)]  # the file's own name first
-    codes = [code for part in words for word in part if (code := code_of(word))]
-    split = _first(words, lambda word: SPLIT_NAMES.get(word.lower()))
-    if split is None:
-        split = "" if parts[-1].endswith(".jsonl") else "train" if kind == "tag" else None
-    source = next((p for p in reversed(parts[:-1]) if not (task_name(p) or code_of(p) or p.lower() in SPLIT_NAMES)), "")
-    lang = codes[0] if codes else _lang_of_corpus(parts, _known(name, task))
-    field, stem = (parts[-1], "") if parts[-1] in FIELDS else ("", parts[-1])
-    if kind == "translate" and Path(parts[-1]).suffix not in TABLES:
-        field, lang, stem = code_of(words[0][-1]) or lang, "", ""
-    elif kind == "translate":
-        lang = "-".join(codes[:2])
-    return None if split is None else Place(name, lang, split, source, stem, field)
+def from_names(root: Path, task: Task | None) -> tuple[list[Entry], list[Skipped]]:
+    """The entries of a folder and the files that are not read; of several corpora in a language none is the default."""
+    around = task.name if task else task_name(root.name) or task_name(root.resolve().parent.name)
+    paths = sorted(path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
+    names = [Name(path, path.relative_to(root).parts[:-1], task, around) for path in paths]
+    own = task is not None and any(name.named_task and name.known.name == task.name for name in names)
+    reasons = [(name, name.reason_to_skip(own)) for name in names]
+    skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
+    read, unnamed = _without_split([name for name, reason in reasons if not reason])
+    entries = [entry for group in _groups(read) for entry in _entries(group)]
+    corpora = Counter((name, lang) for name, lang, _ in {(e.task, e.lang, e.source) for e in entries})
+    marked = [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
+    return list(clashes(marked)), sorted([*skipped, *unnamed])
 
 
-def _known(name: str, task: Task | None) -> Task:
-    return task if task is not None and task.name == name else TASKS[name.partition("-")[0]]
+def _is_no_data(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
 
 
-def _lang_of_corpus(parts: list[str], task: Task) -> str:
-    if task.languages == ("en",):  # GLUE does not say
-        return "en"
-    whole = "/".join(parts).lower()
-    return next((code for name, code in CORPUS_LANG.items() if name in whole), UNKNOWN)
+def _without_split(names: list[Name]) -> tuple[list[Name], list[Skipped]]:
+    """Leave out files that name no split where others of their corpus do: only alone they are the whole corpus."""
+    split = {(n.task, n.lang, n.source) for n in names if n.split != NO_SPLIT}
+    left_out = [n for n in names if n.split == NO_SPLIT and (n.task, n.lang, n.source) in split]
+    reason = "its name says neither train, dev nor test, and files beside it do"
+    return [n for n in names if n not in left_out], [Skipped(n.path, reason) for n in left_out]
 
 
-def _first(words: list[list[str]], known: Callable[[str], str | None]) -> str | None:
-    return next((found for part in words for word in part if (found := known(word))), None)
+def _groups(names: list[Name]) -> Iterator[list[Name]]:
+    """Files that belong together: all fields of one split, or one file alone."""
+    groups: dict[tuple[str, ...], list[Name]] = defaultdict(list)
+    for name in names:
+        groups[str(name.task), name.lang, name.split, name.source, name.variant].append(name)
+    for group in groups.values():
+        if group[0].lang == "" and len({n.field for n in group}) < len(group):  # several pairs: told apart by their names
+            stems: dict[str, list[Name]] = defaultdict(list)
+            for name in group:
+                stems[name.pair_stem].append(name)
+            yield from stems.values()
+        else:
+            yield group
 
 
-def _entries(place: Place, files: dict[str, Path], task: Task | None) -> Iterator[Entry]:
-    known = _known(place.task, task)
-    langs = [place.lang]
+def _entries(group: list[Name]) -> Iterator[Entry]:
+    """The entries of a group; a field that is there twice gives two entries, which clash later."""
+    by_field: dict[str, list[Path]] = defaultdict(list)
+    for name in group:
+        by_field[name.field].append(name.path)
+    for at in range(max(map(len, by_field.values()))):
+        files = {field: paths[min(at, len(paths) - 1)] for field, paths in by_field.items()}
+        yield from _entries_of(group[0], files)
+
+
+def _entries_of(name: Name, files: dict[str, Path]) -> Iterator[Entry]:
+    known, path = name.known, next(iter(files.values()))
+    splits = {"": SPLITS, NO_SPLIT: ("train",)}.get(name.split, (name.split,))
+    sides: dict[str, dict[str, Path]] = {name.lang: files}
     if known.kind == "translate" and "" not in files:
-        langs = ["-".join(sorted(files, key=lambda code: (code != "en", code)))]
-    elif place.lang == UNKNOWN and "language" in _head(next(iter(files.values()))):
-        langs = list(known.languages)
-    for lang in langs:
-        form = guess(next(iter(files.values())), known, lang, tuple(files))
-        for split in [place.split] if place.split else SPLITS:
-            yield Entry(place.task, lang, split, place.source, form, files, partition=None if place.split else split)
+        ordered = sorted(files, key=lambda code: (code != "en", code))
+        sides = {f"{a}-{b}": {a: files[a], b: files[b]} for a, b in combinations(ordered, 2)} or {ordered[0]: files}
+    elif name.lang == UNKNOWN and "language" in head(path):
+        sides = dict.fromkeys(known.languages, files)
+    for lang, parts in sides.items():
+        form = guess(path, known, lang, tuple(files))
+        for split in splits:
+            yield Entry(
+                task=str(name.task),
+                lang=lang,
+                split=split,
+                source=name.source,
+                format=form,
+                files=parts,
+                partition=None if name.split else split,
+                variant=name.variant,
+            )
 
 
-def guess(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("",)) -> str:
-    """The format of a file, by its name and its first line of data."""
-    suffix = Path(path.name.removesuffix(".gz")).suffix
-    if fields[0]:
-        return "lines" if task.kind == "translate" else "lines-seq.in"
-    if suffix in (".conllu", ".jsonl", ".csv"):
-        return suffix[1:]
-    if task.kind != "tag":
-        return "tsv"
-    cells = _head(path)
-    if any(name in cells for name in task.label.split("|")):
-        return "tsv"
-    if cells[0] == "1" and len(cells) == 10:
-        return "conllu"
-    if cells[0] == "1" and len(cells) > 2:
-        return "germeval" if split_tag(cells[2]) else "xsid-conll"
-    return "wikiann" if cells[0].startswith(f"{lang}:") else "columns"
-
-
-def _head(path: Path) -> list[str]:
-    """The cells of the first line that is not blank or a comment; none of a file that cannot be read (its reader will say so)."""
-    try:
-        line = next((line for _, line in lines(path) if line.strip() and not re.match(r"#[ \t]", line)), "")
-    except DataError:
-        line = ""
-    return line.split("\t") if "\t" in line else line.split(" ")
+def clashes(entries: list[Entry]) -> Iterator[Entry]:
+    """One entry for each split of a corpus; where several files claim it, it names them all."""
+    same: dict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        same[entry.task, entry.lang, entry.split, entry.source, entry.variant].append(entry)
+    for several in same.values():
+        paths = tuple(dict.fromkeys(path for entry in several for path in entry.files.values()))
+        twice = tuple(path for path in paths if any(path not in e.files.values() for e in several))
+        yield several[0] if len(several) == 1 else replace(several[0], clash=twice or paths)

@@ -161,7 +161,8 @@ def _rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
 
 def _check_tags(task: Task, s: Sentence, known: set[str], plain: bool, notes: Notes) -> None:
     for i, (number, tag) in enumerate(zip(s.numbers, s.tags, strict=True)):
-        if task.spans and task.types is None and tag[:1] == "O" and tag != "O":  # xSID has Orecurring_datetime; scorers read the O
+        # xSID has Orecurring_datetime, of which scorers read the O; Facebook's slot files write NoLabel
+        if task.spans and task.types is None and tag != "O" and (tag[:1] == "O" or tag == "NoLabel"):
             notes["tags read as O"] += 1
             tag = s.tags[i] = "O"
         if not tag or (task.spans and not plain and split_tag(tag) is None):

@@ -285,4 +285,5 @@ def _other_language(record: Mapping[str, Any], lang: str, notes: Counter[str]) -
 
 
 def _refusal(path: Path, number: int, reason: Unusable) -> DataError:
-    return bad(path, number, str(reason), "mend the line, or leave such lines out with the option malformed=drop")
+    drop = 'malformed="drop" in Python, data: {malformed: drop} in a recipe, --malformed drop in deadhead data check'
+    return bad(path, number, str(reason), f"correct the line, or skip such lines and count them: {drop}")

@@ -13,16 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, unknown_name
-from .entry import SPLIT_NAMES, Entry
-from .names import from_names
+from .entry import ON_REQUEST, SPLIT_NAMES, Entry, Skipped
+from .names import VARIANT, clashes, from_names
 from .table import Task
 
 
 def index(root: Path, task: Task | None = None) -> list[Entry]:
     """Everything a folder holds; in a folder of one task without a manifest, `task` says which."""
+    return survey(root, task)[0]
+
+
+def survey(root: Path, task: Task | None = None) -> tuple[list[Entry], list[Skipped]]:
+    """Everything a folder holds, and the files in it that are not read, with the reasons."""
     if not root.is_dir():
         raise DataError(f"{root}: there is no such folder.", "name a folder of data with --data DIR or DEADHEAD_DATA")
-    return list(_from_manifest(root)) if (root / "manifest.json").is_file() else from_names(root, task)
+    if (root / "manifest.json").is_file():
+        entries = list(_from_manifest(root))
+        others = clashes([entry for entry in entries if not entry.default])  # what `tasks` lists is chosen already
+        return [*(entry for entry in entries if entry.default), *others], []
+    return from_names(root, task)
 
 
 def _from_manifest(root: Path) -> Iterator[Entry]:
@@ -51,25 +60,37 @@ def _entry(root: Path, about: Mapping[str, Any], task: str, lang: str, split: st
     place = Path(first).parent
     source = place.parent.name if place.name in SPLIT_NAMES else place.name  # atis-en/train/seq.in
     files = {field: root / name for field, name in fields.items()}
-    return Entry(task, lang, SPLIT_NAMES.get(split, split), source, about[first]["format"], files, default)
+    variant = VARIANT.search(Path(first).name.lower())
+    return Entry(
+        task=task,
+        lang=lang,
+        split="train" if split == "all" else SPLIT_NAMES.get(split, split),  # a corpus without splits is cut like a training file
+        source=source,
+        format=about[first]["format"],
+        files=files,
+        default=default,
+        variant=variant[0] if variant else "",
+    )
 
 
 def choose(entries: list[Entry], task: str, lang: str, source: str | None) -> dict[str, Entry]:
-    """The entries of a task in a language, by split: of the corpus named, or the default ones."""
+    """The entries of a task in a language, by split: of the corpus (or variant) named, or the default ones."""
     mine = [entry for entry in entries if entry.task == task or (source and entry.task.startswith(f"{task}-"))]
     found = [entry for entry in mine if entry.lang == lang] or _paired(mine, lang)
-    corpora = {entry.source for entry in found}
     if source is not None:
-        chosen = [entry for entry in found if source.lower() in (entry.source.lower(), entry.task.lower())]
+        names = source.lower()
+        chosen = [entry for entry in found if names in (entry.source.lower(), entry.task.lower())]
+        chosen = chosen or [entry for entry in found if names == entry.variant]
         if found and not chosen:
-            raise unknown_name(f"corpus of {task} in {lang}", source, corpora)
+            raise unknown_name(f"corpus of {task} in {lang}", source, {name for e in found for name in (e.source, e.variant) if name})
     else:
         chosen = [entry for entry in found if entry.default]
         if found and not chosen:
             raise _several(found, task, lang)
     by_split: dict[str, Entry] = {}
-    for entry in chosen:
-        by_split.setdefault(entry.split, entry)
+    for entry in sorted(chosen, key=lambda entry: (not entry.default, entry.variant)):  # the main file goes first, then fold 1
+        if entry.variant not in ON_REQUEST or (source or "").lower() == entry.variant:
+            by_split.setdefault(entry.split, entry)
     return by_split
 
 

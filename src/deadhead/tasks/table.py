@@ -31,6 +31,7 @@ class Task:
     hub_source: str = ""  # the corpus of the hub where it is another than that of the papers: it is asked for by this name only
     place: str = ""  # what to put into a folder of data
     train_on: str = ""  # the task whose training set this one borrows (zero-shot)
+    malformed: str = "error"  # `drop`: the official file has broken lines, which are skipped and counted
     files: Mapping[str, str] = field(default_factory=dict)  # task files only: split -> path, with {lang}
     format: str = ""  # task files only: of FORMATS; empty: by the file
     columns: Mapping[str, int] = field(default_factory=dict)  # task files only: of word and tag
@@ -78,7 +79,8 @@ _TABLE = (
     #    name        kind         metrics   languages  columns of the texts
     Task("mnli",     "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=NLI, hub=GLUE + "mnli", hub_dev="validation_matched",
          place="MNLI/ of GLUE"),
-    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP, hub=GLUE + "qqp", place="QQP/ of GLUE"),
+    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP, hub=GLUE + "qqp", place="QQP/ of GLUE",
+         malformed="drop"),
     Task("qnli",     "classify",  SENTENCE, ("en",),   ("question", "sentence"), labels=RTE, hub=GLUE + "qnli", place="QNLI/ of GLUE"),
     Task("rte",      "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=RTE, hub=GLUE + "rte", place="RTE/ of GLUE"),
     Task("sst2",     "classify",  SENTENCE, ("en",),   ("sentence|content|text",), labels=SST, hub=GLUE + "sst2", place="SST-2/ of GLUE"),

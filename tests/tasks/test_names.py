@@ -1,0 +1,189 @@
+"""Names of files and folders: each split comes from one file, and what is not read is reported."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead.cli.data import app
+from deadhead.errors import DataError, UnknownName
+from deadhead.tasks import check, find_data, load_data
+
+PAWSX = "id\tsentence1\tsentence2\tlabel\n1\tein Satz\tnoch einer\t0\n"
+CONLLU = "1\tHallo\t_\tINTJ\t_\t_\t_\t_\t_\t_\n\n"
+
+
+def tagged(size: int, tag: str = "B-city") -> str:
+    return f"nach\tO\nBonn\t{tag}\n\n" * size
+
+
+def put(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return root
+
+
+@pytest.mark.parametrize("dev", ["eval", "development", "devel", "dev", "valid"])
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_other_words_for_dev_do_not_hide_train(tmp_path: Path, dev: str, packed: str) -> None:
+    sizes = {"train": 7, dev: 3, "test": 2}
+    put(tmp_path, {f"slots/es/{name}-es.txt{packed}": tagged(size) for name, size in sizes.items()})
+    assert [len(load_data("slots", "es", split, root=tmp_path)) for split in ("train", "dev", "test")] == [7, 3, 2]
+    assert sorted(row.split for row in check(tmp_path)) == ["dev", "test", "train"]
+
+
+def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None:
+    rows = "# text: hola\n1\tpon\talarm/set\tNoLabel\n2\thoy\talarm/set\tB-datetime\n\n"
+    put(tmp_path, {"slots/es/train-es.conllu": rows * 3, "slots/es/eval-es.conllu": rows})
+    data = load_data("slots", "es", "train", root=tmp_path)
+    assert (len(data), data.found, data.notes) == (3, ("O", "B-datetime"), {"tags read as O": 3})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("slots/train-es.txt", "slots/train-es.txt.gz"),
+        ("slots/train-es.txt", "slots/es/train.txt"),
+        ("slots/fb/dev-es.txt", "slots/fb/eval-es.txt"),
+        ("slots/fb/es_a.txt", "slots/fb/es_b.txt"),  # two that name no split
+        ("slots/fb/es-train1.txt", "slots/fb/es-train2.txt"),
+    ],
+)
+def test_two_files_for_one_split_are_an_error_that_names_both(tmp_path: Path, one: str, other: str) -> None:
+    put(tmp_path, {one: tagged(2), other: tagged(3), "slots/fr/train-fr.txt": tagged(4)})
+    split = "dev" if "dev" in one else "train"
+    with pytest.raises(DataError) as error:
+        load_data("slots", "es", split, root=tmp_path)
+    assert "2 files for one split" in str(error.value)
+    assert str(tmp_path / one) in str(error.value)
+    assert str(tmp_path / other) in str(error.value)
+    assert str(find_data("slots", "es", [split], root=tmp_path)[split]) == str(error.value)
+    shown = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert "2 files for one split" in shown.output
+    assert len(load_data("slots", "fr", "train", root=tmp_path)) == 3  # its last tenths are dev and test
+
+
+def test_two_files_for_one_side_of_a_pair(tmp_path: Path) -> None:
+    put(tmp_path, {f"slots-atis/train/{name}": text for name, text in {"seq.in": "a\n", "seq.in.gz": "a\n", "seq.out": "O\n"}.items()})
+    with pytest.raises(DataError, match=r"2 files for one split.*seq\.in and .*seq\.in\.gz"):
+        load_data("slots-atis", "en", "train", root=tmp_path)
+
+
+def test_two_test_sets_of_a_translation(tmp_path: Path) -> None:
+    put(tmp_path, {f"parallel/test_{year}_flickr.{code}": f"{code} {year}\n" for year in (2016, 2017) for code in ("en", "de")})
+    with pytest.raises(DataError, match=r"4 files for one split.*test_2016_flickr\.de.*test_2017_flickr\.en"):
+        load_data("parallel", "en-de", "test", root=tmp_path)
+
+
+def test_several_pairs_in_one_folder(tmp_path: Path) -> None:
+    put(tmp_path, {f"parallel/train.{pair}.{code}": f"{pair} {code}\n" for pair in ("en-de", "en-ru") for code in pair.split("-")})
+    assert load_data("parallel", "en-ru", "train", root=tmp_path).rows[0].texts == ("en-ru en", "en-ru ru")
+    assert load_data("parallel", "en-de", "train", root=tmp_path).rows[0].texts == ("en-de en", "en-de de")
+
+
+# --- other tasks beside the one that is asked for ----------------------------------------------
+
+
+@pytest.mark.parametrize("treebank", ["pos/UD_German-GSD", "UD_German-GSD"])
+@pytest.mark.parametrize("other", ["pawsx/de/test_2k.tsv", "paws-x/de-dev.tsv", "reviews/de-test.tsv"])
+def test_a_folder_of_another_task_never_blocks(tmp_path: Path, treebank: str, other: str) -> None:
+    put(tmp_path, {f"{treebank}/de_gsd-ud-{split}.conllu": CONLLU for split in ("dev", "test")} | {other: PAWSX})
+    assert len(load_data("pos", "de", "test", root=tmp_path)) == 1
+    shown = CliRunner().invoke(app, ["check", str(tmp_path), "--task", "pos"])
+    assert shown.exit_code == 0, shown.output
+    assert f"skipped {other}: " in shown.stdout
+    assert "2 splits read, 2 sentences; 0 cannot be read; 1 file skipped." in shown.stdout
+
+
+def test_pairs_of_another_task_are_not_taken_for_entailment(tmp_path: Path) -> None:
+    put(tmp_path, {"pawsx/de-test.tsv": PAWSX})
+    place = find_data("xnli", "de", ["test"], root=tmp_path)["test"]
+    assert isinstance(place, DataError) or place.startswith("hub:")
+
+
+def test_a_check_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
+    put(tmp_path, {"pos/de-test.conllu": CONLLU, "ner/de-test.txt": tagged(2, "B-LOC")})
+    rows = list(check(tmp_path, "ner"))
+    assert [(row.task, row.error) for row in rows if not row.skipped] == [("ner", None)]
+    assert [(row.source, row.skipped) for row in rows if row.skipped] == [("pos/de-test.conllu", "data of another task, pos")]
+
+
+def test_what_is_skipped_is_named_where_data_is_missing(tmp_path: Path) -> None:
+    put(tmp_path, {"de/test.tsv": PAWSX})
+    with pytest.raises(DataError, match=r"no test data of pos in de .*Skipped: de/test\.tsv \(does not look like data of pos\)"):
+        load_data("pos", "de", "test", root=tmp_path)
+    with pytest.raises(DataError, match=r"nothing here that looks like data.\n  de/test\.tsv: no folder names its task"):
+        list(check(tmp_path))
+
+
+def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path: Path) -> None:
+    put(tmp_path, {"slots/xSID/de.valid.txt": tagged(1), "slots/xSID/de.projected.txt": tagged(9)})
+    assert isinstance(find_data("slots", "de", ["train"], root=tmp_path)["train"], DataError)
+    assert [row.source for row in check(tmp_path) if row.skipped] == ["slots/xSID/de.projected.txt"]
+    (tmp_path / "slots/xSID/de.valid.txt").unlink()
+    assert len(load_data("slots", "de", "train", root=tmp_path)) == 7
+
+
+# --- corpora as they are given out --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["ner/IOB2Corpus", "ner/iob2corpus-ja", "IOB2Corpus"])
+def test_iob2corpus_is_ja_wikipedia(tmp_path: Path, folder: str) -> None:
+    put(tmp_path, {f"{folder}/hironsan.txt": tagged(50, "B-PSN"), f"{folder}/ja.wikipedia.conll.gz": tagged(100, "B-PERSON")})
+    assert [len(load_data("ner", "ja", split, root=tmp_path)) for split in ("train", "dev", "test")] == [80, 10, 10]
+    assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
+    assert len(load_data("ner", "ja", "train", root=tmp_path, cut="pooled")) == 80
+    with pytest.raises(UnknownName, match="hironsan"):
+        load_data("ner", "ja", "train", root=tmp_path, source="hironsam")
+
+
+def test_iob2corpus_with_a_manifest(tmp_path: Path) -> None:
+    files = {"train": "ner/iob2corpus-ja/ja.wikipedia.conll.gz", "all": "ner/iob2corpus-ja/hironsan.txt"}
+    put(tmp_path, {files["train"]: tagged(100, "B-PERSON"), files["all"]: tagged(50, "B-PSN")})
+    about = {name: {"format": "iob2", "task": "ner", "language": "ja", "split": split} for split, name in files.items()}
+    (tmp_path / "manifest.json").write_text(json.dumps({"tasks": {"ner": {"ja": files}}, "files": about}))
+    for cut in ("auto", "pooled"):
+        assert [len(load_data("ner", "ja", split, root=tmp_path, cut=cut)) for split in ("train", "dev", "test")] == [80, 10, 10]
+    assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
+
+
+def test_utterances_and_labels_with_a_language_in_their_names(tmp_path: Path) -> None:
+    put(tmp_path, {"slots/xSID-train-en/text.en.gz": "to bonn\n", "slots/xSID-train-en/label.en.gz": "O B-city\tbook\n"})
+    assert load_data("slots", "en", "train", root=tmp_path).rows[0].labels == ("O", "B-city")
+
+
+def test_glue_as_it_is_given_out(tmp_path: Path) -> None:
+    head = "index\tsentence1\tsentence2\tgold_label\n"
+    put(
+        tmp_path,
+        {
+            "MNLI/train.tsv": head + "0\ta\tb\tneutral\n" * 3,
+            "MNLI/dev_matched.tsv": head + "0\tc\td\tneutral\n",
+            "MNLI/dev_mismatched.tsv": head + "0\te\tf\tneutral\n" * 2,
+            "MNLI/test_matched.tsv": "index\tsentence1\tsentence2\n0\tg\th\n",
+            "MNLI/original/multinli_1.0_train.txt": "gold_label\tsentence1\tsentence2\nneutral\tx\ty\n",
+            "MNLI/original/multinli_1.0_dev_matched.jsonl": '{"gold_label": "neutral"}\n',
+            "CoLA/train.tsv": "gj04\t1\t\tA sentence.\n",
+            "QQP/train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta\tb\t0\n1\t3\t4\tbroken\n\tgoes on\t1\n",
+        },
+    )
+    assert len(load_data("mnli", "en", "train", root=tmp_path)) == 3
+    assert load_data("mnli", "en", "dev", root=tmp_path).rows[0].texts == ("c", "d")
+    assert len(load_data("mnli", "en", "dev", root=tmp_path, source="mismatched")) == 2
+    broken = load_data("qqp", "en", "train", root=tmp_path)
+    assert (len(broken), broken.notes) == (1, {"malformed lines dropped": 2})
+    with pytest.raises(DataError, match=r"train\.tsv:3: 4 columns where 6 were expected"):
+        load_data("qqp", "en", "train", root=tmp_path, malformed="error")
+    shown = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "skipped MNLI/original/multinli_1.0_train.txt: the original files that GLUE packs" in shown.stdout
+    assert "skipped CoLA/train.tsv: CoLA is a folder of another task" in shown.stdout
+    assert "skipped MNLI/test_matched.tsv: it has no labels" in shown.stdout
+    assert "(malformed lines dropped: 2)" in shown.stdout
