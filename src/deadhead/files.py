@@ -5,7 +5,7 @@ Where a lost file costs nothing but work done again, `durable=False` leaves out 
 
     write(path, text)               a file of this text or these bytes
     put(path, fill)                 a file that `fill(draft)` writes
-    put_folder(home, fill)          a folder that `fill(draft)` writes; one that is there is replaced
+    put_folder(home, fill)          a folder that `fill(draft)` writes
     remove_drafts(folder)           what killed writers left behind
 
 All raise OSError; the caller knows what to tell the user.
@@ -70,15 +70,15 @@ def put(path: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> Non
         _discard(draft)
 
 
-def put_folder(home: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> None:
-    """The same for a folder. One that is there is moved aside and deleted once the new one is in place."""
+def put_folder(home: Path, fill: Callable[[Path], Any], *, durable: bool = True, replace: bool = True) -> None:
+    """The same for a folder. One that is there is replaced, or kept with `replace=False`."""
     draft = draft_of(home)
     try:
         draft.mkdir()
         fill(draft)
         if durable:
             sync_tree(draft)
-        replace_folder(draft, home)
+        replace_folder(draft, home) if replace else _rename_unless_there(draft, home)
         if durable:
             sync(home.parent)
     finally:
@@ -98,6 +98,14 @@ def replace_folder(draft: Path, home: Path) -> None:
         with suppress(FileNotFoundError):  # another writer has moved it already
             os.rename(home, aside)
             _discard(aside)
+
+
+def _rename_unless_there(draft: Path, home: Path) -> None:
+    try:
+        os.rename(draft, home)
+    except OSError as problem:
+        if problem.errno not in EXISTS or not home.is_dir():
+            raise
 
 
 def sync(path: Path) -> None:
@@ -130,12 +138,16 @@ def remove_drafts(folder: Path) -> None:
 
 
 class Syncer:
-    """Syncs files in a thread, many at a time: whoever writes thousands of small ones does not wait for each."""
+    """Syncs files in a thread, many at a time: whoever writes thousands of small ones does not wait for each.
 
-    def __init__(self) -> None:
+    error: makes what is raised out of the file that could not be synced and the OSError.
+    """
+
+    def __init__(self, error: Callable[[Path, OSError], Exception] = lambda path, problem: problem) -> None:
+        self._error = error
         self._paths: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
-        self._problem: OSError | None = None
+        self._problem: Exception | None = None
 
     def add(self, path: Path) -> None:
         """Sync this file and its name soon; an earlier file that could not be synced is reported here."""
@@ -178,7 +190,7 @@ class Syncer:
         except FileNotFoundError:
             pass  # deleted or replaced since
         except OSError as problem:
-            self._problem = self._problem or problem
+            self._problem = self._problem or self._error(path, problem)
 
 
 def _rename(draft: Path, path: Path, durable: bool) -> None:

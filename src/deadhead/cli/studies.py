@@ -135,7 +135,7 @@ def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         line = bar.add_task(recipe.name, total=len(recipe.trials))
-        say_once = _sharing_line(lambda text: bar.console.print(text))
+        say_once = _said_once(lambda text: bar.console.print(text))
 
         def watch(facts: dict[str, Any]) -> None:
             say_once(facts)
@@ -150,7 +150,7 @@ def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
 
 def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
     last = [0.0]
-    say_once = _sharing_line(lambda text: print(text, file=sys.stderr, flush=True))
+    say_once = _said_once(lambda text: print(text, file=sys.stderr, flush=True))
 
     def watch(facts: dict[str, Any]) -> None:
         say_once(facts)
@@ -167,17 +167,19 @@ def _recorded(facts: dict[str, Any]) -> tuple[int, int]:
     return facts["before"]["done"] + facts["done"], facts["before"]["failed"] + facts["failed"]
 
 
-def _sharing_line(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
-    """Says once how workers share a GPU: without MPS that costs much, and nobody would see why."""
+def _said_once(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+    """Says once what went wrong and was put right, and how workers share a GPU: without MPS that costs much."""
     from ..studies.sharing import ALONE
 
-    said: list[str] = []
+    said: set[str] = set()
 
     def watch(facts: dict[str, Any]) -> None:
         how = facts.get("sharing")
-        if how and how != ALONE and not said:
-            said.append(how)
-            say(f"{facts['workers']} workers share a GPU {how}.")
+        sharing = [f"{facts['workers']} workers share a GPU {how}."] if how and how != ALONE else []
+        for text in (*sharing, *facts.get("reports", ())):
+            if text not in said:
+                said.add(text)
+                say(text)
 
     return watch
 
@@ -294,6 +296,8 @@ def _lines(found: Status) -> Iterator[str]:
     yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
     if found.others:
         yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
+    for text in found.reports:
+        yield f"  {text}"
     for one in found.running:
         yield f"  {one.id}  {_clock(one.seconds)}  {one.note}"
 

@@ -6,13 +6,15 @@
     STUDY/shared/KEY/       work that several trials share, by the hash of what shaped it
     STUDY/predictions/ID/   what the model of a trial said of each test set
     STUDY/training/         states of trainings under way, to go on from after a kill
+    STUDY/damaged/          shared work that was found damaged, and was done again
     STUDY/logs/             what the workers printed
     STUDY/live.json         what the run is doing now
     STUDY/stop              asks it to stop
     STUDY/reserve           room for the records of trials that are running when the disk runs full
     STUDY/lock              held by the one run that works here
 
-Every file is written beside and renamed, so it is whole or absent, whoever is killed. No link is
+Every file is written beside, synced and renamed (`deadhead.files`), so it is whole or absent, whoever is
+killed. What a power cut, a disk or another program cut short all the same is done again. No link is
 followed: a study folder from somebody else cannot make deadhead read or write outside of it.
 """
 
@@ -28,12 +30,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .. import files
 from ..errors import DeadheadError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BARRED = (errno.EROFS, errno.EACCES, errno.EPERM)
 MOST = 64 * 1024 * 1024  # bytes of one file; a record is some kilobytes
-DRAFT = ".draft"
 TRIES = 25
 RESERVE = 256 * 1024  # bytes
 
@@ -54,17 +56,11 @@ class StudyTaken(StudyError):
     """Another run works on the study."""
 
 
-def write(path: Path, text: str) -> None:
-    """Put a file in its place, whole or not at all."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}{DRAFT}")
+def write(path: Path, text: str, *, durable: bool = True) -> None:
+    """Put a file in its place, whole or not at all; without `durable` a power cut may still take it back."""
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, path)
+        files.write(path, text, durable=durable)
     except OSError as problem:
-        with suppress(OSError):
-            draft.unlink()
         raise refused(path, problem) from problem
 
 
@@ -95,16 +91,9 @@ def put(path: Path, write: Callable[[Path], Any], option: str = "--out") -> None
 
     option: with which the user named it.
     """
-    device = path.exists() and not path.is_file()  # /dev/stdout must stay what it is
-    draft = path if device else path.with_name(f".{path.name}.{os.getpid()}{DRAFT}")
     try:
-        write(draft)
-        if not device:
-            os.replace(draft, path)
+        files.put(path, write)
     except OSError as problem:
-        with suppress(OSError):
-            if not device:
-                draft.unlink()
         raise refused(path, problem, option) from problem
 
 
@@ -133,8 +122,9 @@ def prepare(folder: Path) -> Path:
             raise refused(part, problem) from problem
     inside(folder)
     with suppress(OSError):
-        if not (folder / "reserve").exists():
-            (folder / "reserve").write_bytes(os.urandom(RESERVE))  # noise, so that no file system packs it
+        reserve = folder / "reserve"
+        if not reserve.exists() or reserve.stat().st_size < RESERVE:
+            reserve.write_bytes(os.urandom(RESERVE))  # noise, so that no file system packs it
     return folder
 
 
@@ -163,6 +153,7 @@ def inside(folder: Path) -> Path:
         "training",
         "predictions",
         "logs",
+        "damaged",
     ):
         if (folder / name).is_symlink():
             raise StudyError(f"{folder / name} is a link, and no link is followed in a study folder.", "put the file itself there")
@@ -173,8 +164,8 @@ def plain(folder: Path) -> None:
     """Refuse a folder within a study that is a link or holds one."""
     if folder.is_symlink():
         raise StudyError(f"{folder} is a link, and no link is followed in a study folder.", "delete it")
-    for at, folders, files in os.walk(folder):
-        for name in (*folders, *files):
+    for at, folders, names in os.walk(folder):
+        for name in (*folders, *names):
             if os.path.islink(os.path.join(at, name)):
                 raise StudyError(f"{os.path.join(at, name)} is a link, and no link is followed in a study folder.", f"delete {folder}")
 
@@ -190,16 +181,8 @@ def no_room(problem: BaseException | None) -> bool:
 
 def sweep(folder: Path) -> None:
     """Throw away drafts that a killed run left behind. Only for the one who holds the lock."""
-    import shutil
-
     for place in (folder, folder / "records", folder / "shared"):
-        for entry in os.scandir(place):
-            if DRAFT in entry.name:
-                if entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                else:
-                    with suppress(OSError):
-                        os.unlink(entry.path)
+        files.remove_drafts(place)
 
 
 @contextmanager

@@ -97,6 +97,7 @@ class Control:
             "failed": 0,
             "workers": workers,
             "sharing": "",  # how workers share a GPU, once they do
+            "reports": [],  # what went wrong and was put right
         }
         self.running: dict[str, dict[str, Any]] = {}
         self._looked = 0.0
@@ -107,6 +108,11 @@ class Control:
     def note(self, trial: Trial, text: str) -> None:
         if trial.id in self.running:
             self.running[trial.id]["note"] = text
+
+    def report(self, text: str) -> None:
+        """Tell people of something that went wrong and was put right."""
+        self.facts["reports"].append(text)
+        self._looked = 0.0
 
     def end(self, record: Record) -> None:
         self.running.pop(record.trial.id, None)
@@ -126,7 +132,7 @@ class Control:
     def tell(self) -> None:
         facts = {**self.facts, "now": time.time(), "stopping": self.asked > GO, "running": self.running}
         with suppress(place.StudyError):  # a full disk is told by the records
-            place.write(self.folder / "live.json", json.dumps(facts))
+            place.write(self.folder / "live.json", json.dumps(facts), durable=False)
         if self.watch is not None:
             self.watch(facts)
 
@@ -171,6 +177,8 @@ class Order:
     def ended(self, record: Record) -> None:
         self.jobs.finished(record.trial, done=record.state == "done")
         self.control.end(record)
+        for text in record.details.get("damaged work", ()):
+            self.control.report(text)
         self.finish(record)
 
 

@@ -15,6 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from ..files import Syncer
 from . import folder as place
 from .folder import DiskFull, StudyError
 from .trial import Trial
@@ -95,18 +96,21 @@ def target(folder: Path, name: str) -> Path:
     return folder / "records" / f"{name}.json"
 
 
-def write(record: Record, folder: Path) -> Path:
+def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
     """Put a record in its place, and a line about it into the index.
 
     On a full disk the reserve is spent on it; DiskFull is raised all the same, so that no more is begun.
+    syncer: syncs it to the disk while the caller continues; without one it is synced at once.
     """
     file = target(folder, record.trial.id)
     try:
-        place.write(file, record.to_json())
+        place.write(file, record.to_json(), durable=syncer is None)
     except DiskFull:
         if place.spend_reserve(folder):
             place.write(file, record.to_json())
         raise
+    if syncer is not None:
+        syncer.add(file)
     add(folder, [_line(file, record.state, lean(record.trial.content), record.metrics, record.cost)])
     return file
 
@@ -161,7 +165,7 @@ def heal(folder: Path) -> dict[str, Summary]:
             lines = sum(1 for _ in file)
     if fresh or lines > 2 * len(found) + 100:
         whole = (_line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost) for one in found.values())
-        place.write(index, "".join(whole))
+        place.write(index, "".join(whole), durable=False)  # made again from the records
     return found
 
 

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -55,8 +56,21 @@ def run_trial(
 ) -> Record:
     """Do the steps of a trial, from the furthest point another trial left off; an error becomes a failed record.
 
+    Where the work it started from turns out to be damaged, that is set aside and the trial runs once more.
     keep: keys of work that other trials wait for, to be left under the study's folder.
     """
+    record = _attempt(trial, folder, keep, tell, steps)
+    if record.error is None or folder is None:
+        return record
+    reused = record.cost.get("reused")
+    damaged = shared.set_aside(folder, trial.work, deep=True)
+    if not damaged and (reused is None or shared.find(folder, reused) is not None):
+        return record
+    record = _attempt(trial, folder, keep, tell, steps)
+    return replace(record, details={**record.details, "damaged work": damaged}) if damaged else record
+
+
+def _attempt(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None], steps: Mapping[str, Step]) -> Record:
     state = State(run_trial, folder, tell=tell)
     try:
         for at in range(_resume(state, trial), len(trial.steps)):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..errors import FolderError
 from . import folder as place
-from .folder import StudyError
 from .records import Record, dumps
 
 
@@ -48,13 +48,13 @@ class State:
                 from ..training.history import read, write
 
                 write(home / f"{name}.safetensors", read(weights) if isinstance(weights, Path) else weights)
-        place.write(home / "state.json", dumps(kept))
+        place.write(home / "state.json", dumps(kept), durable=False)  # the whole folder is synced before it gets its name
 
     def restore(self, home: Path) -> None:
         """Become the state another trial saved."""
         kept = place.read_json(home / "state.json")
         if not isinstance(kept, dict):
-            raise StudyError(f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again")
+            raise FolderError(f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again")
         for name, value in kept.items():
             setattr(self, name, value)
         if (home / "ranking.json").is_file():

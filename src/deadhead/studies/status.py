@@ -37,6 +37,7 @@ class Status:
     running: tuple[Running, ...]
     eta: float | None  # seconds until all is done, as far as one can tell
     failures: tuple[str, ...]  # ids
+    reports: tuple[str, ...] = ()  # what went wrong in the last run and was put right
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,7 +66,14 @@ def status(folder: str | Path) -> Status:
         running=tuple(running),
         eta=_eta(left, live, home, now),
         failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
+        reports=_reports(home),
     )
+
+
+def _reports(home: Path) -> tuple[str, ...]:
+    live = place.read_json(home / "live.json")
+    reports = live.get("reports") if isinstance(live, dict) else None
+    return tuple(map(str, reports)) if isinstance(reports, list) else ()
 
 
 def _live(home: Path) -> dict[str, Any]:

@@ -10,13 +10,14 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import unknown_name
+from ..files import Syncer
 from . import folder as place
 from . import needs, records, shared
 from .executors import EXECUTORS
@@ -37,6 +38,7 @@ class Result:
     left: int
     ran: int  # trials run this time
     seconds: float
+    reports: tuple[str, ...] = ()  # what went wrong on the way and was put right: damaged work, hanging trials
 
 
 def run(
@@ -66,6 +68,7 @@ def run(
     folder = place.prepare(Path(out))
     with place.locked(folder):
         place.sweep(folder)
+        damaged = shared.set_aside(folder)
         (folder / "stop").unlink(missing_ok=True)
         records.heal(folder)
         known = records.states(folder)
@@ -77,9 +80,12 @@ def run(
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
         control = Control(folder, before, len(todo), workers, watch)
         jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
-        order = Order(jobs, folder, lambda record: _finish(record, folder), control, work, workers, options)
+        for text in damaged:
+            control.report(text)
+        syncer = Syncer(place.refused)
+        order = Order(jobs, folder, lambda record: _finish(record, folder, syncer), control, work, workers, options)
         try:
-            with control.signals():
+            with control.signals(), syncer:
                 control.tell()
                 EXECUTORS[executor](order)
         finally:
@@ -88,7 +94,7 @@ def run(
             with suppress(OSError):
                 (folder / "stop").unlink(missing_ok=True)
         ran = int(control.facts["done"] + control.facts["failed"])
-        result = _result(recipe, records.states(folder), ran, time.monotonic() - start)
+        result = _result(recipe, records.states(folder), ran, time.monotonic() - start, control.facts["reports"])
         if not result.left:
             shutil.rmtree(folder / "training", ignore_errors=True)  # of trials that were killed and are not asked for any more
         return result
@@ -100,13 +106,13 @@ def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False
     return [trial for trial in recipe.trials if known.get(trial.id) in wanted]
 
 
-def _finish(record: Record, folder: Path) -> None:
-    records.write(record, folder)
+def _finish(record: Record, folder: Path, syncer: Syncer) -> None:
+    records.write(record, folder, syncer)
 
 
-def _result(recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float) -> Result:
+def _result(recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float, reports: Iterable[str]) -> Result:
     states = [known.get(trial.id, "left") for trial in recipe.trials]
-    return Result(len(states), states.count("done"), states.count("failed"), states.count("left"), ran, seconds)
+    return Result(len(states), states.count("done"), states.count("failed"), states.count("left"), ran, seconds, tuple(reports))
 
 
 def _describe(recipe: Recipe, folder: Path) -> None:
@@ -177,5 +183,5 @@ def stop(folder: str | Path, *, now: bool = False) -> bool:
     home = place.inside(Path(folder))
     if not place.is_running(home):
         return False
-    place.write(home / "stop", "now\n" if now else "finish\n")
+    place.write(home / "stop", "now\n" if now else "finish\n", durable=False)
     return True

@@ -4,26 +4,26 @@
     FOLDER/{first,best,last}.safetensors
     FOLDER/after-N.safetensors        weights to be averaged in the end
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
+    FOLDER/damaged/                   what was found damaged; the training then starts again
 
-Everything is written beside and renamed, so each file is whole or absent, and nothing is pickled.
+Everything is written beside, synced and renamed, so each file is whole or absent, and nothing is pickled.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .. import files
 from ..errors import FolderError
-from .history import KEPT, History, read, write
+from .history import KEPT, History, is_whole, read, write
 
 
 def identity(*parts: Any) -> str:
@@ -40,67 +40,110 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise FolderError(f"{path} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
-        for draft in self.path.glob(".draft-*"):  # of a run that was killed
-            shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
+        files.remove_drafts(self.path)  # of a run that was killed
+        self.damage: list[str] = []  # sentences about what was found damaged
 
     def history(self) -> History | None:
-        """What is known of the training, if it has begun."""
+        """What is known of the training, if it has begun and did not fail. Damaged, it counts as not begun."""
+        damaged = next(self._damaged(), None)
+        if damaged is not None:
+            self._set_aside(damaged)
+            return None
         file = self.path / "history.json"
         if not file.exists():
             return None
-        try:
-            held = json.loads(file.read_text(encoding="utf-8"))
-            mine = held.pop("identity")
-            found = History.from_dict(held)
-        except (ValueError, KeyError, TypeError) as problem:
-            raise FolderError(f"{file} is damaged.", "remove the folder and train anew") from problem
-        if mine != self.identity:
+        history, identity = _parsed(file)
+        self._check(identity)
+        if history.state == "failed":  # whoever calls again wants it tried again
+            return None
+        history.weights = self.weights()
+        return history
+
+    def _check(self, identity: str | None) -> None:
+        if identity != self.identity:
             raise FolderError(
                 f"{self.path} holds another training: its settings, data, heads or shapes of weights differ.",
                 "name another folder, or remove this one",
             )
-        found.weights = self.weights()
-        return found
+
+    def _damaged(self) -> Iterator[str]:
+        """The files that were cut short or cannot be read."""
+        epochs = [self.path / f"epoch-{number}" for number in self._epochs()]
+        for file in (self.path / "history.json", *(folder / "history.json" for folder in epochs)):
+            try:
+                history, _ = _parsed(file)
+            except FileNotFoundError:
+                if file.parent != self.path:
+                    yield f"{file.relative_to(self.path)} is missing"
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                yield f"{file.relative_to(self.path)} cannot be read"
+            else:
+                if history.state == "done" and not (self.path / "last.safetensors").exists():
+                    yield "last.safetensors is missing"
+        states = [folder / name for folder in epochs for name in ("weights.safetensors", "moments.safetensors")]
+        for file in (*self.weights().values(), *self.after().values(), *states):
+            if not is_whole(file):
+                yield f"{file.relative_to(self.path)} was cut short"
+
+    def _set_aside(self, reason: str) -> None:
+        """Move all there is to FOLDER/damaged, so that the training starts again."""
+        damaged = self.path / "damaged"
+        shutil.rmtree(damaged, ignore_errors=True)  # an earlier one has been done again since
+        damaged.mkdir()
+        ours = [self.path / "history.json", *self.weights().values(), *self.after().values()]
+        for entry in (*ours, *(self.path / f"epoch-{number}" for number in self._epochs())):
+            if entry.exists():
+                entry.rename(damaged / entry.name)
+        self.damage.append(f"the state kept of this training was damaged ({reason}): it started again")
 
     def weights(self) -> dict[str, Any]:
         files = {which: self.path / f"{which}.safetensors" for which in KEPT}
         return {which: file for which, file in files.items() if file.exists()}
 
     def keep(self, which: str, weights: Mapping[str, Tensor]) -> Path:
-        self._write(self.path / f"{which}.safetensors", weights)
-        return self.path / f"{which}.safetensors"
+        target = self.path / f"{which}.safetensors"
+        try:
+            files.put(target, lambda draft: write(draft, weights))
+        except OSError as problem:
+            raise _refused(target, problem) from problem
+        return target
 
     def after(self) -> dict[int, Path]:
         """The weights kept for their mean, by epoch."""
         return {int(f.stem[6:]): f for f in self.path.glob("after-*.safetensors") if f.stem[6:].isdecimal()}
 
     def write(self, history: History) -> None:
-        draft = self.path / f".draft-{os.getpid()}.json"
-        draft.write_text(json.dumps({"identity": self.identity, **history.to_dict()}, indent=1), encoding="utf-8")
-        os.replace(draft, self.path / "history.json")
+        try:
+            files.write(self.path / "history.json", self._text(history))
+        except OSError as problem:
+            raise _refused(self.path / "history.json", problem) from problem
+
+    def _text(self, history: History) -> str:
+        return json.dumps({"identity": self.identity, **history.to_dict()}, indent=1)
 
     def save(self, epoch: int, history: History, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> None:
         """All that the next epoch depends on."""
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=self.path))
-        self._write(draft / "weights.safetensors", weights)
-        self._write(draft / "moments.safetensors", {**moments, **random_state(next(iter(weights.values())).device)})
-        (draft / "history.json").write_text(json.dumps(history.to_dict()), encoding="utf-8")
-        target = self.path / f"epoch-{epoch}"
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(draft, target)
+
+        def fill(draft: Path) -> None:
+            write(draft / "weights.safetensors", weights)
+            write(draft / "moments.safetensors", {**moments, **random_state(next(iter(weights.values())).device)})
+            (draft / "history.json").write_text(self._text(history), encoding="utf-8")
+
+        try:
+            files.put_folder(self.path / f"epoch-{epoch}", fill)
+        except OSError as problem:
+            raise _refused(self.path / f"epoch-{epoch}", problem) from problem
         self.write(history)
         self.clear(epoch)
 
     def load(self) -> tuple[History, dict[str, Tensor], dict[str, Tensor]] | None:
-        """The state after the latest whole epoch, if there is one."""
-        found = sorted(self._epochs())
-        if not found:
+        """The state after the latest whole epoch, if there is one. Ask for the `history` first, which sets aside damaged states."""
+        epochs = sorted(self._epochs())
+        if not epochs:
             return None
-        folder = self.path / f"epoch-{found[-1]}"
-        try:
-            history = History.from_dict(json.loads((folder / "history.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise FolderError(f"{folder / 'history.json'} is damaged.", f"remove {self.path} and train anew") from problem
+        folder = self.path / f"epoch-{epochs[-1]}"
+        history, identity = _parsed(folder / "history.json")
+        self._check(identity or self.identity)
         history.weights = self.weights()
         return history, read(folder / "weights.safetensors"), read(folder / "moments.safetensors")
 
@@ -115,14 +158,16 @@ class Folder:
     def _epochs(self) -> list[int]:
         return [int(f.name[6:]) for f in self.path.glob("epoch-*") if f.name[6:].isdecimal()]
 
-    @staticmethod
-    def _write(target: Path, tensors: Mapping[str, Tensor]) -> None:
-        draft = target.with_name(f".draft-{os.getpid()}-{target.name}")
-        try:
-            write(draft, tensors)
-            os.replace(draft, target)
-        except OSError as problem:
-            raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
+
+def _parsed(file: Path) -> tuple[History, str | None]:
+    """The history in a file and the identity of its training, which earlier versions left out of the states of epochs."""
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    identity = stored.pop("identity", None)
+    return History.from_dict(stored), identity
+
+
+def _refused(target: Path, problem: OSError) -> FolderError:
+    return FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder")
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:

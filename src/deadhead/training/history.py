@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -101,6 +102,22 @@ def read(path: str | Path) -> dict[str, Tensor]:
         return load_file(str(path))
     except (OSError, SafetensorError) as problem:
         raise FolderError(f"{path} cannot be read: {problem}.", "train it anew in another folder") from problem
+
+
+def is_whole(path: str | Path) -> bool:
+    """Whether a safetensors file is as long as its header says. Cheap: the tensors are not read."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            size = file.seek(0, os.SEEK_END)
+            if not 0 < length <= size - 8:
+                return False
+            file.seek(8)
+            header = json.loads(file.read(length))
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        return size == 8 + length + max(ends, default=0)
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, IndexError):
+        return False
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor]) -> None:

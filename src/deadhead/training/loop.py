@@ -184,6 +184,8 @@ class _Run:
         if self.folder is None:
             return 1
         found = self.folder.load()
+        for text in self.folder.damage:
+            self.history.note(text)
         if found is None:
             self.folder.write(self.history)
             return 1

@@ -1,0 +1,135 @@
+"""Files of a study cut short, as a power cut or a disk leaves them, and resumed: the records are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_study import WORK, told
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.studies import load, run, status, stop
+from deadhead.studies.recipe import Recipe
+
+SMALL = ["seed=0", "search.lowest=1..2"]
+WORLD = ["data.examples=32", "targets=[de]", "finetune.scored=none", "rank={examples: 16}", "remove=[none, {lowest: 2}]", "seed=0"]
+LENGTHS = ("0", "half", "one byte short")
+
+
+def cut(file: Path, length: str) -> None:
+    size = file.stat().st_size
+    os.truncate(file, {"0": 0, "half": size // 2, "one byte short": max(0, size - 1)}[length])
+
+
+def interrupted(recipe: Recipe, folder: Path, after: int, **options: Any) -> None:
+    """Run a study until some trials are done."""
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["done"] >= after:
+            stop(folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deadhead.studies.jobs.EVERY", 0.0)
+        assert run(recipe, folder, executor="serial", watch=watch, **options).left
+
+
+@pytest.fixture
+def begun(search_file: Path, tmp_path: Path) -> tuple[Recipe, Path, dict[str, Any]]:
+    """A study in its midst, and the records of the same study undisturbed."""
+    recipe = load(search_file, SMALL)
+    run(recipe, tmp_path / "whole", executor="serial", work=WORK)
+    interrupted(recipe, tmp_path / "s", 4, work=WORK)
+    return recipe, tmp_path / "s", told(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_any_file_of_a_study_may_be_cut_short(begun: tuple[Recipe, Path, dict[str, Any]], tmp_path: Path, length: str) -> None:
+    recipe, folder, expected = begun
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    kinds = {"study.json", "index.jsonl", "live.json", "lock", "reserve", "records", "shared"}
+    assert {path.parts[0] for path in files} == kinds
+    for number, name in enumerate([*files, None]):
+        copy = tmp_path / f"copy-{number}"
+        shutil.copytree(folder, copy)
+        for one in files if name is None else [name]:  # in the end all of them
+            cut(copy / one, length)
+        result = run(recipe, copy, executor="serial", work=WORK)
+        assert (result.left, result.failed) == (0, 0)
+        assert told(copy) == expected
+        damaged = name is not None and name.parts[0] == "shared"
+        assert (copy / "damaged").exists() == (damaged or name is None)
+        if damaged:
+            assert status(copy).reports == result.reports
+            (report,) = result.reports
+            assert report.startswith(f"shared/{name.parts[1]} was damaged ({name.name} ")
+
+
+def test_nothing_that_was_synced_is_lost(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut empties all files that were not synced: every record and all shared work was."""
+    recipe, folder = load(search_file, SMALL), tmp_path / "s"
+    synced: set[int] = set()
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), real(handle)))
+    interrupted(recipe, folder, 4, work=WORK)
+    before = told(folder)
+    lost = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_ino not in synced]
+    assert {path.name for path in lost} <= {"index.jsonl", "live.json", "lock", "reserve"}
+    assert {folder.stat().st_ino, (folder / "records").stat().st_ino, (folder / "shared").stat().st_ino} <= synced
+    for path in lost:
+        cut(path, "0")
+    assert run(recipe, folder, executor="serial", work=WORK).ran == len(recipe.trials) - len(before)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "s"
+    assert run(load("smoke", WORLD), folder, executor="serial").done == 2
+    return folder
+
+
+def weights_of(folder: Path) -> Path:
+    (found,) = (folder / "shared").glob("*/model/model.safetensors")
+    return found
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    return {name: (record["state"], record["metrics"], record["removed"]) for name, record in told(folder).items()}
+
+
+@pytest.mark.parametrize("length", [*LENGTHS, "noise", "cut, and no list of files"])
+def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length: str) -> None:
+    """The trials that start from it do not fail; nobody has to delete anything."""
+    folder = tmp_path / "s"
+    shutil.copytree(trained, folder)
+    for path in (folder / "records").iterdir():
+        path.unlink()
+    for path in (folder / "shared").glob("*/ranking.json"):  # else nobody needs the model
+        cut(path, "half")
+    weights = weights_of(folder)
+    if length == "noise":  # of the same length
+        weights.write_bytes(bytes(weights.stat().st_size))
+    elif length in LENGTHS:
+        cut(weights, length)
+    else:  # as an earlier version kept it
+        (weights.parent.parent / "whole.json").unlink()
+        cut(weights, "half")
+    result = run(load("smoke", WORLD), folder, executor="serial")
+    assert (result.done, result.failed) == (2, 0)
+    assert metrics(folder) == metrics(trained)
+    assert any("model.safetensors" in text for text in result.reports)
+    assert weights_of(folder).read_bytes() == weights_of(trained).read_bytes()
+
+
+def test_the_command_says_what_was_damaged(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "s")
+    cut(weights_of(tmp_path / "s"), "0")
+    overrides = [part for text in WORLD for part in ("--set", text)]
+    said = CliRunner().invoke(app, ["run", "smoke", "--out", str(tmp_path / "s"), "--executor", "serial", *overrides])
+    assert said.exit_code == 0, said.output
+    assert said.stderr.count("was damaged (model/model.safetensors has 0 bytes of") == 1
+    said = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
+    assert "was damaged (model/model.safetensors has 0 bytes of" in said.stdout
