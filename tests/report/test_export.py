@@ -79,9 +79,9 @@ def test_decimals_beyond_what_tables_keep_are_not_shown(tmp_path: Path) -> None:
 def test_latex_with_labels_over_several_columns(tmp_path: Path) -> None:
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: source, columns: target}]\n"
     text = to_latex(tables(study(tmp_path, recipe, searched))[0])
-    assert r" & \multicolumn{8}{c}{en} & \multicolumn{8}{c}{de} \\" in text
-    assert r"\cmidrule(lr){2-9}\cmidrule(lr){10-17}" in text
-    assert all(line.count("&") == 16 for line in text.splitlines() if line.startswith(("en &", "source &")))
+    assert r" & \multicolumn{10}{c}{en} & \multicolumn{10}{c}{de} \\" in text
+    assert r"\cmidrule(lr){2-11}\cmidrule(lr){12-21}" in text
+    assert all(line.count("&") == 20 for line in text.splitlines() if line.startswith(("en &", "source &")))
     form(text)
 
 

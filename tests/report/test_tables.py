@@ -238,6 +238,8 @@ def test_a_search_beside_its_controls(tmp_path: Path) -> None:
     assert (by["best of k"]["ours"], by["best of k"]["mark"]) == (pytest.approx(64), "better")
     assert by["gain"]["ours"] == pytest.approx(4)
     assert by["k"]["ours"] == 2
+    assert (by["gain, stop rule"]["ours"], by["k, stop rule"]["ours"]) == (pytest.approx(4), 2)  # 61, 64, then 59: stop
+    assert "until the score falls for the first time" in made["note"]
     assert by["gain, chosen on dev"]["ours"] == by["gain, chosen on source dev"]["ours"] == pytest.approx(1)  # k = 1
     assert by["gain of seeds"]["ours"] == pytest.approx(5)
     assert (by["gain of random"]["ours"], by["gain of random"]["mark"]) == (pytest.approx(-4), "worse")

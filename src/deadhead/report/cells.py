@@ -180,11 +180,11 @@ def read_study(folder: str | Path) -> Study:
     home, told, known = read.home, read.told, read.known
     recipe = as_dict(told.get("recipe"))
     fixed = [as_dict(part.get("fixed")) for part in parts_of(recipe)]
-    found = tuple(_cell(_fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
+    found = tuple(_cell(fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
     return Study(read, str(told.get("name", home.name)), recipe, found, _published(told))
 
 
-def _fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
+def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is fixed in the recipe a cell is of: the first, of those drawn together, that agrees with its labels."""
     if len(parts) == 1:
         return parts[0]

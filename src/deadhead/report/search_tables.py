@@ -53,6 +53,8 @@ STATISTICS: Mapping[str, tuple[Statistic, tuple[str, ...]]] = {
     "best of k": (_picked("test", "score"), ("full", "lowest")),
     "gain": (_picked("test", "gain"), ("full", "lowest")),
     "k": (_picked("test", "k"), ("full", "lowest")),
+    "gain, stop rule": (_picked("stop", "gain"), ("full", "lowest")),
+    "k, stop rule": (_picked("stop", "k"), ("full", "lowest")),
     "gain, chosen on dev": (_picked("dev", "gain"), ("full", "lowest")),
     "gain, chosen on source dev": (_picked("source dev", "gain"), ("full", "lowest")),
     "gain of seeds": (_control("seeds"), ("full", "seeds")),
@@ -254,13 +256,15 @@ def _table(
         "test set unless said otherwise, so it gains a little even where pruning does nothing: compare it with the gain of as many "
         "unpruned seeds."
     )
+    if any(column[-1:] == ("gain, stop rule",) for column in columns):
+        note += " Stop rule: heads are removed one by one until the score falls for the first time, and the best k up to there counts."
     note = " ".join(filter(None, [note, whose(study, file)]))
     return grid(str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file)
 
 
 def _base(layout: Layout, units: Mapping[tuple[Any, ...], Unit], labels: Mapping[str, Any]) -> list[float] | None:
     """What a number is marked against: nothing for gains, the unpruned score for scores, none for a count of heads."""
-    if labels.get("statistic") == "k":
+    if labels.get("statistic") in ("k", "k, stop rule"):
         return None
     if str(labels.get("statistic", "")).startswith("gain"):
         return [0.0]

@@ -11,7 +11,9 @@ from typing import Any
 
 from .behind import numbers_behind
 from .cells import APART, LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
+from .printed import changes, spelled
 from .published import ROUND, Published, decimals
+from .table_notes import remarks
 from .words import measured_words, sentence
 
 Row = Sequence[float | None]  # a value for each language of a cell
@@ -194,10 +196,18 @@ def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value,
             theirs = _published_drop(published, labels, unit)
         else:
             theirs = published.value(labels, unit.known() if unit else None)
-        return entry(unit, theirs, base.get(_base_key(layout, (*row, *column))), lower_is_better)
+        unpruned = base.get(_base_key(layout, (*row, *column)))
+        made = entry(unit, theirs, unpruned, lower_is_better)
+        if asked.get("change") and unit is not None:
+            numbers = [] if unit.unpruned else unit.numbers()
+            made |= changes(numbers, unpruned or [], published.of(labels, unit.known()) if file else [])
+        return made
 
-    note = " ".join(filter(None, [_told(study, layout, units, asked, lower_is_better), whose(study, file)]))
-    return grid(str(asked.get("title") or "Scores"), note, layout, rows, columns, [[cell(r, c) for c in columns] for r in rows], file)
+    shown = [cell for unit in units.values() for cell in unit.cells.values()]
+    said = [_told(study, layout, units, asked, lower_is_better), *remarks(study, shown, asked, file), whose(study, file)]
+    note = " ".join(filter(None, said))
+    made = grid(str(asked.get("title") or "Scores"), note, layout, rows, columns, [[cell(r, c) for c in columns] for r in rows], file)
+    return spelled(made, asked.get("remove_as"), study.cells, file)
 
 
 def grid(

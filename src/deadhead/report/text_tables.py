@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from .printed import bracketed
+
 Table = Mapping[str, Any]
 STATES = {"failed": "failed", "missing": "not run", "none": ""}
 # What LaTeX would take for a command, and how it is written.
@@ -28,20 +30,26 @@ SPECIAL = {
     '"': r"\textquotedbl{}",
 }
 COLUMNS = ("ours", "spread", "n", "published", "difference", "state", "mark")
+CHANGES = ("change", "published_change")  # further columns where a table shows changes from the unpruned model
 
 
 def to_csv(table: Table) -> str:
     """One row for each cell of the table, with everything that is known of it."""
     out = io.StringIO()
     written = csv.writer(out, lineterminator="\n")
-    written.writerow([*table["row_names"], *table["column_names"], *COLUMNS])
+    names = (*COLUMNS, *(CHANGES if _with_changes(table) else ()))
+    written.writerow([*table["row_names"], *table["column_names"], *names])
     for row, cells in zip(table["rows"], table["cells"], strict=True):
         for column, cell in zip(table["columns"], cells, strict=True):
             values = {**cell, "difference": difference(cell)}
             written.writerow(
-                [_safe(label) for label in (*row, *column)] + ["" if values[name] is None else values[name] for name in COLUMNS]
+                [_safe(label) for label in (*row, *column)] + ["" if values.get(name) is None else values[name] for name in names]
             )
     return out.getvalue()
+
+
+def _with_changes(table: Table) -> bool:
+    return any(cell.get(name) is not None for row in table["cells"] for cell in row for name in CHANGES)
 
 
 def _safe(label: Any) -> Any:
@@ -79,9 +87,15 @@ def _plain(cell: Mapping[str, Any], decimals: int) -> str:
     if cell["ours"] is None:
         text = STATES.get(cell["state"], "")
     else:
-        text = f"{cell['ours']:.2f}" + ("" if cell["spread"] is None else f" ± {cell['spread']:.2f}")
+        text = f"{cell['ours']:.2f}{bracketed(cell)}" + ("" if cell["spread"] is None else f" ± {cell['spread']:.2f}")
         text += " (partial)" if cell["state"] == "partial" else ""
-    return f"{text} ({cell['published']:.{decimals}f})".strip() if cell["published"] is not None else text
+    return f"{text} {_theirs(cell, decimals)}".strip() if cell["published"] is not None else text
+
+
+def _theirs(cell: Mapping[str, Any], decimals: int) -> str:
+    """The published number in brackets; in square ones where round ones hold the change from the unpruned model."""
+    left, right = "[]" if "change" in cell else "()"
+    return f"{left}{cell['published']:.{decimals}f}{bracketed(cell, 'published_change')}{right}"
 
 
 def to_latex(table: Table) -> str:
@@ -105,7 +119,10 @@ def _signs(table: Table) -> Iterator[str]:
     """What the signs of the cells mean, those that occur."""
     cells = [cell for row in table["cells"] for cell in row]
     if any(cell["published"] is not None for cell in cells):
-        yield "In brackets: published."
+        if _with_changes(table):
+            yield "In round brackets: the change from the unpruned model. In square brackets: published."
+        else:
+            yield "In brackets: published."
     if any(cell["mark"] == "better" for cell in cells):
         yield "Bold: better than the unpruned model."
     if any(cell["state"] == "partial" for cell in cells):
@@ -144,9 +161,10 @@ def _tex(cell: Mapping[str, Any], decimals: int) -> str:
         text = {"failed": r"\emph{failed}", "missing": "--"}.get(cell["state"], "")
     else:
         text = rf"\textbf{{{cell['ours']:.2f}}}" if cell["mark"] == "better" else f"{cell['ours']:.2f}"
+        text += bracketed(cell)
         text += "" if cell["spread"] is None else rf" {{\scriptsize$\pm${cell['spread']:.2f}}}"
         text += r"\textsuperscript{*}" if cell["state"] == "partial" else ""
-    return rf"{text} {{\scriptsize({cell['published']:.{decimals}f})}}".strip() if cell["published"] is not None else text
+    return rf"{text} {{\scriptsize{_theirs(cell, decimals)}}}".strip() if cell["published"] is not None else text
 
 
 def escape(text: str) -> str:

@@ -18,7 +18,8 @@ from .plain import Path
 from .trial import FIELDS
 
 ALWAYS = ("language", "target", "setting", "arm", "k", "parts", "metric", "strategy", "amount", "split")  # axes of every number
-TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind")
+TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind", "change", "remove_as")
+REMOVE_AS = ("percent", "components")  # how the label of a pruning is written in the rows of a table
 TABLES = ("scores", "drop", "search", "multi-source")
 EVERY = ("title", "kind", "where", "note")  # fields of every figure
 FIGURES: Mapping[str, tuple[str, ...]] = {
@@ -76,6 +77,13 @@ def _table(table: Mapping[str, Any], folder: File) -> Iterator[Problem]:
     yield from unknown(table, TABLE, (), "field of a table")
     if not among(table.get("kind", "scores"), TABLES):
         yield ("kind",), unknown_name("kind of table", table["kind"], TABLES).message
+    if not isinstance(table.get("change", False), bool):
+        yield ("change",), f"got {table['change']!r}; expected true (the change from the unpruned model in brackets) or false."
+    if table.get("remove_as") is not None and not among(table["remove_as"], REMOVE_AS):
+        yield ("remove_as",), unknown_name("way to write a pruning", table["remove_as"], REMOVE_AS).message
+    for field in ("change", "remove_as"):
+        if table.get(field) and table.get("kind", "scores") != "scores":
+            yield (field,), f"this is for tables of kind scores, and this table is of kind {table['kind']}."
     named = table.get("published")
     if named is not None and published(named, folder) is None:
         known = f", and {unknown_name('table of a built-in one', named, _built_in()).message}" if "/" in str(named) else "."

@@ -9,7 +9,8 @@ function drawTables(study) {
 }
 function drawTable(table) {
   const state = remembered("tables", table.id, { column: null, down: true, filter: "", show: { spread: true, published: true, difference: true } });
-  const digits = table.columns.map((column, at) => (column.at(-1) === "k" && table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // k counts heads; all else is a mean
+  const changes = table.cells.some((row) => row.some((cell) => isNumber(cell?.change) || isNumber(cell?.published_change)));
+  const digits = table.columns.map((column, at) => changes ? table.decimals || 2 : (["k", "k, stop rule"].includes(column.at(-1)) && table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // k counts heads; all else is a mean
   const body = el("tbody"), told = el("span", { class: "told", role: "status" });
   const head = el("thead"), grid = el("table", { class: "grid", role: "grid", "aria-label": table.title }, head, body);
   const redraw = () => {
@@ -78,21 +79,26 @@ function bodyRow(table, at, state, before, digits) {
 function bodyCell(table, cell, row, column, show, digits) {
   const { ours, spread, n, published, state = "none", mark, trials = [] } = cell || {};
   const under = [];
-  if (show.published && isNumber(published)) under.push(el("span", { class: "published" }, fixed(published, table.decimals)));
+  if (show.published && isNumber(published)) under.push(el("span", { class: "published" }, `${fixed(published, table.decimals)}${bracketed(cell.published_change)}`));
   if (show.difference && isNumber(published) && isNumber(ours)) under.push(el("span", { class: "difference" }, signed(ours - published)));
   const words = [...table.rows[row], ...table.columns[column]].filter((label) => label !== "").join(", ");
   const value = isNumber(ours) ? fixed(ours, digits[column]) : STATES[state] ?? "\u2013";
-  const spoken = [words, isNumber(ours) ? `ours ${value}` : state, isNumber(spread) && `spread ${fixed(spread)}`, isNumber(published) && `published ${fixed(published, table.decimals)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published)}`, mark && MARKS[mark]?.[1], state === "partial" && "some trials not done", count(behind(cell || {}), "trial")];
+  const spoken = [words, isNumber(ours) ? `ours ${value}` : state, isNumber(spread) && `spread ${fixed(spread)}`, isNumber(published) && `published ${fixed(published, table.decimals)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published)}`, isNumber(cell?.change) && `change from all heads ${bracketed(cell.change)}`, mark && MARKS[mark]?.[1], state === "partial" && "some trials not done", count(behind(cell || {}), "trial")];
   return el("td", { class: [state, mark].filter(Boolean).join(" "), "data-stop": true, tabindex: -1, "aria-label": spoken.filter(Boolean).join("; "), title: `${n ? count(n, "trial") : "no trial"}${state === "partial" ? ", some not done" : ""}`, "data-focus": `${table.id}/${row}/${column}`,
     onclick: trials.length ? () => go(`cell=${encodeURIComponent(table.id)}/${row}/${column}`) : null },
-  mark || state === "partial" ? el("span", { class: "sign" }, state === "partial" ? "\u25d0" : "", MARKS[mark]?.[0] ?? "") : null, el("span", { class: isNumber(ours) ? "ours" : null }, value),
+  mark || state === "partial" ? el("span", { class: "sign" }, state === "partial" ? "\u25d0" : "", MARKS[mark]?.[0] ?? "") : null, el("span", { class: isNumber(ours) ? "ours" : null }, value), isNumber(cell?.change) ? el("span", { class: "change" }, bracketed(cell.change)) : null,
   show.spread && isNumber(spread) ? el("span", { class: "spread" }, ` \u00b1${fixed(spread)}`) : null,
   under.length ? el("span", { class: "under" }, under.flatMap((part, at) => (at ? [" ", part] : [part]))) : null);
+}
+/** The change from the unpruned model as the paper prints it: " (+0.50)". */
+function bracketed(change) {
+  return isNumber(change) ? ` (${change < 0 ? "\u2212" : "+"}${fixed(Math.abs(change), 2)})` : "";
 }
 function tableKey(table) {
   const has = (test) => table.cells.some((row) => row.some((cell) => cell && test(cell)));
   const parts = [
     has((cell) => isNumber(cell.published)) && "below: published, and ours minus published",
+    has((cell) => isNumber(cell.change) || isNumber(cell.published_change)) && "in brackets: change from all heads",
     has((cell) => isNumber(cell.spread)) && "\u00b1 spread over seeds or draws",
     has((cell) => cell.mark === "better") && "\u25b2 better than with all heads",
     has((cell) => cell.mark === "worse") && "\u25bc worse",

@@ -1,0 +1,74 @@
+"""What a table says about itself where a reader could be misled: who chose the epoch, and how much of a model a layer is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import DeadheadError
+from ..layout import Head
+from ..studies.records import read_within
+from ..tasks import task_of
+from .cells import Cell, Study, as_dict, fixed_of, parts_of
+from .published import Row
+
+LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-roberta-base": 12}  # of models with published numbers
+
+
+def remarks(study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]) -> list[str]:
+    """The sentences that apply to a table of these cells."""
+    held = list({cell.trial: cell for cell in cells}.values())
+    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file)]
+
+
+def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
+    """Where the weights of the best epoch are scored on the very data that said which epoch is best."""
+    parts = [as_dict(part.get("fixed")) for part in parts_of(study.recipe)]
+    chosen = {
+        str(split or cell.split)
+        for cell in cells
+        if _chooses(as_dict(fixed_of(parts, cell.axes).get("finetune")), str(cell.axes.get("task"))) == str(split or cell.split)
+        and {*cell.learnt} & {*cell.languages}
+    }
+    return [f"The epoch is the best of a training by the same {name} set, so scores are slightly too high." for name in sorted(chosen)]
+
+
+def _chooses(finetune: Mapping[str, Any], task: str) -> str | None:
+    """The split of the task that chooses the epoch; None where none does, or another task's data."""
+    if finetune.get("weights") != "best":
+        return None
+    scored = str(finetune.get("scored", "dev"))
+    if scored != "train_task":
+        return scored
+    try:
+        return None if task_of(task).train_on else "dev"
+    except (DeadheadError, OSError):  # its task file is not here
+        return None
+
+
+def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) -> list[str]:
+    """Where `top 3` is another share of our model than of the published one."""
+    models = {row["model"] for row in file if row.get("remove", "").startswith("layers ") and row.get("model") in LAYERS}
+    ours = _layers(study, cells) if models else None
+    other = sorted(model for model in models if LAYERS[model] != ours)
+    if ours is None or not other:
+        return []
+    theirs = LAYERS[other[0]]
+    return [
+        f"Layers are counted in each model by itself: one layer is {100 / ours:.0f} % of the {ours} here, "
+        f"and {100 / theirs:.0f} % of the {theirs} of {', '.join(other)}."
+    ]
+
+
+def _layers(study: Study, cells: Sequence[Cell]) -> int | None:
+    """How many layers the models of these cells have, out of the record of one that lost whole layers."""
+    for cell in cells:
+        if cell.summary is None or cell.state != "done" or cell.axes.get("strategy") != "layers":
+            continue
+        try:
+            record = read_within(study.home, cell.trial)
+            gone = [Head.parse(head).layer for head in record.removed]
+            return round(int(record.cost["heads before"]) / (len(gone) / len({*gone})))
+        except (DeadheadError, KeyError, TypeError, ValueError, ZeroDivisionError):
+            continue
+    return None
