@@ -21,8 +21,10 @@ import numpy as np
 
 from .errors import DataError, FolderError
 from .tasks import Dataset, Encoded, Measured, Task, score
+from .tasks.bootstrap import Interval, bootstrap, difference
 from .tasks.table import KINDS
 
+__all__ = ["Interval", "Predictions", "bootstrap", "difference", "evaluate", "predict", "predict_sets", "rescore", "unknown_labels"]
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 
 
@@ -52,12 +54,23 @@ class Predictions:
 
     def score(self, data: Dataset, task: str | Task | None = None) -> Measured:
         """Every metric of the task; of another task of the same kind, if its metrics are wanted."""
+        self._check(data)
+        return score(data.task if task is None else task, self.named(), data)
+
+    def _check(self, data: Dataset) -> None:
         if data.fingerprint != self.fingerprint:
             raise DataError(
                 f"these predictions are not of this {data.lang} {data.split} data ({len(self.sizes)} rows; it has {len(data)}).",
                 "predict anew, or load the data they were made of",
             )
-        return score(data.task if task is None else task, self.named(), data)
+
+    def bootstrap(self, data: Dataset, task: str | Task | None = None, **options: Any) -> Interval:
+        """A metric (by default the task's first) with its confidence interval; options as those of `tasks.bootstrap`.
+
+        Of two models: `difference(first.bootstrap(data), other.bootstrap(data))`.
+        """
+        self._check(data)
+        return bootstrap(self.named(), data, task, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write them compressed, to be read back with `Predictions.load`."""
@@ -131,10 +144,7 @@ def evaluate(
 
     For translations, `scores[name].signature` says how the BLEU was computed, and is shown beside it.
     """
-    if not sets:
-        raise DataError("there is nothing to score.", 'give the data by language: evaluate(model, {"de": encoded})')
-    for name, encoded in sets.items():
-        _check(model, name, encoded)
+    _check_sets(model, sets)
     if folder is not None:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -151,6 +161,14 @@ def evaluate(
     return found
 
 
+def predict_sets(
+    model: Any, sets: Mapping[str, Encoded], *, tokenizer: Any = None, tokens: int | None = None, beams: int = 4
+) -> dict[str, Predictions]:
+    """What the model says of each of the sets, checked as `evaluate` checks them; score or bootstrap them as you like."""
+    _check_sets(model, sets)
+    return {name: predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams) for name, encoded in sets.items()}
+
+
 def _note(path: Path, measured: Measured) -> None:
     """Keep the numbers, with the signature of those that have one."""
     draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
@@ -161,6 +179,13 @@ def _note(path: Path, measured: Measured) -> None:
 def rescore(folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None) -> dict[str, Measured]:
     """The metrics again, of predictions that `evaluate` kept, without the model."""
     return {name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task) for name, data in sets.items()}
+
+
+def _check_sets(model: Any, sets: Mapping[str, Encoded]) -> None:
+    if not sets:
+        raise DataError("there is nothing to score.", 'give the data by language: evaluate(model, {"de": encoded})')
+    for name, encoded in sets.items():
+        _check(model, name, encoded)
 
 
 def _check(model: Any, name: str, encoded: Encoded) -> None:

@@ -15,10 +15,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, BertForTokenClassification, PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
+from deadhead.cli import app as whole
 from deadhead.cli import rank as commands
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
+from deadhead.tasks import draw_examples, load_data
 
 WORDS = ["the", "dog", "sees", "a", "cat", "runs", "big", "."]
 LABELS = ("O", "B-PER", "I-PER")
@@ -226,5 +228,9 @@ def test_python_dash_m():
 
 
 def test_no_examples_are_refused(place, tmp_path):
-    with pytest.raises(DeadheadError, match="leaves no data"):
-        ask(place, tmp_path / "r.json", "--max-examples", 0)
+    for command in ("rank", "evaluate"):
+        words = [command, "m", "--task", "ner", "--lang", "en", "--max-examples", "0", *(["--out", "o"] if command != "evaluate" else [])]
+        result = CliRunner().invoke(whole, words)
+        assert (result.exit_code, "--max-examples" in result.output) == (2, True)
+    with pytest.raises(DataError, match="leave no data"):
+        draw_examples(load_data("pos", "en", "dev", root="world"), 0)

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from deadhead import load, save
-from deadhead.cli.rank import tokenizer_of
+from deadhead.cli.loading import tokenizer_of
 from deadhead.errors import DataError
 from deadhead.heads.folder import FolderError
 from deadhead.world import MODELS

@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError
-from . import claims, data, demo, export, models, rank, report, serve, studies, training
+from . import claims, data, demo, evaluate, export, models, rank, report, serve, studies, training
 
 app = typer.Typer(
     name="deadhead",
@@ -29,7 +29,7 @@ ON_MODELS: tuple[Callable[..., None], ...] = (
     rank.rank,
     rank.compare,
     models.prune,
-    training.evaluate,
+    evaluate.evaluate,
     models.bench,
     export.export,
 )

@@ -20,6 +20,9 @@ TaskName = Annotated[str | None, typer.Option("--task", metavar="NAME", help="Th
 TaskFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")]
 Root = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
 Length = Annotated[int, typer.Option(help="Sub-words in a window.")]
+MaxExamples = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="At most N examples of each set, drawn at random; by default all.")
+]
 
 
 @app.command()

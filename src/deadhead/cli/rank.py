@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError, MissingExtra, unknown_name
-from .data import Length, Root, TaskFile, TaskName, languages_of, needed_task
+from ..errors import MissingExtra, unknown_name
+from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
+from .loading import model_and_tokenizer, watched
+from .model_options import Auto, Device, Dtype
 from .outputs import Force, check_file
 
 if TYPE_CHECKING:
-    from ..rankers import Progress
     from ..ranking import Ranking
     from ..tasks import Batches, Dataset, Task
 
@@ -25,7 +23,6 @@ IN_ORDER = ("per_batch", "cumulative")  # units for which the order of the data 
 SHOWN = 10
 TOKENS_ON_GPU = 32768  # in one batch
 PLOTS = {".svg": ("altair", "vl_convert"), ".png": ("altair", "vl_convert"), ".html": ("altair",)}  # what each needs
-NO_CLASS = "O"  # of no use to tell tasks apart: every tagger of spans has it
 
 
 def rank(
@@ -39,14 +36,16 @@ def rank(
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     method: Annotated[str, typer.Option(help="gradient, taylor, lrp, l0, shapley, ablation, entropy or confidence.")] = "gradient",
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
-    max_examples: Annotated[int | None, typer.Option(metavar="N", help="So many examples, drawn at random; by default all.")] = None,
+    max_examples: MaxExamples = None,
     data: Root = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Examples in a batch; by default 32, and on a GPU as many as keep it busy.")
     ] = None,
     max_length: Length = 256,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    auto: Auto = None,
+    dtype: Dtype = None,
+    device: Device = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the heat map, as .svg, .png or .html.")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -71,7 +70,7 @@ def rank(
     ranker(method, **options)
     place = str(device_named(device))
     chosen = _data(known, lang, split, data, max_examples, seed)
-    loaded, tokenizer = model_and_tokenizer(model, place)
+    loaded, tokenizer = model_and_tokenizer(model, auto, dtype, place)
     batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
     facts = {"task": known if isinstance(known, str) else known.name, "lang": lang, "split": split, **_facts(chosen, batches)}
     with watched(method) as progress:
@@ -114,49 +113,15 @@ def _check_plot(file: Path | None) -> None:
 
 
 def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Dataset:
-    from dataclasses import replace
-
-    from ..tasks import load_data
-    from ..tasks.dataset import shuffled
+    from ..tasks import draw_examples, load_data
 
     langs = languages_of(lang)
-    found = load_data(task, langs[0] if len(langs) == 1 else langs, split, root=root)
-    if most is None or most >= len(found):
-        return found
-    if most < 1:
-        raise DataError(f"--max-examples {most} leaves no data.", "give 1 or more")
-    rows = [found.rows[i] for i in sorted(shuffled(len(found), f"rank/{seed}")[:most])]
-    return replace(found, rows=rows, notes={**found.notes, "rows left out by --max-examples": len(found) - most})
-
-
-def model_and_tokenizer(name: str, where: str) -> tuple[Any, Any]:
-    import torch
-
-    from ..heads import load
-
-    loaded = load(name, **({"dtype": torch.float32} if where == "cpu" else {}))  # a CPU is slow at, and rounds with, small floats
-    return loaded.to(where), tokenizer_of(name, loaded)
-
-
-def tokenizer_of(name: str, loaded: Any) -> Any:
-    """The tokenizer that lies with a model. A decoder finds the end of a text by its padding, and is told what that is."""
-    from transformers import AutoTokenizer
-
-    from ..tasks.pieces import UNREADABLE, Pieces
-
-    try:
-        found = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except UNREADABLE as problem:
-        raise DataError(
-            f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
-        ) from None
-    if getattr(loaded.config, "pad_token_id", None) is None:
-        loaded.config.pad_token_id = Pieces(found).pad
-    return found
+    return draw_examples(load_data(task, langs[0] if len(langs) == 1 else langs, split, root=root), most, seed)
 
 
 def _batches(loaded: Any, tokenizer: Any, data: Dataset, size: int | None, max_length: int, *, in_file_order: bool) -> Batches:
     from ..tasks import batches, encode
+    from ..training.labels import model_labels
 
     encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(loaded, data))
     if size is None and loaded.device.type == "cuda" and not in_file_order:
@@ -176,66 +141,6 @@ def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:
         "notes": {**data.notes, **encoded.notes},
         **({"unknown_labels": round(strange, 4)} if strange else {}),
     }
-
-
-def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
-    """The labels in the model's own order; an error where it was made for another task."""
-    import transformers
-
-    from ..tasks import KINDS
-
-    auto = getattr(transformers, KINDS[data.task.kind].model)
-    made = auto._model_mapping.get(type(loaded.config), ())
-    if not isinstance(loaded, made):
-        raise DataError(
-            f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {KINDS[data.task.kind].model}.",
-            f"fine-tune it first: deadhead finetune MODEL --task {data.task.name} --lang en --out DIR",
-        )
-    if KINDS[data.task.kind].labels == "text":
-        return None
-    names = tuple(str(loaded.config.id2label[i]) for i in range(loaded.config.num_labels))
-    if _knows(names, data):
-        return names
-    if len(names) == len(data.labels) and all(name == f"LABEL_{i}" for i, name in enumerate(names)):
-        return tuple(data.labels)  # the model was saved without names for its classes
-    raise DataError(
-        f"the model's classes ({', '.join(names[:4])}{', ...' if len(names) > 4 else ''}) are not the labels of {data.task.name} "
-        f"({', '.join(data.labels[:4])}{', ...' if len(data.labels) > 4 else ''}).",
-        "name the task the model was fine-tuned on, or set id2label in its config.json",
-    )
-
-
-def _knows(names: tuple[str, ...], data: Dataset) -> bool:
-    """Whether these are classes for this data: of the labels in it, `O` aside, at least half are among them."""
-    if not set(names) & (set(data.labels) - {NO_CLASS} or {NO_CLASS}):
-        return False
-    met = Counter(label for row in data.rows for label in row.labels if label != NO_CLASS)
-    strange = {label: n for label, n in met.items() if label not in names}
-    if 2 * sum(strange.values()) > met.total():
-        raise DataError(
-            f"the model does not know {sum(strange.values()) / met.total():.0%} of the labels of this {data.task.name} data: "
-            f"{', '.join(sorted(strange)[:4])}{', ...' if len(strange) > 4 else ''}.",
-            "name the task the model was fine-tuned on, or set id2label in its config.json",
-        )
-    return True
-
-
-@contextmanager
-def watched(title: str) -> Iterator[Progress]:
-    """A bar on standard error, where somebody sits before it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task(title, total=None)
-
-        def progress(done: int, total: int, note: str = "") -> None:
-            bar.update(line, completed=done, total=total, description=f"{title} {note}".strip())
-
-        yield progress
 
 
 def _show(ranking: Ranking, out: Path) -> None:

@@ -10,11 +10,12 @@ import typer
 
 from ..errors import DataError, DeadheadError
 from .data import Length, Root, TaskFile, TaskName, languages_of, needed_task
+from .loading import tokenizer_of
 from .outputs import Force, check_folder
-from .rank import model_and_tokenizer, model_labels, options_of, tokenizer_of, watched
+from .rank import options_of
 
 if TYPE_CHECKING:
-    from ..tasks import Dataset, Measured
+    from ..tasks import Dataset
 
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 
@@ -60,6 +61,7 @@ def finetune(
     from ..heads import save
     from ..heads.kernels import device_named
     from ..tasks import encode, load_data
+    from ..training.labels import model_labels
 
     given = {name: value for name, value in (("epochs", epochs), ("rate", rate), ("batch", batch), ("seed", seed)) if value is not None}
     others = options_of(option or [])
@@ -113,74 +115,3 @@ def _learner(name: str, data: Dataset, seed: int) -> tuple[Any, Any]:
             )
         model = made(id2label=dict(enumerate(data.labels)), label2id={label: i for i, label in enumerate(data.labels)})
     return model, tokenizer_of(name, model)
-
-
-def evaluate(
-    models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Folders with fine-tuned models, or their names on the hub.", show_default=False)
-    ],
-    lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
-    task: TaskName = None,
-    task_file: TaskFile = None,
-    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    data: Root = None,
-    max_length: Length = 256,
-    device: Device = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document, with every metric, instead of a table.")] = False,
-) -> None:
-    """Score models on a task, side by side: the task's first metric for each language, and how far each is from the first model.
-
-    Examples:
-
-        deadhead evaluate smaller --task pos --lang en,de
-
-        deadhead evaluate tagger smaller --task pos --lang en,de --split test
-    """
-    known = needed_task(task, task_file)
-    from ..heads.kernels import device_named
-    from ..tasks import load_data
-
-    place = str(device_named(device))
-    languages = languages_of(lang)
-    sets = {name: load_data(known, name, split, root=data) for name in languages}
-    about = sets[languages[0]].task
-    found = {model: _scores(model, sets, max_length, place) for model in dict.fromkeys(models)}
-    if as_json:
-        typer.echo(json.dumps({"task": about.name, "split": split, "metric": about.metric, "scores": found}, indent=1))
-    else:
-        _show(found, about.metric, split)
-
-
-def _scores(name: str, sets: dict[str, Dataset], max_length: int, place: str) -> dict[str, Measured]:
-    from ..evaluate import evaluate as score
-    from ..tasks import encode
-
-    model, tokenizer = model_and_tokenizer(name, place)
-    found: dict[str, Measured] = {}
-    with watched(name) as progress:
-        for number, (lang, data) in enumerate(sets.items()):
-            progress(number, len(sets), lang)
-            encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(model, data))
-            found |= score(model, {lang: encoded}, tokenizer=tokenizer)
-    return found
-
-
-def _show(found: dict[str, dict[str, Measured]], metric: str, split: str) -> None:
-    """In points, as tables of the field are: a row for each language, and their mean if there are several."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from ..tasks import points
-
-    first, *others = found
-    shown = {model: {lang: points(metric, scores[metric]) for lang, scores in several.items()} for model, several in found.items()}
-    for several in shown.values():
-        if len(several) > 1:
-            several["mean"] = sum(several.values()) / len(several)
-    table = Table(f"{metric}, {split}", *found)
-    for lang in shown[first]:
-        own = shown[first][lang]
-        table.add_row(lang, f"{own:.2f}", *(f"{shown[model][lang]:.2f} ({shown[model][lang] - own:+.2f})" for model in others))
-    Console().print(table)
-    for signature in sorted({scores.signature for several in found.values() for scores in several.values() if scores.signature}):
-        typer.echo(signature)

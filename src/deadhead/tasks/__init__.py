@@ -11,7 +11,7 @@ before the first batch is made.
 
 from .batches import Batches, batches, collect
 from .check import check
-from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, first_parts
+from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, draw_examples, first_parts
 from .encode import Encoded, encode
 from .languages import distances, group, language, paper_languages
 from .load import find_data, load_data
@@ -40,6 +40,7 @@ __all__ = [
     "dataset",
     "distances",
     "distinct",
+    "draw_examples",
     "encode",
     "find_data",
     "first_parts",

@@ -125,6 +125,15 @@ def first_parts(data: Dataset, parts: int, of: int = 10, seed: int = 42) -> Data
     return _pick(data, order[: round(len(data) * parts / of)], f"rows outside the first {parts} of {of} parts")
 
 
+def draw_examples(data: Dataset, most: int | None, seed: int = 0) -> Dataset:
+    """At most so many rows, drawn at random and in file order; how many are left out is noted. None is all of them."""
+    if most is None or most >= len(data):
+        return data
+    if most < 1:
+        raise DataError(f"at most {most} examples leave no data.", "give 1 or more")
+    return _pick(data, shuffled(len(data), f"rank/{seed}")[:most], "rows left out by --max-examples")
+
+
 def shuffled(size: int, seed: str) -> list[int]:
     """The numbers below `size` in an order that depends on nothing but the seed."""
     draw = random.Random(seed)
