@@ -47,6 +47,7 @@ def test_figures_4_and_5_measure_before_and_after() -> None:
     entropy, points = load("mbert-prunability/figure4"), load("mbert-prunability/figure5")
     assert counted(entropy, "remove", "measure", "task") == {("random 90", "entropy", "mnli"): 3}
     assert counted(points, "remove", "measure", "targets") == {("random 50", "embeddings", XNLI): 1}
+    assert entropy.data["figures"][0]["show"] == "entropy_change"  # not its levels
     for trial in (*entropy.trials, *points.trials):
         assert trial.steps == ("prune", "measure", "finetune", "measure", "evaluate")
         assert trial.get("finetune")["first"]  # so there is a measure after one epoch as well

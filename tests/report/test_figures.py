@@ -190,6 +190,25 @@ def test_maps_of_heads(tmp_path: Path) -> None:
     (tmp_path / "entropy").mkdir()
     entropy = values(only(tmp_path / "entropy", "{title: Entropy, kind: heads, show: entropy}", DRAWN, measured))
     assert {row["panel"]: row["value"] for row in entropy if row["head"] == HEADS[0]} == {"before training": 2.0, "after training": 1.0}
+
+
+def test_the_change_of_entropy_is_that_of_one_epoch(tmp_path: Path) -> None:
+    """Its size, for heads that are left; of the whole training where nothing was measured after epoch 1."""
+
+    def epochs(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        stages = {
+            "before": {"entropy": {HEADS[0]: 2.0, HEADS[1]: 1.0, HEADS[2]: 3.0}},
+            "after": {"entropy": {HEADS[0]: 0.5, HEADS[1]: 1.0}},
+        }
+        if trial.get("remove"):
+            stages["first"] = {"entropy": {HEADS[0]: 1.75, HEADS[1]: 1.25}}
+        return replace(drawn(trial, labels), details={"measures": stages})
+
+    for name, where, moved in (("first", "random 50", [0.25, 0.25]), ("whole", "none", [1.5, 0.0])):
+        (tmp_path / name).mkdir()
+        asked = f"{{title: Change, kind: heads, show: entropy_change, where: {{remove: {where}}}}}"
+        rows = values(only(tmp_path / name, asked, DRAWN, epochs))
+        assert {row["head"]: row["value"] for row in rows} == dict(zip(HEADS[:2], moved, strict=True))
     (tmp_path / "ranking").mkdir()
     ranking = values(only(tmp_path / "ranking", "{title: Ranking, kind: heads, show: ranking, panels: task}", DRAWN, measured))
     assert {row["panel"] for row in ranking} == {"mnli", "sst2"}

@@ -110,7 +110,7 @@ def layers_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
         return None
     lines, panels = (list(dict.fromkeys(row[name] for row in values)) for name in ("line", "panel"))
     title = str(asked.get("title") or f"Layers: {show}")
-    return curves(values, title, x="layer", y=show, numbers=True, order=(), lines=lines, panels=panels, line="", form=".4~g")
+    return curves(values, title, x="layer", y=show.replace("_", " "), numbers=True, order=(), lines=lines, panels=panels, line="", form=".4~g")
 
 
 def gains_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:

@@ -17,7 +17,9 @@ from .words import STAGES, joined
 MOST_PANELS = 12  # of maps
 MOST_CLOUDS = 6  # panels of points
 MOST_POINTS = 150  # of a language in a scatter
-LEGENDS = {"ranking": "score", "entropy": "entropy, nats", "weights": "mean |change|", "removed": "share of trials"}
+LEGENDS = {"ranking": "score", "entropy": "entropy, nats", "entropy_change": "|change| of entropy, nats"}
+LEGENDS |= {"weights": "mean |change|", "removed": "share of trials"}
+CHANGES = ("weights", "entropy_change")  # maps of how far something moved
 Maps = dict[str, list[Mapping[str, float]]]  # panel -> maps that are averaged
 
 
@@ -49,7 +51,7 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
     if not values:
         return None
     title = str(asked.get("title") or f"Heads: {show}") + _cut(len(found), MOST_PANELS)
-    return head_maps(values, title, panels=panels, legend=LEGENDS[show], scheme="cividis" if show == "weights" else "viridis")
+    return head_maps(values, title, panels=panels, legend=LEGENDS[show], scheme="cividis" if show in CHANGES else "viridis")
 
 
 def _cut(panels: int, most: int) -> str:
@@ -65,11 +67,21 @@ def maps_of(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> I
             yield panel or ranking_name(study, record), ranking_of(record)["scores"]
     elif show == "removed":
         yield panel, dict.fromkeys(record.removed, 1.0)
+    elif show == "entropy_change":
+        if moved := entropy_moved(record):
+            yield panel, moved
     else:
         for stage, measure in measures_of(record):
             if measure.get(show) and (show == "entropy" or stage == "after"):
                 words = [panel, STAGES[stage] if show == "entropy" else ""]
                 yield ", ".join(filter(None, words)), measure[show]
+
+
+def entropy_moved(record: Record) -> dict[str, float]:
+    """How far the entropy of each head that is left moved in epoch 1; in the whole training where nothing was measured in between."""
+    held = {stage: as_dict(measure.get("entropy")) for stage, measure in measures_of(record)}
+    before, later = held.get("before", {}), held.get("first") or held.get("after") or {}
+    return {head: abs(later[head] - value) for head, value in before.items() if later.get(head) is not None}
 
 
 def _panel(cell: Cell, axis: Any) -> str:

@@ -37,7 +37,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a few words
     "value": ("score", "drop", "gain"),  # gain: of a search, over its unpruned model
     "group": ("word_order", "resource", "family"),
-    "show": ("removed", "ranking", "entropy", "weights"),
+    "show": ("removed", "ranking", "entropy", "entropy_change", "weights"),
 }
 NEEDED = {"curve": "x", "heads": "show"}
 AXES = ("rows", "columns", "mean_over", "x", "lines", "panels")  # fields that name axes
