@@ -14,7 +14,7 @@ from deadhead.cli import app
 from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
 from deadhead.studies.material import home
-from deadhead.studies.needs import lacking, needs
+from deadhead.studies.needs import lacking
 
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
 
@@ -39,7 +39,7 @@ def test_what_is_looked_for_is_what_is_read(changes: list[str]) -> None:
         task, _, rest = name.rpartition(" ")
         languages, split = rest.split("/")
         read |= {(task or trial.get("task"), language, split) for language in languages.split("+")}
-    assert set(needs(trial)) == read
+    assert set(trial.reads()) == read
 
 
 def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

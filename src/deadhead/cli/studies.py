@@ -39,6 +39,10 @@ def run(
     scale: Scale = None,
     overrides: Set = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed.")] = False,
+    accept_changed: Annotated[
+        bool,
+        typer.Option("--accept-changed", help="Continue although model or data files changed; old records stay, marked."),
+    ] = False,
     data: Data = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Of one trial on the CPU; they change last digits.", show_default="1")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started.")] = None,
@@ -63,7 +67,16 @@ def run(
     if options and executor != "ray":
         raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in options)}: only with --executor ray")
     with watched(chosen, quiet=as_json) as watch:
-        result = run_study(chosen, out, workers=workers, executor=executor, retry_failed=retry_failed, watch=watch, options=options)
+        result = run_study(
+            chosen,
+            out,
+            workers=workers,
+            executor=executor,
+            retry_failed=retry_failed,
+            accept_changed=accept_changed,
+            watch=watch,
+            options=options,
+        )
     if as_json:
         typer.echo(json.dumps(vars(result)))
     else:
@@ -202,9 +215,11 @@ def plan(
     """
     from ..studies import plan as count
     from ..studies.plan import usual_workers
+    from ..studies.recipe import with_inputs
 
     chosen = _chosen(recipe, overrides, scale)
     _surround(data)
+    chosen = with_inputs(chosen)
     found = count(chosen, out, workers or usual_workers(chosen))
     if as_json:
         listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
@@ -298,6 +313,8 @@ def _lines(found: Status) -> Iterator[str]:
         yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
     for text in found.reports:
         yield f"  {text}"
+    for name, versions in found.mixed.items():
+        yield f"  the records do not share their inputs: {name} in {versions} versions"
     for one in found.running:
         yield f"  {one.id}  {_clock(one.seconds)}  {one.note}"
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import DeadheadError, unknown_name
 from .plain import Path
+from .trial import SPLITS
 
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
 
@@ -26,7 +27,6 @@ TRAINING = {  # what `finetune` takes besides the settings of training; train_ta
     "weights": ("last", "best"),
     "scored": ("dev", "test", "none", "train_task"),
 }
-SPLITS = ("train", "dev", "test")
 WORLD = ("world/encoder", "world/seq2seq")
 COUNTS = ("random_k", "lowest", "highest", "stratified")  # strategies whose amount is a number of heads
 LAYERS = 1000  # more than any model has

@@ -43,7 +43,7 @@ def home(model: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _tokenizer(folder: str) -> Any:
+def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -52,7 +52,7 @@ def _tokenizer(folder: str) -> Any:
 def tokenizer(state: State, trial: Trial) -> Any:
     """The tokenizer of the trial's model; one that was trained from scratch brings its own."""
     if "pretrain" not in trial.steps:
-        return _tokenizer(home(trial.get("model")))
+        return _tokenizer(home(trial.get("model")), (trial.get("inputs") or {}).get("model"))
     if state.tokenizer is None:
         state.tokenizer = _tokenizer(str(state.weights))
     return state.tokenizer
@@ -61,6 +61,7 @@ def tokenizer(state: State, trial: Trial) -> Any:
 @lru_cache(maxsize=64)
 def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
     chosen = json.loads(options)
+    chosen.pop("fingerprints")  # in the options only so that changed files are read again
     examples, parts = chosen.pop("examples", None), chosen.pop("parts", None)
     if isinstance(parts, dict):
         parts = parts.get(lang)
@@ -77,6 +78,8 @@ def dataset(trial: Trial, languages: list[str], split: str, task: str | None = N
     options = {name: value for name, value in (trial.get("data") or {}).items() if name not in (*ENCODE, *OURS)}
     if "root" not in options and "DEADHEAD_DATA" in os.environ:  # what is kept is of this folder, and the next run may name another
         options["root"] = os.environ["DEADHEAD_DATA"] or None
+    inputs = trial.get("inputs") or {}
+    options["fingerprints"] = [inputs.get(trial.place_of(task, lang, split)) for lang in languages]
     return _together(task or trial.get("task"), tuple(languages), split, json.dumps(options, sort_keys=True))
 
 

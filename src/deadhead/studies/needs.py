@@ -13,36 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DataError
-from .fields import SPLITS
-from .trial import TRAINS, Trial
+from .trial import Trial
 
 FIND = ("root", "source", "cut")  # options of `data` that decide where it lies
 MOST, FEW = 12, 6  # lines of what is missing, and pieces named in a line
-
-
-def needs(trial: Trial) -> Iterator[tuple[str, str, str]]:
-    """The (task, language, split) triples that the steps of a trial read."""
-    task = trial.get("task")
-    for place, step in enumerate(trial.steps):
-        if step in TRAINS:
-            scored = (trial.get(step) or {}).get("scored", "dev")
-            yield from _triples(task, trial.languages(place), ["train", scored] if scored in SPLITS else ["train"])
-            if scored != "none" and scored not in SPLITS:  # the dev data of the task that lends its training set
-                yield from _triples(scored, trial.languages(place), ["dev"])
-        elif step == "rank":
-            yield from _triples(task, trial.languages(place), [trial.get("rank").get("split", "dev")])
-        elif step == "rank_each":
-            yield from (one for source in trial.sources for one in needs(source))
-        elif step == "evaluate":
-            yield from _triples(task, trial.get("targets"), trial.get("splits"))
-        elif step == "measure":
-            for name, options in trial.measures.items():
-                languages = {"entropy": trial.languages(place), "embeddings": trial.get("targets")}.get(name, [])
-                yield from _triples(task, languages, [options.get("split", "dev")])
-
-
-def _triples(task: str, languages: Iterable[str], splits: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    return ((task, language, split) for language in languages for split in splits)
 
 
 @dataclass(frozen=True)
@@ -61,7 +35,7 @@ def lacking(trials: Iterable[Trial]) -> list[Lack]:
     for trial in trials:
         options = {name: value for name, value in (trial.get("data") or {}).items() if name in FIND}
         how = json.dumps(options, sort_keys=True)
-        wanted.update({(task, how, language, split) for task, language, split in needs(trial)})
+        wanted.update({(task, how, language, split) for task, language, split in trial.reads()})
     return list(_missing(wanted))
 
 

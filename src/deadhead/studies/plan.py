@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from .inputs import InputsChanged
 from .needs import FIND, lacking, mends, told
 from .processes import cores, gpus
-from .recipe import Recipe
+from .recipe import Recipe, with_inputs
 from .records import Summary, summaries
+from .resume import resume
 from .shared import wanted
 from .status import seconds
 from .threads import threads
@@ -65,7 +67,16 @@ class Plan:
 
 def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Plan:
     """Count what a recipe asks for, less what the folder already holds."""
+    recipe = recipe if recipe.inputs else with_inputs(recipe)
     known = summaries(Path(out)) if out is not None and (Path(out) / "records").is_dir() else {}
+    notes = warnings(recipe)
+    if out is not None and known:
+        try:
+            held = resume(recipe, Path(out), {name: one.state for name, one in known.items()})
+        except InputsChanged as problem:
+            notes += (f"{problem.message} `run` would refuse: {problem.mend}.",)
+        else:
+            recipe, known = held.recipe, known | {new: known[old] for new, old in held.kept.items()}
     left = [trial for trial in recipe.trials if known.get(trial.id, None) is None]
     states = Counter(known[trial.id].state for trial in recipe.trials if trial.id in known)
     counted = wanted(recipe.trials)
@@ -98,7 +109,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         basis=basis,
         lacking=tuple(told(missing)),
         mend=tuple(mends(missing)) if missing else (),
-        warnings=warnings(recipe),
+        warnings=notes,
     )
 
 

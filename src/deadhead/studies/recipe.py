@@ -16,7 +16,7 @@ import copy
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path as File
@@ -25,6 +25,7 @@ from typing import Any
 from ..errors import unknown_name
 from .checks import TOLD, TOP, check
 from .expand import Cell, cells, is_range
+from .inputs import Fingerprints, attached, fingerprints
 from .plain import Path, Plain, RecipeError, dotted, read, scalar
 from .showing import BUILT_IN
 from .trial import FIELDS
@@ -42,6 +43,7 @@ class Recipe:
     source: str = ""  # the file it came from
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was overridden, for people
     written: Plain | None = field(default=None, compare=False, repr=False)  # knows the lines
+    inputs: Fingerprints = field(default_factory=dict)  # of what its trials read; empty before `with_inputs`
 
     @property
     def about(self) -> str:
@@ -54,12 +56,19 @@ class Recipe:
     @cached_property
     def cells(self) -> list[Cell]:
         """Every combination asked for with its trial; equal trials come more than once."""
-        return cells(self.data)
+        if not self.inputs:
+            return cells(self.data)
+        return [Cell(cell.labels, attached(cell.trial, self.inputs)) for cell in cells(self.data)]
 
     @cached_property
     def trials(self) -> list[Any]:
         """The distinct trials, in the order they first come."""
         return list({cell.trial.id: cell.trial for cell in self.cells}.values())
+
+
+def with_inputs(recipe: Recipe, known: Fingerprints | None = None) -> Recipe:
+    """The recipe whose trials know what they read: fingerprints of the files as they are now, or those given."""
+    return replace(recipe, inputs=fingerprints(recipe.trials) if known is None else known)
 
 
 def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = None) -> Recipe:

@@ -33,6 +33,7 @@ TYPES: Mapping[str, frozenset[type]] = {  # those that fields of a trial may hav
     "targets": frozenset((list,)),
     "splits": NAMES,
     "data": frozenset((dict,)),
+    "inputs": frozenset((dict,)),
     "rank": frozenset((dict,)),
     "remove": frozenset((dict, str)),
     "seed": frozenset((int,)),

@@ -24,6 +24,7 @@ from typing import Any
 
 from . import shared
 from .folder import GpuLost, StudyError, no_room, refused
+from .inputs import verify
 from .records import Record
 from .state import State
 from .threads import fixed
@@ -73,6 +74,7 @@ def run_trial(
 def _attempt(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None], steps: Mapping[str, Step]) -> Record:
     state = State(run_trial, folder, tell=tell)
     try:
+        verify(trial)
         for at in range(_resume(state, trial), len(trial.steps)):
             state.at, step = at, trial.steps[at]
             with _timed(state, f"{step}{trial.steps[: at + 1].count(step)}" if trial.steps.count(step) > 1 else step):

@@ -13,9 +13,9 @@ from pathlib import Path as File
 from typing import Any
 
 from ..errors import unknown_name
-from .fields import SPLITS, Problem, among, unknown
+from .fields import Problem, among, unknown
 from .plain import Path
-from .trial import FIELDS
+from .trial import FIELDS, SPLITS
 
 ALWAYS = ("language", "target", "setting", "arm", "k", "parts", "metric", "strategy", "amount", "split")  # axes of every number
 TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind", "change", "remove_as")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import folder as place
 from . import records
+from .inputs import differing
 from .records import Summary
 from .study import described
 
@@ -38,6 +40,7 @@ class Status:
     eta: float | None  # seconds until all is done, as far as one can tell
     failures: tuple[str, ...]  # ids
     reports: tuple[str, ...] = ()  # what went wrong in the last run and was put right
+    mixed: Mapping[str, int] = field(default_factory=dict)  # inputs that the records do not share -> number of versions
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -66,6 +69,7 @@ def status(folder: str | Path) -> Status:
         running=tuple(running),
         eta=_eta(left, live, home, now),
         failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
+        mixed=_mixed(home, planned) if study.get("earlier") else {},
         reports=_reports(home),
     )
 
@@ -74,6 +78,11 @@ def _reports(home: Path) -> tuple[str, ...]:
     live = place.read_json(home / "live.json")
     reports = live.get("reports") if isinstance(live, dict) else None
     return tuple(map(str, reports)) if isinstance(reports, list) else ()
+
+
+def _mixed(home: Path, planned: list[str]) -> dict[str, int]:
+    known = records.summaries(home)
+    return differing(known[trial].trial for trial in planned if trial in known)
 
 
 def _live(home: Path) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from typing import Any
 
 from ..errors import DeadheadError
 from . import material
-from .fields import SPLITS
 from .folder import plain, prepare
 from .state import State
-from .trial import Trial, removal
+from .trial import SPLITS, Trial, removal
 
 EVERY = 1.0  # seconds between words on how it goes
 FIRST = "@1"  # behind the name of a split: scored with the weights after epoch 1

@@ -23,8 +23,9 @@ from . import needs, records, shared
 from .executors import EXECUTORS
 from .folder import StudyError
 from .jobs import WORK, Control, Jobs, Order
-from .recipe import Recipe
+from .recipe import Recipe, with_inputs
 from .records import Record
+from .resume import Resumed, fingerprints_of, resume
 from .showing import published
 
 
@@ -48,13 +49,16 @@ def run(
     workers: int = 1,
     executor: str = "local",
     retry_failed: bool = False,
+    accept_changed: bool = False,
     watch: Callable[[dict[str, Any]], None] | None = None,
     work: str = WORK,
     options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run all trials of a recipe that have no record yet.
 
-    watch: told every half second what is running.
+    accept_changed: continue although the model or the data is not what the records here were made with. The records
+        stay, and the study remembers that they read something else.
+    watch: called every half second with what is running.
     work: the function that runs one trial, as `module:name`.
     """
     if executor not in EXECUTORS:
@@ -65,6 +69,8 @@ def run(
     reads, new = work == WORK, not Path(out).exists()  # what others do with a trial may need no data
     if reads and new:
         needs.check(recipe.trials)  # what is refused leaves no folder behind
+    if reads:
+        recipe = with_inputs(recipe)
     folder = place.prepare(Path(out))
     with place.locked(folder):
         place.sweep(folder)
@@ -72,7 +78,10 @@ def run(
         (folder / "stop").unlink(missing_ok=True)
         records.heal(folder)
         known = records.states(folder)
-        _describe(recipe, folder)
+        held = resume(recipe, folder, known, accept_changed=accept_changed, retry_failed=retry_failed)
+        recipe, kept = held.recipe, held.kept
+        _describe(recipe, folder, held)
+        known |= {new: known[old] for new, old in kept.items()}
         todo = missing(recipe, known, retry_failed)
         if reads and not new:
             needs.check(todo)
@@ -94,7 +103,8 @@ def run(
             with suppress(OSError):
                 (folder / "stop").unlink(missing_ok=True)
         ran = int(control.facts["done"] + control.facts["failed"])
-        result = _result(recipe, records.states(folder), ran, time.monotonic() - start, control.facts["reports"])
+        known |= records.states(folder)
+        result = _result(recipe, known, ran, time.monotonic() - start, control.facts["reports"])
         if not result.left:
             shutil.rmtree(folder / "training", ignore_errors=True)  # of trials that were killed and are not asked for any more
         return result
@@ -115,14 +125,15 @@ def _result(recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float, 
     return Result(len(states), states.count("done"), states.count("failed"), states.count("left"), ran, seconds, tuple(reports))
 
 
-def _describe(recipe: Recipe, folder: Path) -> None:
-    """Write down what is studied here; another recipe's folder is left alone."""
-    before = place.read_json(folder / "study.json")
-    if isinstance(before, dict) and before.get("name") != recipe.name:
-        raise StudyError(f"{folder} is a study of {before.get('name')}, not of {recipe.name}.", "name another folder with --out")
-    cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
-    whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells, **_published(recipe)}
-    if whole != before:
+def _describe(recipe: Recipe, folder: Path, held: Resumed | None = None) -> None:
+    """Write down what is studied here."""
+    held = held or Resumed(recipe, {}, (), {})
+    cells = [[dict(cell.labels), held.kept.get(cell.trial.id, cell.trial.id)] for cell in recipe.cells]
+    whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}
+    whole |= {"inputs": dict(recipe.inputs)} if recipe.inputs else {}
+    whole |= {"earlier": list(held.earlier)} if held.earlier else {}
+    whole |= _published(recipe)
+    if whole != held.stored:
         place.write(folder / "study.json", json.dumps(whole))
 
 
@@ -164,7 +175,7 @@ def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
     home = place.inside(Path(folder))
     study = described(home)
     try:
-        trials = Recipe(str(study["name"]), study["recipe"]).trials
+        trials = with_inputs(Recipe(str(study["name"]), study["recipe"]), fingerprints_of(study) or {}).trials
     except Exception as problem:  # it was not checked again, and may be from anybody
         raise StudyError(
             f"the trials of {home} cannot be told from its study.json: {problem!r}.", "give the command it was run with again"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 FORMAT = 1  # part of every id: raise it when equal content comes to mean another number
@@ -22,6 +23,7 @@ RANKS = ("rank", "rank_each")  # steps that make a ranking
 TRAINS = ("pretrain", "finetune")  # steps that train
 LOOKS = ("evaluate", "measure")  # steps that look at a model and leave it as it is
 ALWAYS = ("model", "task", "data")
+SPLITS = ("train", "dev", "test")
 # The fields each step uses. A training also uses `source` where it is for a ranking, else `train`: see `Trial.languages`.
 USES: Mapping[str, tuple[str, ...]] = {
     "pretrain": ("pretrain",),  # its seed is one of its settings: what comes later may be repeated on one trained model
@@ -51,6 +53,7 @@ FIELDS: Mapping[str, str] = {
     "seed": "of training and ranking, and of draws unless `draw` says otherwise",
     "draw": "the seed of drawn heads alone",
 }
+# Besides its fields the content of a trial may hold `inputs`: fingerprints of the model and the data it reads (`inputs.py`).
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,43 @@ class Trial:
             return ()
         place = self.steps.index("rank_each")
         rank = {name: value for name, value in self.get("rank").items() if name != "merge"}
-        return tuple(settle(["finetune", "rank"], {**self.content, "source": one, "rank": rank}) for one in self.languages(place))
+        alone = [settle(["finetune", "rank"], {**self.content, "source": one, "rank": rank}) for one in self.languages(place)]
+        return tuple(Trial({**trial.content, **self._inputs(trial.reads())}) for trial in alone)
+
+    def reads(self, last: int | None = None) -> Iterator[tuple[str, str, str]]:
+        """The (task, language, split) triples that the steps read, up to the one at this place."""
+        task = self.get("task")
+        for place, step in enumerate(self.steps if last is None else self.steps[: last + 1]):
+            if step in TRAINS:
+                scored = (self.get(step) or {}).get("scored", "dev")
+                yield from product([task], self.languages(place), ["train"])
+                if scored in SPLITS:
+                    yield from product([task], self.languages(place), [scored])
+                elif scored != "none":  # the dev data of the task that lends its training set
+                    yield from product([scored], self.languages(place), ["dev"])
+            elif step == "rank":
+                split = self.get("rank").get("split", "dev")
+                yield from product([task], self.languages(place), [split])
+            elif step == "rank_each":
+                yield from (triple for source in self.sources for triple in source.reads())
+            elif step == "evaluate":
+                yield from product([task], self.get("targets"), self.get("splits"))
+            elif step == "measure":
+                for name, options in self.measures.items():
+                    on = {"entropy": self.languages(place), "embeddings": self.get("targets")}
+                    yield from product([task], on.get(name, []), [options.get("split", "dev")])
+
+    def place_of(self, task: str | None, language: str, split: str) -> str:
+        """Where `inputs` keeps the fingerprint of a piece of data; None is the trial's own task."""
+        other = "" if task in (None, self.get("task")) else f"{task} "
+        return f"data {other}{language}/{split}"
+
+    def _inputs(self, triples: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+        """The fingerprints of the model and of this data, as a part of a content; empty where there are none."""
+        inputs = self.get("inputs") or {}
+        places = {"model", *(self.place_of(*triple) for triple in triples)}
+        held = {place: inputs[place] for place in sorted(places & inputs.keys())}
+        return {"inputs": held} if held else {}
 
     @cached_property
     def work(self) -> tuple[str, ...]:
@@ -135,7 +174,7 @@ class Trial:
             if self.steps[i] in (*TRAINS, "measure", *RANKS):
                 fields["languages"] = self.languages(i)
             parts.append([self.steps[i], fields])
-        return digest({"format": FORMAT, **used, "parts": parts})
+        return digest({"format": FORMAT, **used, **self._inputs(self.reads(place)), "parts": parts})
 
     def _data(self, place: int) -> dict[str, Any]:
         """The options of the data up to a step: parts of a language that is not read yet do not matter."""

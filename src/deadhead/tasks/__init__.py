@@ -14,7 +14,7 @@ from .check import check
 from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, draw_examples, first_parts
 from .encode import Encoded, encode
 from .languages import distances, group, language, paper_languages
-from .load import find_data, load_data
+from .load import data_files, find_data, load_data
 from .metrics import METRICS, Measured, Metric, bleu_signature, points, score
 from .records import Row
 from .table import KINDS, TASKS, Task, task_of
@@ -37,6 +37,7 @@ __all__ = [
     "collect",
     "concatenate",
     "cut_parts",
+    "data_files",
     "dataset",
     "distances",
     "distinct",

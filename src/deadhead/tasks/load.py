@@ -94,10 +94,29 @@ def find_data(
     found: dict[str, DataError | str] = {}
     for split in splits:
         try:
-            found[split] = read.place(split)
+            found[split] = read.places(split)[0]
         except DeadheadError as problem:
             found[split] = DataError(problem.message, problem.mend)
     return found
+
+
+def data_files(
+    task: str | Task,
+    lang: str,
+    split: str,
+    *,
+    root: str | Path | None = None,
+    source: str | None = None,
+    cut: str = "auto",
+    deduplicate: bool = False,
+) -> tuple[str, ...]:
+    """All files that `load_data` would read for a split; `hub:...` or `world` for what is no file."""
+    name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
+    read = _Splits(task_of(task), name, lang, _folder(root), source, cut, {})
+    splits = [split]
+    if deduplicate:  # rows of later splits are dropped from earlier ones, so they are read too
+        splits += [later for later in SPLITS[SPLITS.index(split) + 1 :] if later in read.splits]
+    return tuple(dict.fromkeys(place for one in splits for place in read.places(one)))
 
 
 def _check(value: str, known: Sequence[str], kind: str) -> None:
@@ -148,10 +167,10 @@ class _Splits:
             return self._cut(split)
         return read_entry(self.task, self.entries[split], self.options) if split in self.entries else self._elsewhere(split)
 
-    def place(self, split: str) -> str:
-        """Where the split would come from: the way of `__call__`, less the reading."""
+    def places(self, split: str) -> tuple[str, ...]:
+        """Where the split would come from: the way of `__call__`, without the reading."""
         if is_world(self.root):
-            return in_world(self.task, self.lang)
+            return (in_world(self.task, self.lang),)
         if self.cut == "pooled" and self.entries:
             return _files(*self.entries.values())
         if self.cuts and not (split == "test" and "test" in self.entries):
@@ -160,11 +179,11 @@ class _Splits:
             return _files(self.entries[split])
         borrowed = self._borrowed(split)
         if borrowed is not None:
-            return borrowed.place(split)
+            return borrowed.places(split)
         self._refuse(split)
         from .hub import on_hub
 
-        return on_hub(self.task, self.lang, split, self.root)
+        return (on_hub(self.task, self.lang, split, self.root),)
 
     def _cut(self, split: str) -> Dataset:
         """A split cut out of the training file: dev is its last tenth, or without a test set 80/10/10."""
@@ -234,7 +253,7 @@ class _Splits:
         return "" if self.lang in self.task.languages else f" Its languages: {', '.join(sorted(self.task.languages))}."
 
 
-def _files(*entries: Entry) -> str:
+def _files(*entries: Entry) -> tuple[str, ...]:
     """The files of entries, all of which must be there."""
     for entry in entries:
         entry.check()
@@ -242,7 +261,7 @@ def _files(*entries: Entry) -> str:
     gone = next((path for path in files if not path.is_file()), None)
     if gone is not None:
         raise DataError(f"{gone}: there is no such file.", "fetch it, or mend the list that names it")
-    return str(files[0])
+    return tuple(map(str, files))
 
 
 def read_entry(task: Task, entry: Entry, options: Mapping[str, Any] | None = None) -> Dataset:

@@ -1,0 +1,217 @@
+"""What trials read, by content: a fingerprint of every model folder and data file a study depends on.
+
+A trial names its model and its data; the names do not say what the files hold. So before a study runs,
+each name gets a fingerprint: the hash of its files, or the revision of a model on the hub. The
+fingerprints become part of the trial, and so of its id and of the work it shares with others: two
+trials that read different files are never the same trial. What is bundled with deadhead needs none.
+
+Hashing gigabytes of weights at every start would be slow, so hashes are kept in the cache folder by
+path, size, times and inode. Nothing here loads torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import DeadheadError
+from .folder import StudyError
+from .trial import Trial, digest
+
+# '["model", NAME]' or '["data", TASK, LANGUAGE, SPLIT, OPTIONS]' -> hash
+Fingerprints = Mapping[str, str]
+
+BUNDLED = "world"  # models and data inside the package
+WHERE = ("root", "source", "cut", "deduplicate")  # options of `data` that decide which files are read
+MODEL_FILES = (".safetensors", ".json", ".txt", ".model", ".jinja")  # weights, config, tokenizer
+CHUNK = 1 << 20
+MOST_NAMED = 6  # changed inputs that a message names
+
+
+class InputsChanged(StudyError):
+    """The model or the data of a study is not what its records were made with."""
+
+
+def fingerprints(trials: Iterable[Trial]) -> dict[str, str]:
+    """The fingerprint of every input of these trials, as far as it can be had without the network failing."""
+    names = dict.fromkeys(name for trial in trials for name in _names(trial).values())
+    return {name: value for name in names if (value := _fingerprint(name))}
+
+
+def attached(trial: Trial, known: Fingerprints) -> Trial:
+    """The trial with the fingerprints of what it reads as part of its content."""
+    content = {name: value for name, value in trial.content.items() if name != "inputs"}
+    inputs = {place: known[name] for place, name in _names(trial).items() if name in known}
+    return Trial({**content, "inputs": inputs} if inputs else content)
+
+
+def changed(before: Fingerprints, now: Fingerprints) -> list[str]:
+    """The inputs known at both times whose content differs."""
+    return [name for name, value in now.items() if before.get(name, value) != value]
+
+
+def described(names: Iterable[str]) -> str:
+    """Inputs for a message: `the model ./mine; the data of pos in en (train)`."""
+    several = list(map(_describe, names))
+    more = [f"and {len(several) - MOST_NAMED} more"] if len(several) > MOST_NAMED else []
+    return "; ".join([*several[:MOST_NAMED], *more])
+
+
+def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Inputs that the contents of trials name alike and read differently, with the number of versions.
+
+    A content without fingerprints, as earlier versions wrote them, counts as a version of its own.
+    """
+    versions: dict[str, set[str]] = {}
+    unknown: set[tuple[str, str]] = set()
+    for content in trials:
+        model, task = str(content.get("model")), str(content.get("task"))
+        held = content.get("inputs")
+        if not isinstance(held, Mapping):
+            unknown.add((model, task))
+            continue
+        options = {name: value for name, value in (content.get("data") or {}).items() if name in WHERE}
+        for place, value in held.items():
+            versions.setdefault(_name(place, model, task, options), set()).add(str(value))
+    for name, values in versions.items():
+        kind, what, *_ = json.loads(name)
+        if any(what == (model if kind == "model" else task) for model, task in unknown):
+            values.add("")
+    return {_describe(name): len(values) for name, values in versions.items() if len(values) > 1}
+
+
+def verify(trial: Trial) -> None:
+    """Raise an error if a file changed after the trial got its fingerprints: the study would mix two versions."""
+    names = _names(trial) if trial.get("inputs") else {}
+    now = {place: _fingerprint(name) for place, name in names.items()}
+    stale = [names[place] for place, value in now.items() if value and _held(trial, place) not in ("", value)]
+    if stale:
+        raise InputsChanged(
+            f"files changed while the study was running: {described(stale)}.",
+            "put the old files back and give the same command again, or start a new study with --out",
+        )
+
+
+def _held(trial: Trial, place: str) -> str:
+    inputs = trial.get("inputs")
+    return str(inputs.get(place, "")) if isinstance(inputs, Mapping) else ""
+
+
+def _names(trial: Trial) -> dict[str, str]:
+    """The inputs of a trial: place in its content (`model`, `data en/train`) -> name in the study."""
+    model, task, data = str(trial.get("model")), str(trial.get("task")), trial.get("data") or {}
+    options = {name: data[name] for name in WHERE if name in data}
+    places = []
+    if "pretrain" not in trial.steps and not _is_bundled(model):
+        places.append("model")
+    if data.get("root") != BUNDLED or Path(BUNDLED).is_dir():
+        places += [trial.place_of(*triple) for triple in dict.fromkeys(trial.reads())]
+    return {place: _name(place, model, task, options) for place in places}
+
+
+def _name(place: str, model: str, task: str, options: Mapping[str, Any]) -> str:
+    if place == "model":
+        return json.dumps(["model", model])
+    other, _, pair = place.removeprefix("data ").rpartition(" ")
+    language, _, split = pair.rpartition("/")
+    return json.dumps(["data", other or task, language, split, options], sort_keys=True)
+
+
+def _is_bundled(model: str) -> bool:
+    return model.startswith(f"{BUNDLED}/") and not Path(model).is_dir()
+
+
+def _describe(name: str) -> str:
+    kind, *parts = json.loads(name)
+    if kind == "model":
+        return f"the model {parts[0]}"
+    task, language, split, _ = parts
+    return f"the data of {task} in {language} ({split})"
+
+
+def _fingerprint(name: str) -> str | None:
+    kind, *parts = json.loads(name)
+    return _of_model(*parts) if kind == "model" else _of_data(*parts)
+
+
+def _of_model(name: str) -> str | None:
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        files = sorted(file for file in folder.iterdir() if file.suffix in MODEL_FILES)
+        return digest([[file.name, file_hash(file)] for file in files if file.is_file()])
+    return _hub_revision(name)
+
+
+@lru_cache(maxsize=64)
+def _hub_revision(name: str) -> str | None:
+    """The commit of a hub model: of the copy that is here, else as the hub says; None where neither answers."""
+    import huggingface_hub
+    from huggingface_hub.utils import HFValidationError
+
+    try:
+        file = huggingface_hub.try_to_load_from_cache(name, "config.json")
+        if isinstance(file, str):
+            return Path(file).parent.name  # .../snapshots/COMMIT/config.json
+        if huggingface_hub.constants.HF_HUB_OFFLINE:
+            return None
+        return huggingface_hub.model_info(name, timeout=5.0).sha
+    except HFValidationError:
+        return None
+    except Exception:  # no network, no such model, no right to see it: the trial itself says which
+        return None
+
+
+def _of_data(task: str, language: str, split: str, where: Mapping[str, Any]) -> str | None:
+    from ..tasks import data_files
+
+    try:
+        places = data_files(task, language, split, **where)
+    except DeadheadError:
+        return None  # `needs.check` reports what is missing
+    return digest([place if not Path(place).is_file() else file_hash(Path(place)) for place in places])
+
+
+def file_hash(file: Path) -> str:
+    """The hash of a file's content; computed once for each version of the file."""
+    stat = file.stat()
+    version = [str(file.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+    return _version_hash(json.dumps(version))
+
+
+@lru_cache(maxsize=4096)
+def _version_hash(version: str) -> str:
+    file = Path(json.loads(version)[0])
+    entry = _cache_folder() / f"{hashlib.sha256(str(file).encode()).hexdigest()[:32]}.json"
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        stored = json.loads(entry.read_text(encoding="utf-8"))
+        if stored["version"] == version and isinstance(stored["hash"], str):
+            return str(stored["hash"])
+    content = hashlib.sha256()
+    with open(file, "rb") as stream:
+        while chunk := stream.read(CHUNK):
+            content.update(chunk)
+    value = content.hexdigest()[:32]
+    with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        _write(entry, json.dumps({"version": version, "hash": value}))
+    return value
+
+
+def _cache_folder() -> Path:
+    from ..tasks.stored import cache_folder
+
+    return cache_folder() / "fingerprints"
+
+
+def _write(entry: Path, text: str) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=entry.parent)
+    with open(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(draft, entry)

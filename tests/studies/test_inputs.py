@@ -1,0 +1,211 @@
+"""A study never mixes two versions of its model or data: it refuses, or keeps the old records marked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.studies import load, plan, run, status
+from deadhead.studies.inputs import InputsChanged, attached, differing, file_hash, fingerprints
+from deadhead.studies.recipe import Recipe, with_inputs
+from deadhead.world import MODELS, rows
+
+SIZES = {"train": 24, "dev": 8, "test": 8}
+
+
+def write_data(root: Path, start: int, languages: tuple[str, ...] = ("en", "de")) -> Path:
+    """Tagged sentences of the small world as files; another start gives other sentences."""
+    for lang in languages:
+        for split, size in SIZES.items():
+            sentences = rows("pos", lang, split)[start : start + size]
+            text = "\n\n".join("\n".join(f"{word}\t{tag}" for word, tag in zip(*one, strict=True)) for one in sentences)
+            file = root / "pos" / lang / f"{split}.tsv"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, two versions of the data, and a recipe that names neither by content."""
+    shutil.copytree(MODELS / "encoder", tmp_path / "model")
+    write_data(tmp_path / "data1", 0)
+    write_data(tmp_path / "data2", 100)
+    (tmp_path / "recipe.yaml").write_text(
+        f"steps: [finetune, prune, evaluate]\n"
+        f"fixed: {{model: {tmp_path / 'model'}, task: pos, source: en, targets: [en, de], finetune: {{epochs: 1}}}}\n"
+        "axes: {remove: [none, {random: 50}], seed: [0]}\n"
+        "tables: [{title: T, rows: remove, columns: language}]\n"
+    )
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "data1"))
+    return tmp_path
+
+
+def recipe_of(world: Path, *overrides: str) -> Recipe:
+    return load(world / "recipe.yaml", overrides)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    return {file.stem: json.loads(file.read_text()) for file in sorted((folder / "records").glob("*.json"))}
+
+
+def test_changed_data_is_refused_and_nothing_is_lost(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(recipe_of(world), world / "s", executor="serial").done == 2
+    before = contents(world / "s")
+    monkeypatch.setenv("DEADHEAD_DATA", str(world / "data2"))
+    with pytest.raises(InputsChanged, match=r"the data of pos in en \(train\).*changed since") as problem:
+        run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial")
+    assert "--out NEW" in str(problem.value)
+    assert "--accept-changed" in str(problem.value)
+    assert contents(world / "s") == before
+    notes = plan(recipe_of(world, "seed=[0,1]"), world / "s").warnings
+    assert any("changed since" in note for note in notes)
+    monkeypatch.setenv("DEADHEAD_DATA", str(world / "data1"))
+    assert run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").done == 4  # the way back stays open
+
+
+def test_accepted_changes_mark_the_old_records_and_share_no_work(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(recipe_of(world), world / "s", executor="serial")
+    old = contents(world / "s")
+    monkeypatch.setenv("DEADHEAD_DATA", str(world / "data2"))
+    result = run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial", accept_changed=True)
+    assert (result.done, result.ran, result.total) == (4, 2, 4)
+    now = contents(world / "s")
+    new = {name: record for name, record in now.items() if name not in old}
+    assert {name: now[name] for name in old} == old
+    assert len(new) == 2
+    fresh = world / "fresh"
+    run(recipe_of(world, "seed=[1]"), fresh, executor="serial")  # the same trials where data1 never was
+    assert {n: r["metrics"] for n, r in contents(fresh).items()} == {n: r["metrics"] for n, r in new.items()}
+    mixed = status(world / "s").mixed
+    assert mixed["the data of pos in en (train)"] == 2
+    assert not any(name.startswith("the model") for name in mixed)
+    assert run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").ran == 0  # asked once, not again
+    text = CliRunner().invoke(app, ["status", str(world / "s")]).output
+    assert "do not share their inputs" in text
+
+
+def test_an_overwritten_model_is_refused(world: Path) -> None:
+    run(recipe_of(world), world / "s", executor="serial")
+    weights = world / "model" / "model.safetensors"
+    noise = bytearray(weights.read_bytes())
+    noise[-64:] = bytes(64)
+    weights.write_bytes(noise)
+    with pytest.raises(InputsChanged, match=r"the model .*model changed since"):
+        run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial")
+
+
+def test_a_file_that_changes_under_a_running_study_stops_it(world: Path) -> None:
+    recipe = with_inputs(recipe_of(world))
+    write_data(world / "data1", 50)
+    from deadhead.studies import run_trial
+
+    with pytest.raises(InputsChanged, match="changed while the study was running"):
+        run_trial(recipe.trials[0])
+
+
+def test_a_second_run_in_one_process_reads_changed_files_again(world: Path) -> None:
+    from deadhead.studies.material import dataset
+
+    first = dataset(with_inputs(recipe_of(world)).trials[0], ["en"], "train").rows
+    write_data(world / "data1", 50)
+    assert dataset(with_inputs(recipe_of(world)).trials[0], ["en"], "train").rows != first
+
+
+def test_the_same_content_elsewhere_is_the_same_input(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(recipe_of(world), world / "s", executor="serial")
+    shutil.copytree(world / "data1", world / "moved")
+    for file in (world / "model").iterdir():
+        os.utime(file, (1, 1))
+    monkeypatch.setenv("DEADHEAD_DATA", str(world / "moved"))
+    assert run(recipe_of(world), world / "s", executor="serial").ran == 0
+
+
+def test_a_longer_axis_reads_more_and_is_no_change(world: Path) -> None:
+    write_data(world / "data1", 0, ("zh",))
+    run(recipe_of(world), world / "s", executor="serial")
+    result = run(recipe_of(world, "targets=[en,de,zh]"), world / "s", executor="serial")
+    assert result.ran == 2
+
+
+def test_a_study_from_before_fingerprints_is_readable_and_not_continued_unasked(world: Path) -> None:
+    run(recipe_of(world), world / "s", executor="serial")
+    _forget_inputs(world / "s", recipe_of(world))
+    assert status(world / "s").done == 2
+    with pytest.raises(InputsChanged, match="does not say which files its 2 records were made with"):
+        run(recipe_of(world), world / "s", executor="serial")
+    result = run(recipe_of(world), world / "s", executor="serial", accept_changed=True)
+    assert (result.done, result.ran) == (2, 0)
+
+
+def _forget_inputs(folder: Path, recipe: Recipe) -> None:
+    """Make a study look as an earlier version wrote it."""
+    names = {attached(trial, with_inputs(recipe).inputs).id: trial.id for trial in recipe.trials}
+    stored = json.loads((folder / "study.json").read_text())
+    stored["cells"] = [[labels, names[trial]] for labels, trial in stored["cells"]]
+    del stored["inputs"]
+    (folder / "study.json").write_text(json.dumps(stored))
+    for old, new in names.items():
+        record = json.loads((folder / "records" / f"{old}.json").read_text())
+        del record["trial"]["inputs"]
+        (folder / "records" / f"{new}.json").write_text(json.dumps({**record, "id": new}))
+        (folder / "records" / f"{old}.json").unlink()
+    (folder / "index.jsonl").unlink()
+
+
+def test_what_is_bundled_needs_no_fingerprint_so_its_ids_stay() -> None:
+    recipe = load("smoke")
+    assert fingerprints(recipe.trials) == {}
+    assert [trial.id for trial in with_inputs(recipe).trials] == [trial.id for trial in recipe.trials]
+
+
+def test_every_line_parallel_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A translation reads two files; the second one matters as much."""
+    for split in SIZES:
+        for lang in ("en", "de"):
+            file = tmp_path / "parallel" / "mine-en-de" / f"{split}.{lang}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("one\ntwo\n")
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
+    (tmp_path / "r.yaml").write_text(
+        "steps: [pretrain, evaluate]\nfixed: {model: transformer-mini, task: parallel, source: en-de, "
+        "pretrain: {epochs: 1}}\naxes: {seed: [0]}\n"
+    )
+    before = with_inputs(load(tmp_path / "r.yaml")).inputs
+    assert len(before) == 3
+    (tmp_path / "parallel" / "mine-en-de" / "train.de").write_text("one\nthree\n")
+    after = with_inputs(load(tmp_path / "r.yaml")).inputs
+    assert [name for name in before if before[name] != after[name]] == ['["data", "parallel", "en-de", "train", {}]']
+
+
+def test_a_hash_is_kept_by_version_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("a")
+    first = file_hash(file)
+    file.write_text("b")
+    assert file_hash(file) != first
+    for entry in (tmp_path / "cache" / "fingerprints").iterdir():
+        entry.write_text("{ damaged")
+    file.write_text("a")
+    assert file_hash(file) == first
+
+
+def test_differing_names_only_what_differs() -> None:
+    base = {"steps": ["finetune", "evaluate"], "model": "m", "task": "pos", "source": "en", "targets": ["en"], "splits": ["test"]}
+    one = {**base, "inputs": {"model": "a", "data en/train": "x", "data en/test": "y"}}
+    two = {**base, "inputs": {"model": "a", "data en/train": "z", "data en/test": "y"}}
+    assert differing([one, one]) == {}
+    assert differing([one, two]) == {"the data of pos in en (train)": 2}
+    assert "the model m" in differing([one, base])  # a record from before fingerprints
