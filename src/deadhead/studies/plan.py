@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..numerics import threads
 from .inputs import InputsChanged
 from .needs import FIND, lacking, mends, told
 from .processes import cores, gpus
@@ -25,7 +26,6 @@ from .records import Summary, summaries
 from .resume import resume
 from .shared import wanted
 from .status import seconds
-from .threads import threads
 from .trial import LOOKS, RANKS, TRAINS, Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
