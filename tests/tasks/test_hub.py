@@ -1,109 +1,192 @@
-"""The hub is asked by the name in the table, only when the folder has nothing, and says so when it cannot be reached."""
+"""The hub by the real `datasets` library, offline, on local repositories of parquet files with the feature types of the real ones.
+
+`load_dataset("nyu-mll/glue", ...)` reads a folder of that name where there is one, so the tests work in a
+folder that holds small copies of the repositories.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import datasets
 import pytest
+from datasets import ClassLabel, Features, List, Translation, Value
 
 from deadhead.errors import DataError, MissingExtra
 from deadhead.tasks import TASKS, Row, find_data, load_data
+from deadhead.tasks.hubsets import TREEBANKS
+from deadhead.tasks.places import place_of
+from deadhead.tasks.tags import UPOS
 
-
-class Table(list[Any]):
-    """As much of a hub table as is read: records, and features with names."""
-
-    def __init__(self, records: list[dict[str, Any]], **features: Any):
-        super().__init__(records)
-        self.features = features
+Put = Callable[..., None]
+PER = ["O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"]
+PAIR = {"premise": Value("string"), "hypothesis": Value("string")}
+NLI = ClassLabel(names=["entailment", "neutral", "contradiction"])
+SENTENCE = Features({"sentence": Value("string"), "label": ClassLabel(names=["negative", "positive"]), "idx": Value("int32")})
+PINNED = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, str], Any]:
-    tables: dict[tuple[str, str, str], Any] = {}
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
+    """Write a split of a repository: parquet, and the card that lists configurations and splits, as on the hub."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    cards: dict[tuple[str, str], list[str]] = {}
 
-    def load_dataset(repository: str, config: str, split: str) -> Any:
-        found = tables.get((repository, config, split))
-        if found is None:
-            raise ConnectionError("Couldn't reach the hub (offline)\nlong story")
-        return found
+    def write(repository: str, config: str, split: str, features: Features, rows: list[dict[str, Any]]) -> None:
+        file = tmp_path / repository / config / f"{split}-00000-of-00001.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        datasets.Dataset.from_list(rows, features=features).to_parquet(file)
+        cards.setdefault((repository, config), []).append(f"  - split: {split}\n    path: {config}/{split}-*\n")
+        lists = [f"- config_name: {c}\n  data_files:\n{''.join(splits)}" for (r, c), splits in cards.items() if r == repository]
+        (tmp_path / repository / "README.md").write_text(f"---\nconfigs:\n{''.join(lists)}---\n")
 
-    module = ModuleType("datasets")
-    module.load_dataset = load_dataset  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "datasets", module)
-    return tables
-
-
-def test_classification_by_number(hub: dict[tuple[str, str, str], Any]) -> None:
-    records = [{"premise": "a", "hypothesis": "b", "label": 2, "idx": 0}]
-    hub["nyu-mll/glue", "mnli", "validation_matched"] = Table(records, label=SimpleNamespace(names=["x", "y", "z"]))
-    data = load_data("mnli", "en", "dev")
-    assert data.rows == [Row(("a", "b"), ("contradiction",))]
-    assert data.files == ("hub:nyu-mll/glue:mnli:dev",)
+    datasets.disable_progress_bars()
+    return write
 
 
-def test_tags_by_number(hub: dict[tuple[str, str, str], Any]) -> None:
-    feature = SimpleNamespace(feature=SimpleNamespace(names=["O", "B-PER", "I-PER"]))
-    hub["unimelb-nlp/wikiann", "nl", "test"] = Table([{"tokens": ["Jan", "S"], "ner_tags": [1, 2]}], ner_tags=feature)
-    assert load_data("ner", "nl", "test", source="wikiann").rows == [Row(("Jan", "S"), ("B-PER", "I-PER"))]
+def test_the_pinned_revision_is_asked_for(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
+    asked: list[Any] = []
+    real = datasets.load_dataset
+    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append(k["revision"]) or real(*a, **k))
+    data = load_data("sst2", "en", "train")
+    assert data.rows == [Row(("fine",), ("positive",))]
+    assert data.files == (f"hub:nyu-mll/glue@{PINNED}:sst2:train",)
+    assert asked == [PINNED]
 
 
+def test_every_set_is_pinned() -> None:
+    sets = [one for task in TASKS.values() for one in task.hub]
+    commits = [one.revision for one in sets if one.name != "ud-*"]
+    assert all(len(commit) == 40 and int(commit, 16) for commit in commits)
+    assert [one.revision for one in sets if one.name == "ud-*"] == ["2.17"]
+
+
+def test_classification_by_number(put: Put) -> None:
+    features = Features({**PAIR, "label": NLI, "idx": Value("int32")})
+    put("nyu-mll/glue", "mnli", "validation_matched", features, [{"premise": "a", "hypothesis": "b", "label": 2, "idx": 0}])
+    assert load_data("mnli", "en", "dev").rows == [Row(("a", "b"), ("contradiction",))]
+
+
+def test_xnli_by_language(put: Put) -> None:
+    for lang in ("de", "sw"):
+        put("facebook/xnli", lang, "test", Features({**PAIR, "label": NLI}), [{"premise": lang, "hypothesis": "b", "label": 0}])
+    assert load_data("xnli", "sw", "test").rows == [Row(("sw", "b"), ("entailment",))]
+
+
+def test_translation(put: Put) -> None:
+    features = Features({"translation": Translation(languages=["de", "en"])})
+    put("wmt/wmt14", "de-en", "test", features, [{"translation": {"de": "x", "en": "a"}}, {"translation": {"de": "", "en": "b"}}])
+    data = load_data("wmt14", "en-de", "test")
+    assert (data.rows, data.notes) == ([Row(("a", "x"))], {"dropped: an empty side": 1})
+
+
+def ner(names: list[str]) -> Features:
+    return Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=names)), "langs": List(Value("string"))})
+
+
+def test_conll2003_in_english_is_the_papers_own(put: Put) -> None:
+    tags = [*PER, "B-MISC", "I-MISC"]
+    features = Features({"id": Value("string"), "tokens": List(Value("string")), "pos_tags": List(ClassLabel(names=["NN", "VB"])),
+                         "chunk_tags": List(ClassLabel(names=["O", "B-NP"])), "ner_tags": List(ClassLabel(names=tags))})  # fmt: skip
+    row = {"id": "0", "tokens": ["EU", "rejects", "call"], "pos_tags": [0, 1, 0], "chunk_tags": [1, 0, 1], "ner_tags": [3, 0, 7]}
+    put("lhoestq/conll2003", "default", "validation", features, [row])
+    expected = [Row(("EU", "rejects", "call"), ("B-ORG", "O", "B-MISC"))]
+    assert load_data("ner", "en", "dev").rows == load_data("ner", "en", "dev", source="conll2003").rows == expected
+    with pytest.raises(DataError, match="no dev data of ner in de"):
+        load_data("ner", "de", "dev")
+
+
+def test_a_blank_token_of_wikiann_is_kept_and_counted(put: Put, tmp_path: Path) -> None:
+    rows = [{"tokens": ["Jan", " ", "S"], "ner_tags": [1, 2, 2], "langs": ["nl"] * 3}]
+    put("unimelb-nlp/wikiann", "nl", "test", ner(PER), rows)
+    data = load_data("ner", "nl", "test", source="wikiann")
+    (tmp_path / "ner").mkdir()
+    (tmp_path / "ner/nl-test.txt").write_text("Jan\tB-PER\n \tI-PER\nS\tI-PER\n")
+    file = load_data("ner", "nl", "test", root=tmp_path)
+    assert (
+        (data.rows, data.notes)
+        == (file.rows, file.notes)
+        == ([Row(("Jan", " ", "S"), ("B-PER", "I-PER", "I-PER"))], {"words that are blank": 1})
+    )
+
+
+def test_universal_dependencies_by_release(put: Put) -> None:
+    names = ["NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV", "INTJ", "VERB", "AUX"]  # fmt: skip
+    features = Features({"sent_id": Value("string"), "tokens": List(Value("string")), "upos": List(ClassLabel(names=names)),
+                         "mwt": List({"id": Value("string"), "form": Value("string")})})  # fmt: skip
+    row = {"sent_id": "1", "tokens": ["zu", "dem", "Haus"], "upos": [2, 8, 0], "mwt": [{"id": "1-2", "form": "zum"}]}
+    for split in ("train", "dev", "test"):
+        put("commul/universal_dependencies", "de_gsd", split, features, [row])
+    assert {*UPOS} | {"_"} == {*names}
+    for split in ("train", "dev", "test"):
+        assert load_data("pos", "de", split, source="ud-2.17").rows == [Row(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))]
+    assert find_data("pos", "de", ["dev"], source="UD-2.7") == {"dev": "hub:commul/universal_dependencies@2.7:de_gsd:dev"}
+    assert {*TREEBANKS} == {*TASKS["pos"].languages}
+
+
+@pytest.mark.parametrize(("task", "source"), [("pos", "ud-2.17"), ("ner", "wikiann")])
 @pytest.mark.parametrize("folder", [True, False])
-def test_another_corpus_than_the_papers_is_taken_only_by_name(hub: dict[tuple[str, str, str], Any], tmp_path: Path, folder: bool) -> None:
-    hub["unimelb-nlp/wikiann", "nl", "test"] = Table([{"tokens": ["Jan"], "ner_tags": ["B-PER"]}], ner_tags=None)
+def test_other_data_than_the_papers_is_taken_only_by_name(put: Put, tmp_path: Path, folder: bool, task: str, source: str) -> None:
     root = tmp_path if folder else None
-    with pytest.raises(DataError, match=r"no test data of ner in nl .*\n.*put ner/conll2003/ .*--data DIR.*source: wikiann"):
-        load_data("ner", "nl", "test", root=root)
-    assert isinstance(find_data("ner", "nl", ["test"], root=root)["test"], DataError)
-    assert find_data("ner", "nl", ["test"], root=root, source="wikiann") == {"test": "hub:unimelb-nlp/wikiann:nl:test"}
+    with pytest.raises(DataError, match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*source: {source}"):
+        load_data(task, "nl", "test", root=root)
+    assert isinstance(find_data(task, "nl", ["test"], root=root)["test"], DataError)
+    assert str(find_data(task, "nl", ["test"], root=root, source=source)["test"]).startswith("hub:")
 
 
-def test_translation(hub: dict[tuple[str, str, str], Any]) -> None:
-    hub["wmt/wmt14", "de-en", "test"] = Table([{"translation": {"de": "x", "en": "a"}}])
-    assert load_data("wmt14", "en-de", "test").rows == [Row(("a", "x"))]
+@pytest.mark.parametrize("source", ["ud-new", "ud-", "wikiannn"])
+def test_an_unknown_source_is_not_taken_for_a_set(put: Put, source: str) -> None:
+    with pytest.raises(DataError, match="no test data of pos in nl"):
+        load_data("pos", "nl", "test", source=source)
 
 
-def test_a_set_of_one_language_is_not_handed_out_as_another(hub: dict[tuple[str, str, str], Any]) -> None:
-    hub["nyu-mll/glue", "mnli", "train"] = Table([{"premise": "a", "hypothesis": "b", "label": 2}])
-    with pytest.raises(DataError, match="the hub has mnli in en only; met 'de'"):
-        load_data("mnli", "de", "train")
-    assert len(load_data("mnli", "en", "train")) == 1
+def test_a_set_of_one_language_is_not_handed_out_as_another(put: Put) -> None:
+    put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
+    with pytest.raises(DataError, match="the hub has sst2 in en only; got 'de'"):
+        load_data("sst2", "de", "train")
+    assert len(load_data("sst2", "en", "train")) == 1
 
 
-def test_withheld_labels_are_refused_with_their_place(hub: dict[tuple[str, str, str], Any]) -> None:
-    hub["nyu-mll/glue", "sst2", "test"] = Table([{"sentence": "a", "label": -1}])
+def test_withheld_labels_are_refused_with_their_place(put: Put) -> None:
+    put("nyu-mll/glue", "sst2", "test", SENTENCE, [{"sentence": "a", "label": -1, "idx": 0}])
     with pytest.raises(DataError, match=r"row 1: -1 is not a label of sst2 \(the label is withheld\)"):
         load_data("sst2", "en", "test")
 
 
-def test_offline_says_what_to_do(hub: dict[tuple[str, str, str], Any]) -> None:
+def test_offline_says_what_to_do(put: Put) -> None:
     with pytest.raises(
-        DataError, match=r"could not be had from nyu-mll/glue on the hub: Couldn't reach the hub \(offline\)\n  Mend: .*DEADHEAD_DATA"
+        DataError, match=rf"could not be had from nyu-mll/glue at {PINNED} on the hub: .*\n  Mend: put SST-2/.*DEADHEAD_DATA"
     ):
         load_data("sst2", "en", "train")
 
 
-def test_the_folder_comes_first(hub: dict[tuple[str, str, str], Any], tmp_path: Path) -> None:
-    hub["nyu-mll/glue", "sst2", "train"] = Table([{"sentence": "from the hub", "label": 1}])
-    assert load_data("sst2", "en", "train", root=tmp_path).rows[0].texts == ("from the hub",)
-    (tmp_path / "sst2").mkdir()
-    (tmp_path / "sst2/train.tsv").write_text("sentence\tlabel\nfrom the folder\t1\n")
-    assert load_data("sst2", "en", "train", root=tmp_path).rows[0].texts == ("from the folder",)
+def test_the_folder_comes_first(put: Put, tmp_path: Path) -> None:
+    put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "from the hub", "label": 1, "idx": 0}])
+    root = tmp_path / "data"
+    (root / "sst2").mkdir(parents=True)
+    assert load_data("sst2", "en", "train", root=root).rows[0].texts == ("from the hub",)
+    (root / "sst2/train.tsv").write_text("sentence\tlabel\nfrom the folder\t1\n")
+    assert load_data("sst2", "en", "train", root=root).rows[0].texts == ("from the folder",)
 
 
-def test_without_datasets_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_datasets_the_install_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtra, match=r'pip install "deadhead\[hub\]", or put SST-2/ of GLUE in a folder and name it with --data DIR'):
+    with pytest.raises(
+        MissingExtra, match=r"hub.*, or put SST-2/train.tsv, dev.tsv \(GLUE: .*\) into a folder and name it with --data DIR"
+    ):
         load_data("sst2", "en", "train")
 
 
 def test_every_task_says_what_to_put_into_a_folder() -> None:
-    assert all(task.place for task in TASKS.values())
+    assert all(place_of(task, lang) != "the files" for task in TASKS.values() for lang in task.languages)
 
 
 def test_a_task_without_hub_asks_for_a_folder() -> None:
-    with pytest.raises(DataError, match="no train data of pos in en without a folder"):
-        load_data("pos", "en", "train")
+    with pytest.raises(DataError, match="no train data of slots in en without a folder"):
+        load_data("slots", "en", "train")

@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from ..tasks import Task
     from ..tasks.check import Finding
+    from ..tasks.hubsets import HubSet
 
 app = typer.Typer(name="data", help="Look at data: what a folder holds, which tasks are known.", no_args_is_help=True)
 
@@ -108,9 +109,14 @@ def list_tasks(as_json: AsJson = False) -> None:
     from ..tasks import TASKS
 
     if as_json:
-        shown = ("name", "kind", "metrics", "languages", "labels", "hub")
-        rows = [{key: getattr(task, key) for key in shown} for task in TASKS.values()]
+        shown = ("name", "kind", "metrics", "languages", "labels")
+        rows = [{**{key: getattr(task, key) for key in shown}, "hub": list(map(_hub, task.hub))} for task in TASKS.values()]
         typer.echo(json.dumps(rows, indent=1))
         return
     for t in TASKS.values():
-        typer.echo(f"{t.name:10} {t.kind:10} {t.metric:10} {' '.join(t.languages)}{f'  (hub: {t.hub})' if t.hub else ''}")
+        hub = f"  (hub: {'; '.join(map(_hub, t.hub))})" if t.hub else ""
+        typer.echo(f"{t.name:10} {t.kind:10} {t.metric:10} {' '.join(t.languages)}{hub}")
+
+
+def _hub(one: HubSet) -> str:
+    return f"{one.name} of {one.repository}:{one.config}@{one.revision}"

@@ -18,7 +18,9 @@ from typing import Any
 from ..errors import DataError, DeadheadError, unknown_name
 from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
 from .entry import Entry
+from .hubsets import hub_set, other_names
 from .languages import code_of
+from .places import place_of
 from .readers import reader_of
 from .small_world import in_world, is_world, read_world
 from .sniff import guess
@@ -183,7 +185,7 @@ class _Splits:
         self._refuse(split)
         from .hub import on_hub
 
-        return (on_hub(self.task, self.lang, split, self.root),)
+        return (on_hub(self.task, self.lang, split, self.source, self.root),)
 
     def _cut(self, split: str) -> Dataset:
         """A split cut out of the training file: dev is its last tenth, or without a test set 80/10/10."""
@@ -210,7 +212,7 @@ class _Splits:
         self._refuse(split)
         from .hub import read_hub
 
-        return read_hub(self.task, self.lang, split, self.root)
+        return read_hub(self.task, self.lang, split, self.source, self.root)
 
     def _borrowed(self, split: str) -> _Splits | None:
         """The data of the task whose training set this one uses."""
@@ -221,23 +223,26 @@ class _Splits:
 
     def _refuse(self, split: str) -> None:
         """No file has the split: say so, unless the hub can be asked. Another corpus than the papers' is not taken unasked."""
-        other = self.task.hub_source if self.task.hub_source != (self.source or "").lower() else ""
-        if self.entries or self.task.files or not self.task.hub or other or self._no_language:
+        asked = hub_set(self.task.hub, self.lang, self.source)
+        alien = any(one.unasked for one in self.task.hub) and asked is None and not self.source and self.task.kind != "tag"
+        if self.entries or self.task.files or not (asked or alien) or self._no_language:
             there = f" There is: {', '.join(self.splits)}." if self.entries else self._instead()
-            there += self._skipped()
             where = f"in {self.root}" if self.root else "without a folder of data"
             named = "with --data DIR" if self.root else "with --data DIR, or set DEADHEAD_DATA, which is not set"
-            put = f"put {self.task.place} into a folder and name it {named}; " if self.task.place else ""
-            hub = f"; the hub has {other}, another corpus: data: {{source: {other}}}" if other else ""
+            put = "" if self.task.files else f"put {place_of(self.task, self.lang)} into a folder and name it {named}; "
+            others = other_names(self.task.hub, self.lang, self.source)
+            hub = "".join(f"; the hub has {name}, other data than the papers': data: {{source: {name}}}" for name in others)
             raise DataError(
-                f"no {split} data of {self.name} in {self.lang} {where}.{there}", f"{put}deadhead data check DIR lists what it holds{hub}"
+                f"no {split} data of {self.name} in {self.lang} {where}.{there}{self._skipped()}",
+                f"{put}deadhead data check DIR lists what it holds{hub}",
             )
 
     @property
     def _no_language(self) -> bool:
         """Whether this is no code of a language, so that the hub need not be asked; WikiANN has more than are known here."""
+        asked = hub_set(self.task.hub, self.lang, self.source)
         odd = any(code_of(part) != part for part in self.lang.split("-"))
-        return odd and self.lang not in self.task.languages and not self.task.hub_source
+        return odd and self.lang not in self.task.languages and not (asked and asked.languages is None)
 
     def _skipped(self) -> str:
         """Files of the folder that were not read and may be the ones that are missed."""

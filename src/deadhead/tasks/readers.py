@@ -115,7 +115,7 @@ def _columns(path: Path, notes: Notes, word: int, tag: int, numbered: bool, pref
         if len(cells) != width:
             width = _width(path, number, len(cells), width, word, tag)
         form = _word(cells[word], prefixed)
-        notes["words that are blank"] += not form.strip()  # some corpora tag them, so they are kept and told
+        notes[records.BLANK_WORDS] += not form.strip()  # some corpora tag them, so they are kept and counted
         if numbered and cells[0] != str(len(sentence.words) + 1):
             raise bad(path, number, f"word number {_short(cells[0])} where {len(sentence.words) + 1} was to follow.")
         _add(sentence, number, form, "O" if start else cells[tag])

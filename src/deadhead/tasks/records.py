@@ -26,6 +26,7 @@ from .text import bad, lines
 NO_LABEL = "-"  # MNLI and SNLI: the annotators did not agree
 SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated training sets of XNLI
 BLANK = "rows with a text that is blank"
+BLANK_WORDS = "words that are blank"
 MANY_DIGITS = 9  # no task has labels beyond; a longer number is not turned into one
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
 
@@ -75,11 +76,12 @@ def _tag(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) 
     if "annot_utt" in record:
         words, tags = massive(_text(record["annot_utt"]), str(record.get("locale", lang))[:2])
     else:
-        words, tags = _many(_get(record, "|".join(task.texts))), _many(_get(record, task.label))
+        words, tags = _many(_get(record, "|".join(task.texts)), blank=True), _many(_get(record, task.label))
     if len(words) != len(tags):
         raise Unusable(f"{len(tags)} tags for {len(words)} words.")
     if not words:
         raise Unusable("no words.")
+    notes[BLANK_WORDS] += sum(not word.strip() for word in words)  # some corpora tag them, so they are kept and counted
     wrong = next((tag for tag in tags if task.spans and split_tag(tag) is None), None)
     if wrong is not None:
         raise Unusable(f"{_short(wrong)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE.")
@@ -147,12 +149,12 @@ def _text(value: Any) -> str:
     return value
 
 
-def _many(value: Any) -> tuple[str, ...]:
+def _many(value: Any, blank: bool = False) -> tuple[str, ...]:
     items = [item for item in value.split(" ") if item] if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
         raise Unusable(f"{_short(value)} where a list was expected.")
-    if not all(isinstance(item, str) and item.strip() for item in items):
-        raise Unusable("an empty word or tag, or one that is not a text.")
+    if not all(isinstance(item, str) and (blank or item.strip()) for item in items):
+        raise Unusable("an empty tag, or a word or tag that is not a text.")
     return tuple(map(_text, items))
 
 

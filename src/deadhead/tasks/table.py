@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import unknown_name
+from . import hubsets
+from .hubsets import HubSet
 from .tags import BIO_ENTITIES, NER_TYPES, UPOS
 
 
@@ -26,10 +28,7 @@ class Task:
     label: str = "label|gold_label"  # column of the label(s)
     labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those found in the data
     types: Mapping[str, str] | None = None  # entity types to merge; None: tags as they are
-    hub: str = ""  # REPOSITORY:CONFIG on the hub; {lang} and {pair} are filled in
-    hub_dev: str = "validation"  # what the hub calls the dev split
-    hub_source: str = ""  # the corpus of the hub where it is another than that of the papers: it is asked for by this name only
-    place: str = ""  # what to put into a folder of data
+    hub: tuple[HubSet, ...] = ()  # sets on the hub that hold it
     train_on: str = ""  # the task whose training set this one borrows (zero-shot)
     malformed: str = "error"  # `drop`: the official file has broken lines, which are skipped and counted
     files: Mapping[str, str] = field(default_factory=dict)  # task files only: split -> path, with {lang}
@@ -61,7 +60,6 @@ KINDS: Mapping[str, Kind] = {
 }
 
 PREMISE, HYPOTHESIS = "premise|sentence1|Premise", "hypothesis|sentence2|Hypothesis"
-GLUE = "nyu-mll/glue:"
 NLI = ("entailment", "neutral", "contradiction")
 RTE, QQP, SST = ("entailment", "not_entailment"), ("not_duplicate", "duplicate"), ("negative", "positive")
 SENTENCE = ("accuracy", "macro_f1")
@@ -77,21 +75,19 @@ WORDS = "tokens|words|utterance"
 # fmt: off
 _TABLE = (
     #    name        kind         metrics   languages  columns of the texts
-    Task("mnli",     "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=NLI, hub=GLUE + "mnli", hub_dev="validation_matched",
-         place="MNLI/ of GLUE"),
-    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP, hub=GLUE + "qqp", place="QQP/ of GLUE",
-         malformed="drop"),
-    Task("qnli",     "classify",  SENTENCE, ("en",),   ("question", "sentence"), labels=RTE, hub=GLUE + "qnli", place="QNLI/ of GLUE"),
-    Task("rte",      "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=RTE, hub=GLUE + "rte", place="RTE/ of GLUE"),
-    Task("sst2",     "classify",  SENTENCE, ("en",),   ("sentence|content|text",), labels=SST, hub=GLUE + "sst2", place="SST-2/ of GLUE"),
-    Task("xnli",     "classify",  SENTENCE, XNLI,      (PREMISE, HYPOTHESIS), labels=NLI, hub="facebook/xnli:{lang}", train_on="mnli",
-         place="xnli/xnli.dev.tsv of XNLI 1.0"),
-    Task("pos",      "tag",       WORD,     NINE,      (WORDS,), TAGS, UPOS, place="pos/UD_English-EWT/ and the like"),
-    Task("ner",      "tag",       SPANS,    NINE,      (WORDS,), TAGS, BIO_ENTITIES, NER_TYPES, hub="unimelb-nlp/wikiann:{lang}", hub_source="wikiann",
-         place="ner/conll2003/ and the like"),
-    Task("slots",    "tag",       SPANS,    ATIS,      (WORDS,), TAGS, place="slots/train_EN.tsv and the like"),
-    Task("wmt14",    "translate", BLEU,    ("en-de", "en-ru"), hub="wmt/wmt14:{pair}", place="wmt14/en-de/train.en, train.de and the like"),
-    Task("parallel", "translate", BLEU,    ("en-de", "en-ru"), place="parallel/en-de/train.en, train.de and the like"),
+    Task("mnli",     "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=NLI,
+         hub=hubsets.glue("mnli", 392_702, dev="validation_matched")),
+    Task("qqp",      "classify",  SENTENCE, ("en",),   ("question1", "question2"), "label|is_duplicate", QQP,
+         hub=hubsets.glue("qqp", 363_846), malformed="drop"),
+    Task("qnli",     "classify",  SENTENCE, ("en",),   ("question", "sentence"), labels=RTE, hub=hubsets.glue("qnli", 104_743)),
+    Task("rte",      "classify",  SENTENCE, ("en",),   (PREMISE, HYPOTHESIS), labels=RTE, hub=hubsets.glue("rte", 2_490)),
+    Task("sst2",     "classify",  SENTENCE, ("en",),   ("sentence|content|text",), labels=SST, hub=hubsets.glue("sst2", 67_349)),
+    Task("xnli",     "classify",  SENTENCE, XNLI,      (PREMISE, HYPOTHESIS), labels=NLI, hub=hubsets.xnli(XNLI), train_on="mnli"),
+    Task("pos",      "tag",       WORD,     NINE,      (WORDS,), TAGS, UPOS, hub=hubsets.POS),
+    Task("ner",      "tag",       SPANS,    NINE,      (WORDS,), TAGS, BIO_ENTITIES, NER_TYPES, hub=hubsets.NER),
+    Task("slots",    "tag",       SPANS,    ATIS,      (WORDS,), TAGS),
+    Task("wmt14",    "translate", BLEU,    ("en-de", "en-ru"), hub=hubsets.WMT14),
+    Task("parallel", "translate", BLEU,    ("en-de", "en-ru")),
 )
 # fmt: on
 
