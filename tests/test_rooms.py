@@ -16,8 +16,7 @@ ONLY = {
     "errors": set(),
     "files": set(),
     "layout": {"errors"},
-    "numerics": {"errors"},
-    "heads": {"errors", "files", "layout", "numerics"},
+    "heads": {"errors", "files", "layout"},
     "translation": {"errors", "heads"},
 }  # a room -> the rooms it may know
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know

@@ -74,7 +74,9 @@ def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "nowhere: there is no such folder" in told.stdout
     assert told.stdout.count("there is no such folder") == 1  # one reason, one line
     told = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
-    assert "  Mend: put ner/conll2003/ and the like into a folder and name it with --data DIR" in told.stdout
+    for files in ("ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)", "ner/conll2002/ned.train"):
+        assert f"  Mend: put {files}" in told.stdout  # where each language comes from, and where it goes
+    assert told.stdout.count("deadhead data check DIR lists what it holds") == 1
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
 
 

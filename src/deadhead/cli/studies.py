@@ -239,7 +239,7 @@ def _show_plan(found: Plan) -> None:
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
     typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
     typer.echo(f"  About {_clock(found.seconds)} and {_size(found.bytes)} of disk ({found.basis}).")
-    for line in found.warnings:
+    for line in (*found.warnings, *(f"Too little data: {line}" for line in found.shortfalls)):
         typer.secho(f"  {line}", fg="yellow")
     if found.lacking:
         typer.secho("  Missing, and `run` would begin nothing without it:", fg="yellow")

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from ..errors import DeadheadError
-from ..numerics import is_half, onednn
 from .classes import AS_SAVED
 from .discover import discover
 from .folder import load
@@ -107,8 +106,7 @@ def _flops(model: Any, batch: dict[str, torch.Tensor]) -> int:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    # the counter does not see into fused attention
-    with sdpa_kernel(SDPBackend.MATH), onednn(is_half(model)), FlopCounterMode(display=False) as counter:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # the counter does not see into fused attention
         model(**batch)
     return int(counter.get_total_flops())
 
@@ -118,14 +116,12 @@ def _latency(what: str, pair: list[Any], batch: list[dict[str, torch.Tensor]], r
     times: list[list[float]] = [[], []]
     for turn in range(repeats + 2):
         for i in (0, 1):
-            with onednn(is_half(pair[i])):  # else a model of half precision may change what computes the other one
-                _wait(place)
-                start = time.perf_counter()
-                pair[i](**batch[i])
-                _wait(place)
-                took = time.perf_counter() - start
+            _wait(place)
+            start = time.perf_counter()
+            pair[i](**batch[i])
+            _wait(place)
             if turn >= 2:  # two rounds to warm up
-                times[i].append(took)
+                times[i].append(time.perf_counter() - start)
     spread = [_middle_half(t) for t in times]
     ratios = [a / b for a, b in zip(*times, strict=True)]
     row = _row(what, [statistics.median(t) for t in times])

@@ -18,7 +18,6 @@ from torch import nn
 
 from ..errors import HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout
-from ..numerics import onednn_left_alone
 from .biases import mute, refuse_bias_outside
 from .discover import layout_of, located
 from .sites import Site
@@ -56,7 +55,6 @@ def gated(
     if drop_output_bias:
         refuse_bias_outside(found)
     with ExitStack() as stack:
-        stack.enter_context(onednn_left_alone())
         stack.callback(model.register_forward_pre_hook(_refuse_head_mask, with_kwargs=True).remove)
         for site in found:
             read = readers.get((site.block, site.layer))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .. import __version__
 from ..errors import DataError, DeadheadError, UnsupportedModel
-from ..heads.kernels import computing
+from ..heads.kernels import for_sentences
 from ..layout import Head, HeadLayout
 from .loss import IGNORED, answer, attended, on_device
 
@@ -25,7 +25,7 @@ def settled(model: nn.Module, seed: int) -> Iterator[None]:
     """The model in evaluation mode with frozen weights and a seeded generator; all as it was afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     asked = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), computing(model):
+    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), for_sentences():
         torch.manual_seed(seed)
         try:
             model.eval()

@@ -102,6 +102,7 @@ DATA: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "parts": (lambda v: all(is_whole(n, 1, 10) for n in (v.values() if isinstance(v, dict) else [v])), "1 to 10, or {de: 3}"),
     "target_parts": (lambda v: is_whole(v, 1, 10), "1 to 10, of the languages in train that are not in source"),
     "examples": (lambda v: is_whole(v, 1), "a number of training rows"),
+    "exact": (lambda v: isinstance(v, bool), "true (refuse fewer training rows than `examples`) or false"),
     "max_length": (lambda v: is_whole(v, 4, 100_000), "a number of sub-words"),
     "align": (lambda v: among(v, ("first", "all")), "first or all"),
     "long": (lambda v: among(v, ("split", "cut")), "split or cut"),
@@ -113,6 +114,8 @@ def _data(value: Any) -> Iterator[Problem]:
         yield (), f"this is a mapping; known are {', '.join(DATA)}."
         return
     yield from unknown(value, DATA, (), "option of data")
+    if value.get("exact") is True and "examples" not in value:
+        yield ("exact",), "this needs `examples`, the number of training rows that matters."
     for name in value.keys() & DATA.keys():
         fits, wanted = DATA[name]
         if not fits(value[name]):

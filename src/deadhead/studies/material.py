@@ -7,7 +7,6 @@ on disk by `encode`, under the hash of data, tokenizer and options.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
@@ -15,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ..measures import Given
-from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, load_data, task_of
+from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, task_of
 from ..tasks.dataset import shuffled
 from ..tasks.pieces import Pieces
 from ..tasks.records import UNSPACED
 from .state import State
 from .trial import Trial
+from .trial_data import ENCODE, Shortfall, dataset, shortfalls
 
-ENCODE = ("max_length", "align", "long")  # options of `data` that are for encode; the others are for load_data
-OURS = ("task_file",)  # and what is there for the id alone
 WORLD = "world/"
 
 
@@ -58,37 +56,6 @@ def tokenizer(state: State, trial: Trial) -> Any:
     return state.tokenizer
 
 
-@lru_cache(maxsize=64)
-def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
-    chosen = json.loads(options)
-    chosen.pop("fingerprints")  # in the options only so that changed files are read again
-    examples, parts = chosen.pop("examples", None), chosen.pop("parts", None)
-    if isinstance(parts, dict):
-        parts = parts.get(lang)
-    if split == "train" and parts is not None:
-        chosen["parts"] = parts
-    found = load_data(task, lang, split, **chosen)
-    if split == "train" and examples is not None and examples < len(found):
-        found = replace(found, rows=[found.rows[i] for i in sorted(shuffled(len(found), "examples")[:examples])])
-    return found
-
-
-def dataset(trial: Trial, languages: list[str], split: str, task: str | None = None) -> Dataset:
-    """The data of a trial, or that of another task; several languages are put one after the other."""
-    options = {name: value for name, value in (trial.get("data") or {}).items() if name not in (*ENCODE, *OURS)}
-    if "root" not in options and "DEADHEAD_DATA" in os.environ:  # what is kept is of this folder, and the next run may name another
-        options["root"] = os.environ["DEADHEAD_DATA"] or None
-    inputs = trial.get("inputs") or {}
-    options["fingerprints"] = [inputs.get(trial.place_of(task, lang, split)) for lang in languages]
-    return _together(task or trial.get("task"), tuple(languages), split, json.dumps(options, sort_keys=True))
-
-
-@lru_cache(maxsize=64)
-def _together(task: str, languages: tuple[str, ...], split: str, options: str) -> Dataset:
-    several = [_dataset(task, lang, split, options) for lang in languages]
-    return several[0] if len(several) == 1 else concatenate(several)
-
-
 @lru_cache(maxsize=16)
 def _some(data: Dataset, examples: int, seed: int) -> Dataset:
     return replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{seed}")[:examples])])
@@ -105,15 +72,25 @@ def encoded(
 ) -> Encoded:
     """The data in sub-words, with the labels in the model's order; its fingerprint goes into the record."""
     data = dataset(trial, languages, split, task)
+    name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
+    if split == "train" and task is None:
+        _note(state, *shortfalls(trial, languages))
     if examples is not None and examples < len(data):
         data = _some(data, examples, trial.get("seed", 0))
-    name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
+    elif examples is not None and examples > len(data):
+        _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
     made = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
     if data.notes or made.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **made.notes}
     return made
+
+
+def _note(state: State, *missing: Shortfall) -> None:
+    """Keep in the record where there was less data than the recipe asks for."""
+    for one in missing:
+        state.details.setdefault("shortfalls", {})[one.name] = one.to_dict()
 
 
 @lru_cache(maxsize=64)

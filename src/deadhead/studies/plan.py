@@ -6,7 +6,6 @@ from sizes and a speed that are written down here, and said to be rough.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections import Counter
@@ -17,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..numerics import threads
+from .expand import label
 from .inputs import InputsChanged
-from .needs import FIND, lacking, mends, told
+from .needs import FIND, estimated_rows, lacking, mends, short, told
 from .processes import cores, gpus
 from .recipe import Recipe, with_inputs
 from .records import Summary, summaries
 from .resume import resume
 from .shared import wanted
 from .status import seconds
+from .threads import threads
 from .trial import LOOKS, RANKS, TRAINS, Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
@@ -60,6 +60,11 @@ class Plan:
     lacking: tuple[str, ...] = ()  # data that cannot be found, a line each
     mend: tuple[str, ...] = ()  # what to do about it
     warnings: tuple[str, ...] = ()  # what can be run and is hardly meant, a line each
+    shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples asks for, a line each
+    models: tuple[str, ...] = ()  # what the trials are made of, each once, in the order of the trials
+    tasks: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    removals: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -110,7 +115,25 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         lacking=tuple(told(missing)),
         mend=tuple(mends(missing)) if missing else (),
         warnings=notes,
+        shortfalls=tuple(map(str, short(left))),
+        **contents(recipe),
     )
+
+
+def contents(recipe: Recipe) -> dict[str, tuple[str, ...]]:
+    """The models, tasks, languages and removals of a recipe, each once."""
+    trials = recipe.trials
+    return {
+        "models": tuple(dict.fromkeys(str(trial.get("model")) for trial in trials)),
+        "tasks": tuple(dict.fromkeys(str(trial.get("task")) for trial in trials)),
+        "languages": tuple(dict.fromkeys(lang for trial in trials for _, lang, _ in trial.reads())),
+        "removals": tuple(dict.fromkeys(_removal(trial) for trial in trials)),
+    }
+
+
+def _removal(trial: Trial) -> str:
+    removal = trial.get("remove")
+    return "none" if removal is None else str(label(removal))
 
 
 def warnings(recipe: Recipe) -> tuple[str, ...]:
@@ -168,9 +191,7 @@ def _rows(task: str, language: str, where: str) -> int | None:
     found = find_data(task, language, ["train"], **json.loads(where))["train"]
     if isinstance(found, DataError) or not Path(found).is_file():
         return None
-    with gzip.open(found) if found.endswith(".gz") else open(found, "rb") as file:
-        text = file.read().replace(b"\r", b"")
-    return text.count(b"\n\n") or text.count(b"\n")  # sentences of a word a line are apart by a blank one
+    return estimated_rows(found)
 
 
 def _weights(trial: Trial) -> float:

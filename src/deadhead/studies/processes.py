@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from ..numerics import threads
 from .folder import DiskFull, GpuLost, StudyError
 from .jobs import EVERY, GO, NOW, Order
 from .records import Record
 from .run import versions
+from .threads import threads
 from .trial import Trial
 
 ATTEMPTS = 2
