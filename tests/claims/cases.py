@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from deadhead.claims.contributions import PAPER_LRP
 from deadhead.claims.evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Rho, Search
 from deadhead.claims.from_papers import stated
 from deadhead.tasks import task_of
@@ -325,7 +326,10 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
     for setting in (CROSS, MULTI):
         number = stated("contributions", "mean_F1_improvement_by_ranker", setting=setting, of="gradient")
         by = lambda n, rank, setting=setting: gains(around(n), task="ner", setting=setting, rank=rank)  # noqa: E731
-        found[f"C-ranker-{setting}"] = (by(number, "gradient") + by(number - 0.2, "lrp"), by(number, "gradient") + by(number + 0.2, "lrp"))
+        found[f"C-ranker-{setting}"] = (
+            by(number, "gradient") + by(number - 0.2, PAPER_LRP),
+            by(number, "gradient") + by(number + 0.2, PAPER_LRP),
+        )
         for name in ("POS", "NER"):
             some = {"task": TASKS[name], "setting": setting}
             ours = lambda full, some=some: gains([1.0] * 6, full=50.0, **some) + gains([1.0] * 6, full=full, model=XLMR, **some)  # noqa: E731

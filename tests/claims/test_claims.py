@@ -9,6 +9,7 @@ import pytest
 from cases import CASES, epochs, weights
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN
+from deadhead.claims.contributions import PAPER_LRP
 from deadhead.claims.evidence import Evidence
 
 ENOUGH = {"W15", "W16", "C-rho", "C-p-POS", "C-p-NER", "C-p-SF"}  # claims that one item is enough to judge by
@@ -85,7 +86,7 @@ def test_what_has_not_moved_since_the_first_epoch_is_whole_after_it() -> None:
 def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
     """With the gain by gradient as stated and no search by LRP nothing is said of the two; another gain is enough to refute it."""
     both = CASES[f"C-ranker-{setting}"][0]
-    alone = replace(both, searches=tuple(s for s in both.searches if s.rank != "lrp"))
+    alone = replace(both, searches=tuple(s for s in both.searches if s.rank != PAPER_LRP))
     found = CLAIMS[f"C-ranker-{setting}"].on(alone)
     assert (found.verdict, found.margin) == (OPEN, None)
     assert "by LRP" in found.numbers

@@ -235,7 +235,8 @@ def _ranked(trial: Mapping[str, Any]) -> str:
     rank = trial.get("rank")
     if not rank:
         return ""
-    return f"{rank.get('method', 'gradient')} merge={rank['merge']}" if "merge" in rank else str(rank.get("method", "gradient"))
+    apart = [f"{name}={rank[name]}" for name in ("rule", "merge") if name in rank]  # of LRP, and of several rankings
+    return " ".join([str(rank.get("method", "gradient")), *apart])
 
 
 def _plain(amount: Any) -> Any:
