@@ -72,7 +72,7 @@ def test_one_tensor_does_not_say_which_block_it_means() -> None:
 def test_a_batch_of_gates_must_fit_the_batch() -> None:
     model = build("bert")
     hung = hooks(model)
-    with pytest.raises(HeadError, match="gates for 3 examples met a batch of shape"), gated(model, torch.ones(3, 2, 4)):
+    with pytest.raises(HeadError, match="gates for 3 examples, but a batch of 2"), gated(model, torch.ones(3, 2, 4)):
         answers(model)
     assert hooks(model) == hung
 

@@ -59,11 +59,13 @@ def refuse_bias_outside(sites: Iterable[Site]) -> None:
 
 def mute(site: Site, gates: Callable[[], torch.Tensor]) -> Callable[[], None]:
     """Take the output bias away wherever every gate of the layer is 0; returns the undoing."""
-    bias, axis = _bias(site), 1 if site.time_first else 0
-    if bias is None or site.out is None:
+    out, bias, axis = site.out, _bias(site), 1 if site.time_first else 0
+    if bias is None or out is None:
         return lambda: None
 
     def change(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        if module is not out and not getattr(module, "_is_replica", False):
+            return output  # a deep copy of the model, which is not gated
         empty = (gates() == 0).all(-1).to(output)  # one truth, or one for each example
         if empty.dim():
             shape = [1] * output.dim()
@@ -71,7 +73,7 @@ def mute(site: Site, gates: Callable[[], torch.Tensor]) -> Callable[[], None]:
             empty = empty.view(shape)
         return output - bias * empty
 
-    return site.out.register_forward_hook(change).remove
+    return out.register_forward_hook(change).remove
 
 
 def _bias(site: Site) -> torch.Tensor | None:

@@ -9,9 +9,12 @@ There the heads lie side by side under every attention kernel, so one multiplica
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -23,6 +26,7 @@ from .discover import layout_of, located
 from .sites import Site
 
 NO_MODULES = ("torch/nn/attention/flex_attention.py", "torch/_dynamo/", "torch/_compile.py")  # compiled code without hooks
+OWN_COPY = "give each thread a copy of its own, model = copy.deepcopy(model), or take turns with a lock"
 HEAD_MASKS = ("head_mask", "decoder_head_mask", "cross_attn_head_mask")
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
@@ -43,6 +47,9 @@ def gated(
         closed: heads whose gate is 0.
         drop_output_bias: where all gates of a layer are 0 its output bias is left out too, as `prune` does with the same argument.
 
+    The gates belong to the thread that opened the block: another one that gates or runs the same model meanwhile
+    gets an error instead of these gates. A copy made inside the block is not gated.
+
     Gates may ask for gradients; run `backward` inside the block when the model uses gradient
     checkpointing, which runs the forward pass again. Blocks may be nested: gates multiply.
 
@@ -55,7 +62,8 @@ def gated(
     if drop_output_bias:
         refuse_bias_outside(found)
     with ExitStack() as stack:
-        stack.callback(model.register_forward_pre_hook(_refuse_head_mask, with_kwargs=True).remove)
+        stack.enter_context(_owned(model, found))
+        stack.callback(model.register_forward_pre_hook(_guard(model), with_kwargs=True).remove)
         for site in found:
             read = readers.get((site.block, site.layer))
             if read is not None and site.kept:
@@ -70,19 +78,71 @@ def gated(
 
 
 def is_gated(model: nn.Module) -> bool:
-    return any(hook is _refuse_head_mask for hook in model._forward_pre_hooks.values())
+    return bool(_OWNERS.get(model))
+
+
+# The threads that gate a module now, innermost block last: of every gated model and each of its attention layers.
+_OWNERS: WeakKeyDictionary[nn.Module, list[int]] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def _owned(model: nn.Module, sites: Iterable[Site]) -> Iterator[None]:
+    """Keep the model for this thread: gates are hooks on its modules, which all threads share."""
+    modules, thread = [model, *(site.core for site in sites)], threading.get_ident()
+    with _LOCK:
+        if any(owner != thread for module in modules for owner in _OWNERS.get(module, ())):
+            raise UnsupportedModel("another thread has gated this model.", OWN_COPY)
+        for module in modules:
+            _OWNERS.setdefault(module, []).append(thread)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for module in modules:
+                _OWNERS[module].pop()
+
+
+def _guard(model: nn.Module) -> Callable[[nn.Module, Any, dict[str, Any]], None]:
+    """The hook of a gated model that refuses what would give wrong numbers without a word."""
+
+    def guard(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        if not _is_same(module, model):
+            return
+        if not torch.compiler.is_compiling():  # a compiled graph cannot ask which thread runs it
+            _refuse_other_threads(module, model)
+        _refuse_head_mask(kwargs)
+
+    return guard
+
+
+def _refuse_other_threads(module: nn.Module, model: nn.Module) -> None:
+    owners = _OWNERS.get(model)
+    if owners and threading.get_ident() not in owners and not _is_replica(module):
+        raise UnsupportedModel("this model was called while another thread has gated it.", OWN_COPY)
+
+
+def _is_same(module: nn.Module, hooked: nn.Module) -> bool:
+    """Whether a hook was called for the module it was made for: a deep copy takes hooks along, and must not be gated."""
+    return module is hooked or _is_replica(module)
+
+
+def _is_replica(module: nn.Module) -> bool:
+    return getattr(module, "_is_replica", False) is True  # of nn.DataParallel, which runs in threads of its own
 
 
 def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
     """Let `change` see and replace what the output projection of an attention layer reads; returns the undoing."""
-    if site.out is not None:
-        return site.out.register_forward_pre_hook(lambda _, args: (change(args[0]), *args[1:])).remove
-    core: Any = site.core
-    before, outer = core.__dict__.get("post_attention"), core.post_attention
-    width = site.width
+    out = site.out
+    if out is not None:
 
-    def post_attention(h: torch.Tensor, context: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        return outer(h, change(context.flatten(-2)).unflatten(-1, (-1, width)), *args, **kwargs)
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            return (change(args[0]), *args[1:]) if _is_same(module, out) else None
+
+        return out.register_forward_pre_hook(hook).remove
+    core: Any = site.core
+    before = core.__dict__.get("post_attention")
+    core.post_attention = _PostAttention(core, change, site.width)
 
     def undo() -> None:
         if before is None:
@@ -90,8 +150,22 @@ def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callab
         else:
             core.post_attention = before
 
-    core.post_attention = post_attention
     return undo
+
+
+class _PostAttention:
+    """Stands before XLNet's `post_attention`, which has no module of its own to hook."""
+
+    def __init__(self, core: Any, change: Callable[[torch.Tensor], torch.Tensor], width: int):
+        self.core, self.outer, self.change, self.width = core, core.post_attention, change, width
+
+    def __call__(self, h: torch.Tensor, context: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        changed = self.change(context.flatten(-2)).unflatten(-1, (-1, self.width))
+        return self.outer(h, changed, *args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy of the layer is not gated: it gets its own method, not one that computes with our weights."""
+        return partial(type(self.core).post_attention, memo[id(self.core)])
 
 
 class _Gate:
@@ -105,14 +179,22 @@ class _Gate:
         gate = self.read().to(device=context.device, dtype=context.dtype)
         if gate.dim() == 2:
             if context.dim() < 3 or context.shape[self.batch_axis] != len(gate):
-                raise HeadError(
-                    f"gates for {len(gate)} examples met a batch of shape {tuple(context.shape[:-1])} in {self.name}.",
-                    "give the gates one row per example of the batch",
-                )
+                raise self._unfit(context, len(gate))
             shape = [1] * (context.dim() - 1)
             shape[self.batch_axis] = len(gate)
             gate = gate.view(*shape, -1)
         return context * gate.repeat_interleave(self.width, dim=-1)
+
+    def _unfit(self, context: torch.Tensor, rows: int) -> HeadError:
+        got = context.shape[self.batch_axis] if context.dim() > 2 else 1
+        hint = "give the gates one row per example of the batch"
+        if got > rows and got % rows == 0:  # as under beam search
+            hint += (
+                f"; beam search and num_return_sequences run {got // rows} rows per example in "
+                f"{self.name.split()[0]} layers, so repeat the rows of that block there: "
+                f"gates.repeat_interleave({got // rows}, dim=0)"
+            )
+        return HeadError(f"gates for {rows} examples, but a batch of {got} in {self.name}.", hint)
 
 
 def _readers(layout: HeadLayout, gates: Gates | None, closed: tuple[Head, ...]) -> dict[tuple[str, int], Callable[[], torch.Tensor]]:
@@ -204,7 +286,7 @@ def _one_number(head: Head, value: Any) -> float | torch.Tensor:
     raise HeadError(f"the gate of {head} is {kind}.", "give each head one number; for gates of each example pass {block: tensor}")
 
 
-def _refuse_head_mask(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+def _refuse_head_mask(kwargs: Mapping[str, Any]) -> None:
     for name in HEAD_MASKS:
         if kwargs.get(name) is not None:
             raise UnsupportedModel(

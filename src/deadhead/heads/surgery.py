@@ -32,6 +32,8 @@ BIASES = "dropped_output_biases"  # in the record, where there are any: block ->
 # Names that, where the code of an attention layer uses them, tie it to the shapes it was built with: the
 # width of the model taken for the width of all heads, or a fixed number of partitions.
 RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "mp_num"})
+# Wrappers that hold the parameters in buckets or shards of their own; FSDPModule is what fully_shard makes of a class.
+PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel")
 HANDED_IN = ("position_bias", "alibi")  # arguments that bring something for each head the layer was built with
 
 
@@ -61,12 +63,13 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     if drop_output_bias:
         refuse_bias_outside(found)
     lost = set(gone)
-    for site in found:
-        kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in lost)
-        if kept != site.kept:
-            cut(site, kept)
-            if drop_output_bias and not kept:
-                drop_bias(site)
+    with torch.inference_mode(False):  # weights made in that mode could never be trained or ranked again
+        for site in found:
+            kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in lost)
+            if kept != site.kept:
+                cut(site, kept)
+                if drop_output_bias and not kept:
+                    drop_bias(site)
     _remember(model, found)
     forget_compiled()
     return model
@@ -299,12 +302,20 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
     """Why this model cannot be cut in the state it is in, if so."""
     if getattr(model, "is_quantized", False) or getattr(model, "hf_quantizer", None) is not None:
         return UnsupportedModel("the model is quantised; packed weights cannot be cut.", "load it unquantised, prune, then quantise")
+    wrapped = next((module for module in model.modules() if type(module).__name__ in PARALLEL), None)
+    if wrapped is not None:
+        return UnsupportedModel(
+            f"the model is wrapped for training on several processes ({type(wrapped).__name__}), which keeps its own list of weights.",
+            "prune the model first, then wrap it",
+        )
     for name, module in model.named_modules():
         if hasattr(module, "_packed_params") or "quantized" in type(module).__module__:
             return UnsupportedModel(f"the model is quantised (at {name}); packed weights cannot be cut.", "prune first, then quantise")
         if hasattr(module, "lora_A") or hasattr(module, "base_layer"):
             return UnsupportedModel(f"adapters are attached (at {name}).", "merge them first: model = model.merge_and_unload()")
         for parameter in module.parameters(recurse=False):
+            if type(parameter.data).__name__ == "DTensor":
+                return UnsupportedModel(f"the weights are sharded over processes (at {name}).", "prune the model first, then shard it")
             if parameter.is_meta:
                 return UnsupportedModel(f"the weights are on the meta device (at {name}).", "load the weights, then prune")
             if not parameter.is_floating_point():

@@ -23,6 +23,11 @@ ANSWERS = ("start_positions", "end_positions", "next_sentence_label", "label")  
 @contextmanager
 def settled(model: nn.Module, seed: int) -> Iterator[None]:
     """The model in evaluation mode with frozen weights and a seeded generator; all as it was afterwards."""
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise UnsupportedModel(
+            "the weights were made under torch.inference_mode, where nothing can be differentiated.",
+            "load the model outside of torch.inference_mode()",
+        )
     modes = [(module, module.training) for module in model.modules()]
     asked = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), for_sentences():

@@ -1,0 +1,168 @@
+"""Gates belong to one thread and one model object: nobody else gets them without being told."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, batch_of, build, hooks, limit
+
+from deadhead import discover, gated, prune, rank
+from deadhead.errors import HeadError, UnsupportedModel
+from deadhead.heads.gates import is_gated
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """What the work returns or raises in a thread of its own."""
+    box: list[Any] = []
+
+    def target() -> None:
+        try:
+            box.append(work())
+        except Exception as problem:
+            box.append(problem)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    thread.join()
+    return box[0]
+
+
+def closing(model: Any, number: int) -> list[torch.Tensor]:
+    with gated(model, closed=[list(discover(model))[number]]):
+        return answers(model)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlnet"])
+def test_a_second_thread_is_refused_while_the_first_has_gates(family: str) -> None:
+    model = build(family)
+    before, alone = hooks(model), closing(model, 1)
+    with gated(model, closed=[next(iter(discover(model)))]):
+        assert isinstance(in_thread(lambda: closing(model, 1)), UnsupportedModel)
+        problem = in_thread(lambda: answers(model))  # without gates of its own it would get ours
+        assert "another thread has gated it" in str(problem)
+        assert "copy.deepcopy" in str(problem)
+    assert apart(in_thread(lambda: closing(model, 1)), alone) <= limit(model)  # afterwards it may
+    assert hooks(model) == before
+
+
+def test_many_threads_get_right_numbers_or_an_error() -> None:
+    model = build("bert")
+    heads = list(discover(model))
+    right = [closing(model, i) for i in range(len(heads))]
+    wrong: list[int] = []
+    refused: list[str] = []
+    start = threading.Barrier(4)
+
+    def work(first: int) -> None:
+        start.wait()
+        for turn in range(20):
+            number = (first + turn) % len(heads)
+            try:
+                if apart(closing(model, number), right[number]) > limit(model):
+                    wrong.append(number)
+            except UnsupportedModel as problem:
+                refused.append(str(problem))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert apart(right[0], right[1]) > 1e-3  # the twin: the gates of another thread would have shown
+    assert not is_gated(model)
+
+
+def test_a_copy_for_each_thread_works() -> None:
+    model = build("bert")
+    with gated(model, closed=[next(iter(discover(model)))]):
+        own = copy.deepcopy(model)
+        assert apart(in_thread(lambda: closing(own, 1)), closing(build("bert"), 1)) <= limit(model)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_deepcopy_of_a_gated_model_is_not_gated(family: str, drop: bool) -> None:
+    model = build(family)
+    whole, layout = answers(model), discover(model)
+    closed = list(layout.attentions[0].heads)
+    with gated(model, closed=closed, drop_output_bias=drop):
+        copied = copy.deepcopy(model)
+        masked = answers(model)
+        assert not is_gated(copied)
+        assert apart(answers(copied), whole) == 0
+    assert apart(masked, whole) > 1e-3  # the twin: the gates did something
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert apart(answers(copied), whole) == 0  # and it computes with weights of its own
+    pruned = prune(copied, closed[:1])
+    assert len(discover(pruned)) == len(layout) - 1
+
+
+def test_gates_of_each_example_name_the_way_under_beam_search() -> None:
+    model = build("gpt2").float()
+    layout = discover(model)
+    gates = torch.ones(2, layout.layers("decoder"), layout.size("decoder"))
+    gates[0] = 0.5
+    ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    options: dict[str, Any] = {"num_beams": 3, "max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    with pytest.raises(HeadError, match=r"repeat_interleave\(3, dim=0\)"), gated(model, gates):
+        model.generate(ids, **options)
+    with gated(model, gates.repeat_interleave(3, dim=0)):
+        together = model.generate(ids, **options)
+    for row in range(2):
+        with gated(model, gates[row]):
+            assert torch.equal(model.generate(ids[row : row + 1], **options)[0], together[row])
+
+
+class _Parallel(torch.nn.Module):
+    def __init__(self, module: torch.nn.Module):
+        super().__init__()
+        self.module = module
+
+
+def test_a_wrapped_model_is_refused_before_anything_is_cut() -> None:
+    model = build("bert")
+    before = answers(model)
+    wrapped = type("DistributedDataParallel", (_Parallel,), {})(model)
+    with pytest.raises(UnsupportedModel, match="prune the model first, then wrap it"):
+        prune(wrapped, ["encoder.0.1"])
+    assert apart(answers(model), before) == 0
+
+
+def test_the_real_wrapper_is_refused_too(tmp_path: Any) -> None:
+    from torch import distributed
+
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
+    try:
+        wrapped = torch.nn.parallel.DistributedDataParallel(build("bert"))
+        with pytest.raises(UnsupportedModel, match="DistributedDataParallel"):
+            prune(wrapped, ["encoder.0.1"])
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_pruned_under_inference_mode_can_be_ranked() -> None:
+    model = build("bert")
+    batch = {**batch_of(model)}
+    batch["labels"] = batch["input_ids"].clone()
+    with torch.inference_mode():
+        prune(model, ["encoder.0.1"])
+    twin = prune(build("bert"), ["encoder.0.1"])
+    ours, theirs = (rank(one, [batch], "gradient").scores for one in (model, twin))
+    assert ours == theirs
+
+
+def test_weights_loaded_under_inference_mode_get_one_clear_error() -> None:
+    with torch.inference_mode():
+        model = build("bert").float()
+    batch = {**batch_of(model)}
+    batch["labels"] = batch["input_ids"].clone()
+    with pytest.raises(UnsupportedModel, match="inference_mode"):
+        rank(model, [batch], "gradient")
