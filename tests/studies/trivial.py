@@ -18,6 +18,7 @@ def number(*parts: object) -> float:
 
 
 LOSES = (88, 99)  # draws that lose the GPU: the first time, every time
+STICKS = (54, 55)  # draws that hang: the first time, every time
 
 
 def _lose_the_gpu(*, once: bool) -> None:
@@ -28,6 +29,14 @@ def _lose_the_gpu(*, once: bool) -> None:
         first = file.tell() == len(f"{os.getpid()}\n")
     if first or not once:
         raise torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with ...")
+
+
+def _first(state: State, trial: Trial) -> bool:
+    """Whether this step of the trial is done for the first time."""
+    mark = Path(os.environ["TRIVIAL_MARKS"]) / f"{trial.id}-{state.at}"
+    first = not mark.exists()
+    mark.touch()
+    return first
 
 
 def finetune(state: State, trial: Trial) -> None:
@@ -53,6 +62,8 @@ def prune(state: State, trial: Trial) -> None:
         os.kill(os.getpid(), 9)
     if strategy == "random" and amount in LOSES:
         _lose_the_gpu(once=amount == LOSES[0])
+    if strategy == "random" and amount in STICKS and (_first(state, trial) or amount == STICKS[1]):
+        time.sleep(3600)
     order = state.details.get("order") or list(range(8))
     state.removed = [f"encoder.0.{head}" for head in (order[:amount] if strategy == "lowest" else order[-amount:])]
 

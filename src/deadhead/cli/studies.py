@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..studies.plan import Plan
 
 MUCH = 100_000_000  # bytes worth a word
+QUIET = 30.0  # seconds without a sign of life worth a word
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A built-in recipe, or a .yaml file of your own.", show_default=False)]
 Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again.")]
@@ -47,6 +48,10 @@ def run(
     threads: Annotated[int | None, typer.Option(min=1, help="Of one trial on the CPU; they change last digits.", show_default="1")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started.")] = None,
     gpus: Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, such as 0.25.")] = None,
+    trial_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS|off", help="End a trial that takes longer, and try it once more.", show_default="when it hangs"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run all trials of a recipe that have no record yet. Ctrl-C finishes the running ones; twice stops at once.
@@ -66,6 +71,7 @@ def run(
     options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
     if options and executor != "ray":
         raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in options)}: only with --executor ray")
+    limit = _seconds(trial_timeout)
     with watched(chosen, quiet=as_json) as watch:
         result = run_study(
             chosen,
@@ -76,6 +82,7 @@ def run(
             accept_changed=accept_changed,
             watch=watch,
             options=options,
+            trial_timeout=limit,
         )
     if as_json:
         typer.echo(json.dumps(vars(result)))
@@ -83,6 +90,18 @@ def run(
         tell(result, out)
     if result.failed or result.left:
         raise typer.Exit(1)
+
+
+def _seconds(timeout: str | None) -> float | str | None:
+    """The time limit of a trial: a number, None for `off`, or the one the study finds itself."""
+    from ..studies.watchdog import AUTO
+
+    if timeout is None or timeout == "off":
+        return AUTO if timeout is None else None
+    try:
+        return float(timeout)
+    except ValueError:
+        raise typer.BadParameter(f"--trial-timeout: got {timeout!r}, expected a number of seconds, or off") from None
 
 
 def _chosen(recipe: str, overrides: list[str] | None, scale: str | None) -> Recipe:
@@ -308,6 +327,8 @@ def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
 def _lines(found: Status) -> Iterator[str]:
     state = "stopping" if found.stopping else "running" if found.active else "complete" if not found.left else "not running"
     left = f", about {_clock(found.eta)} to go" if found.eta is not None and found.left else ""
+    if found.eta is None and found.running:
+        left = ", the time to go cannot be told: what runs takes longer than any trial before" if found.done else ""
     yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
     if found.others:
         yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
@@ -316,7 +337,8 @@ def _lines(found: Status) -> Iterator[str]:
     for name, versions in found.mixed.items():
         yield f"  the records do not share their inputs: {name} in {versions} versions"
     for one in found.running:
-        yield f"  {one.id}  {_clock(one.seconds)}  {one.note}"
+        quiet = f"  (no sign of life for {_clock(one.quiet)})" if one.quiet >= QUIET else ""
+        yield f"  {one.id}  {_clock(one.seconds)}  {one.note}{quiet}"
 
 
 def _show_failures(study: Path, found: Status) -> None:

@@ -16,6 +16,7 @@ from .trial import Trial
 def serial(order: Order) -> None:
     """One after the other, in this process."""
     work = function(order.work)
+    order.control.watchdog.silent = None  # this process cannot watch itself
     while (trial := order.begun()) is not None:
         keep = order.jobs.keys(trial)
         record = work(trial, order.folder, keep, lambda text, trial=trial: _heard(order, trial, text))

@@ -23,10 +23,12 @@ from typing import Any
 from . import folder as place
 from .records import Record
 from .trial import Trial
+from .watchdog import Watchdog
 
 WORK = "deadhead.studies.run:run_trial"
 GO, FINISH, NOW = 0, 1, 2  # go on; finish the running trials; stop at once
 EVERY = 0.5  # seconds between looks at the folder
+REPORTS = 100  # kept of a run
 
 
 class Jobs:
@@ -83,11 +85,18 @@ class Control:
     """Whether to go on (Ctrl-C, `deadhead stop`), and the file that tells others what is running."""
 
     def __init__(
-        self, folder: Path, before: Mapping[str, int], left: int, workers: int, watch: Callable[[dict[str, Any]], None] | None = None
+        self,
+        folder: Path,
+        before: Mapping[str, int],
+        left: int,
+        workers: int,
+        watch: Callable[[dict[str, Any]], None] | None = None,
+        watchdog: Watchdog | None = None,
     ):
         """before: how many of the trials have a record that stays, by its state; left: how many are to be run."""
         self.folder, self.watch = folder, watch
-        self.asked = GO
+        self.watchdog = watchdog or Watchdog()
+        self.asked, self._begun = GO, time.monotonic()
         self.facts: dict[str, Any] = {
             "pid": os.getpid(),
             "started": time.time(),
@@ -104,18 +113,26 @@ class Control:
 
     def begin(self, trial: Trial) -> None:
         self.running[trial.id] = {"since": time.time(), "note": ""}
+        self.watchdog.begin(trial.id)
 
     def note(self, trial: Trial, text: str) -> None:
         if trial.id in self.running:
             self.running[trial.id]["note"] = text
+            self.watchdog.note(trial.id, text)
+
+    def drop(self, trial: Trial) -> None:
+        """Forget a trial that could not be run to its end."""
+        self.running.pop(trial.id, None)
+        self.watchdog.end(trial.id)
 
     def report(self, text: str) -> None:
         """Tell people of something that went wrong and was put right."""
-        self.facts["reports"].append(text)
+        self.facts["reports"] = [*self.facts["reports"], text][-REPORTS:]
         self._looked = 0.0
 
     def end(self, record: Record) -> None:
         self.running.pop(record.trial.id, None)
+        self.watchdog.end(record.trial.id, done=record.state == "done")
         self.facts["failed" if record.state == "failed" else "done"] += 1
 
     def level(self) -> int:
@@ -130,7 +147,12 @@ class Control:
         return self.asked
 
     def tell(self) -> None:
-        facts = {**self.facts, "now": time.time(), "stopping": self.asked > GO, "running": self.running}
+        dog = self.watchdog
+        running = {name: {**one, "seconds": round(dog.seconds(name), 1)} for name, one in self.running.items()}
+        for name, one in running.items() if dog.silent is not None else ():
+            one["quiet"] = round(dog.quiet(name), 1)
+        times = {"now": time.time(), "elapsed": time.monotonic() - self._begun, "longest": dog.longest}
+        facts = {**self.facts, **times, "stopping": self.asked > GO, "running": running}
         with suppress(place.StudyError):  # a full disk is told by the records
             place.write(self.folder / "live.json", json.dumps(facts), durable=False)
         if self.watch is not None:
@@ -173,6 +195,11 @@ class Order:
         if trial is not None:
             self.control.begin(trial)
         return trial
+
+    def back(self, trial: Trial) -> None:
+        """Put back a trial that could not be run to its end, through no fault of its own as far as one can tell."""
+        self.jobs.back(trial)
+        self.control.drop(trial)
 
     def ended(self, record: Record) -> None:
         self.jobs.finished(record.trial, done=record.state == "done")

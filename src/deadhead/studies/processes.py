@@ -1,7 +1,8 @@
 """Worker processes of this machine: started, fed, watched, and replaced when one dies.
 
-A trial whose process dies (out of memory, kill -9, a GPU that gives up) is tried once more in a new one,
-then recorded as failed; where no process reaches the GPU any more, the study stops. The workers end with this process, whichever way it ends.
+A trial whose process dies (out of memory, kill -9, a GPU that gives up) or that hangs is tried once more in a
+new process, then recorded as failed. Where no process reaches the GPU any more, or one after the other gives
+no sign of life, it is not the trials: the study stops. The workers end with this process, whichever way it ends.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from . import watchdog
 from .folder import DiskFull, GpuLost, StudyError
 from .jobs import EVERY, GO, NOW, Order
 from .records import Record
 from .run import versions
 from .threads import threads
 from .trial import Trial
+from .watchdog import Hang
 
 ATTEMPTS = 2
 LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -35,9 +38,10 @@ class Worker:
 
     def __init__(self, order: Order, number: int):
         self.trial: Trial | None = None
-        self.lost: GpuLost | None = None  # why it ended, if it could say so
+        self.lost: StudyError | None = None  # why it ended, where that is not the trial's fault
+        self.hang: Hang | None = None  # why it was ended
         self.log = _log(order.folder, number)
-        command = [sys.executable, "-m", "deadhead.studies.worker", str(order.folder), order.work]
+        command = [sys.executable, "-m", "deadhead.studies.worker", str(order.folder), order.work, str(watchdog.BEAT)]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -94,7 +98,7 @@ class Pool:
         self.workers: list[Worker] = []
         self.selector = selectors.DefaultSelector()
         self.deaths: Counter[str] = Counter()
-        self.lost = 0  # workers in a row that lost the GPU
+        self.lost = 0  # workers in a row that lost the GPU, or gave no sign of life
         self.problem: StudyError | None = None
         self.number = 0
 
@@ -119,6 +123,8 @@ class Pool:
                 break
             for key, _ in self.selector.select(timeout=EVERY):
                 self._hear(key.data)
+            for hang in self.order.control.watchdog.hanging():
+                self._end_hanging(hang)
         if self.problem is not None:
             raise self.problem
 
@@ -131,6 +137,8 @@ class Pool:
             trial = self.order.begun()
             if trial is None:
                 return
+            if idle is not None:
+                self.order.control.watchdog.beat(trial.id)  # it has started already
             (idle or self._start()).give(trial, self.order.jobs.keys(trial))
 
     def _start(self) -> Worker:
@@ -148,6 +156,9 @@ class Pool:
         for message in messages:
             trial = worker.trial
             if trial is None:
+                continue
+            if "beat" in message:
+                self.order.control.watchdog.beat(trial.id)
                 continue
             if "note" in message:
                 self.order.control.note(trial, message["note"])
@@ -171,9 +182,21 @@ class Pool:
     def _trouble(self, trial: Trial, told: list[Any]) -> None:
         """The study's folder, not the trial, is the matter: begin nothing more."""
         message, mend, full = told
-        self.order.jobs.back(trial)
-        self.order.control.running.pop(trial.id, None)
+        self.order.back(trial)
         self.problem = self.problem or (DiskFull if full else StudyError)(message, mend)
+
+    def _end_hanging(self, hang: Hang) -> None:
+        worker = next((one for one in self.workers if one.trial is not None and one.trial.id == hang.trial), None)
+        if worker is None:
+            return
+        worker.hang = hang
+        if hang.silent:
+            worker.lost = StudyError(
+                f"one process after the other gave no sign of life for {hang.limit:g} s. What was finished is kept.",
+                f"see whether the disk of {self.order.folder} answers, and give the same command again",
+            )
+        worker.process.kill()
+        self._bury(worker)
 
     def _bury(self, worker: Worker) -> None:
         self.selector.unregister(worker.channel)
@@ -186,12 +209,20 @@ class Pool:
         self.lost += worker.lost is not None
         if self.lost > ATTEMPTS * self.order.workers:  # then it is not the trials
             self.problem = self.problem or worker.lost
-        if self.deaths[trial.id] < ATTEMPTS or self.problem is not None:
-            self.order.jobs.back(trial)
-            self.order.control.running.pop(trial.id, None)
-            return
-        error = worker.lost.message if worker.lost else _how(code, self.order.folder)
-        self._end(Record(trial, "failed", versions=versions(), error=error))
+        again = self.deaths[trial.id] < ATTEMPTS or self.problem is not None
+        if worker.hang is not None:
+            then = "runs again in a new process" if again else "is recorded as failed"
+            self.order.control.report(f"trial {trial.id} was ended: {worker.hang.reason}. It {then}.")
+        if again:
+            self.order.back(trial)
+        else:
+            self._end(Record(trial, "failed", versions=versions(), error=self._error(worker, code)))
+
+    def _error(self, worker: Worker, code: int) -> str:
+        if worker.hang is not None:
+            hint = "" if worker.hang.silent else " If it only takes long, give --trial-timeout off, or more seconds."
+            return f"The trial was ended {ATTEMPTS} times, the last time because {worker.hang.reason}.{hint}"
+        return worker.lost.message if worker.lost else _how(code, self.order.folder)
 
 
 def _how(code: int, folder: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ class Running:
     id: str
     seconds: float
     note: str
+    quiet: float = 0.0  # seconds without a sign of life from its process
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def status(folder: str | Path) -> Status:
     states = [known.get(trial, "left") for trial in planned]
     active = place.is_running(home)
     live = _live(home) if active else {}
-    now, left = time.time(), states.count("left")
-    running = [Running(name, max(0.0, now - one["since"]), str(one.get("note", ""))) for name, one in live.get("running", {}).items()]
+    left = states.count("left")
+    running = [_running(name, one, _age(live)) for name, one in live.get("running", {}).items()]
     return Status(
         name=study["name"],
         total=len(planned),
@@ -67,7 +68,7 @@ def status(folder: str | Path) -> Status:
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),
-        eta=_eta(left, live, home, now),
+        eta=_eta(left, live, home, running),
         failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
         mixed=_mixed(home, planned) if study.get("earlier") else {},
         reports=_reports(home),
@@ -95,13 +96,36 @@ def _live(home: Path) -> dict[str, Any]:
     return live if all(isinstance(number, int | float) for number in (*counts, *times)) else {}
 
 
-def _eta(left: int, live: dict[str, Any], folder: Path, now: float) -> float | None:
-    """Time to go, at the pace of this run; before its first trial is done, at the mean cost of those before."""
+def _age(live: dict[str, Any]) -> float:
+    """Seconds since the run wrote about itself. The clock may have been set back since."""
+    return max(0.0, time.time() - _number(live.get("now")))
+
+
+def _running(name: str, one: dict[str, Any], age: float) -> Running:
+    since = max(0.0, time.time() - one["since"])  # what earlier versions wrote
+    seconds = _number(one["seconds"]) + age if "seconds" in one else since
+    quiet = _number(one["quiet"]) + age if "quiet" in one else 0.0
+    return Running(name, seconds, str(one.get("note", "")), quiet)
+
+
+def _number(value: Any) -> float:
+    return max(0.0, float(value)) if isinstance(value, int | float) and value == value else 0.0
+
+
+def _eta(left: int, live: dict[str, Any], folder: Path, running: Sequence[Running]) -> float | None:
+    """Time to go, at the pace of this run; before its first trial is done, at the mean cost of those before.
+
+    None where it cannot be told: nothing but trials is left that run longer than any did before.
+    """
     if not left:
         return 0.0
+    longest = _number(live.get("longest"))
+    if live.get("done") and left <= len(running) and max(one.seconds for one in running) > longest:
+        return None
     finished = live.get("done", 0) + live.get("failed", 0)
     if finished:
-        return float(left * (now - live["started"]) / finished)
+        elapsed = live["elapsed"] if "elapsed" in live else time.time() - live["started"]
+        return left * (_number(elapsed) + _age(live)) / finished
     costs = [seconds(one) for one in records.summaries(folder).values() if one.state == "done"]
     return left * sum(costs) / len(costs) / max(1, live.get("workers", 1)) if costs else None
 

@@ -27,6 +27,7 @@ from .recipe import Recipe, with_inputs
 from .records import Record
 from .resume import Resumed, fingerprints_of, resume
 from .showing import published
+from .watchdog import AUTO, Watchdog, check_timeout
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def run(
     watch: Callable[[dict[str, Any]], None] | None = None,
     work: str = WORK,
     options: Mapping[str, Any] | None = None,
+    trial_timeout: float | str | None = AUTO,
 ) -> Result:
     """Run all trials of a recipe that have no record yet.
 
@@ -60,11 +62,14 @@ def run(
         stay, and the study remembers that they read something else.
     watch: called every half second with what is running.
     work: the function that runs one trial, as `module:name`.
+    trial_timeout: seconds a trial may take; None for no limit. By default it may take as long as it makes
+        progress: it hangs if it makes none for 20 times as long as the longest trial took, or half an hour.
     """
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
     if workers < 1:
         raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
+    check_timeout(trial_timeout, executor)
     start = time.monotonic()
     reads, new = work == WORK, not Path(out).exists()  # what others do with a trial may need no data
     if reads and new:
@@ -87,7 +92,7 @@ def run(
             needs.check(todo)
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
-        control = Control(folder, before, len(todo), workers, watch)
+        control = Control(folder, before, len(todo), workers, watch, Watchdog(trial_timeout))
         jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
         for text in damaged:
             control.report(text)

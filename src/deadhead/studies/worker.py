@@ -1,7 +1,7 @@
 """A process that runs trials for a study: one JSON line in is a trial, one JSON line out its record.
 
 It lives no longer than the process that started it, whichever way that ends: its input closes then.
-Run as `python -m deadhead.studies.worker FOLDER MODULE:FUNCTION`.
+Run as `python -m deadhead.studies.worker FOLDER MODULE:FUNCTION SECONDS`: so often it gives a sign of life.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,12 @@ def main() -> None:
             out.write(json.dumps(message, ensure_ascii=False) + "\n")
             out.flush()
 
+    threading.Thread(target=_live, args=(lambda: say({"beat": 1}), float(sys.argv[3])), daemon=True).start()
     inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
     while True:
         job = json.loads(inbox.get())
+        say({"beat": 1})  # from here on the time of the trial counts
         try:
             record = work(Trial(job["trial"]), folder, frozenset(job["keep"]), lambda text: say({"note": text}))
         except GpuLost as problem:
@@ -49,6 +53,13 @@ def main() -> None:
             say({"study": [problem.message, problem.mend, isinstance(problem, DiskFull)]})
         else:
             say({"record": json.loads(record.to_json())})
+
+
+def _live(beat: Callable[[], None], every: float) -> None:
+    """Give a sign of life now and then, whatever the trial does."""
+    while True:
+        time.sleep(every)
+        beat()
 
 
 def _listen(inbox: queue.SimpleQueue[str]) -> None:

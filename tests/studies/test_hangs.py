@@ -1,0 +1,195 @@
+"""Processes that were stopped and trials that make no progress are noticed, ended, run again and reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_study import WORK, told
+from test_crash import workers_of
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.cli.studies import _lines
+from deadhead.studies import folder as place
+from deadhead.studies import load, run, status, watchdog
+from deadhead.studies.folder import StudyError
+from deadhead.studies.watchdog import ENOUGH, FLOOR, PAUSE, SILENT, STARTS, TIMES, Watchdog
+
+HEAD = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def passing(dog: Watchdog, clock: Clock, seconds: float, **beats: str) -> list[Any]:
+    """Let time go by in short steps, with signs of life of some trials; the first hang."""
+    for _ in range(int(seconds)):
+        clock.now += 1
+        for trial, note in beats.items():
+            dog.note(trial, note)
+        if hangs := list(dog.hanging()):
+            return hangs
+    return []
+
+
+def test_a_process_without_a_sign_of_life_hangs() -> None:
+    clock = Clock()
+    dog = Watchdog(clock=clock)
+    dog.begin("a")
+    dog.begin("b")
+    assert passing(dog, clock, STARTS + SILENT - 1, a="x", b="x") == []
+    (hang,) = passing(dog, clock, SILENT + 1, a="x")
+    assert (hang.trial, hang.silent) == ("b", True)
+    assert "no sign of life" in hang.reason
+
+
+def test_the_limit_comes_from_the_trials_before_and_counts_from_the_last_progress() -> None:
+    clock = Clock()
+    dog = Watchdog(clock=clock)
+    for number in range(ENOUGH):
+        assert dog.limit is None
+        dog.begin(str(number))
+        clock.now += 200
+        dog.end(str(number), done=True)
+    assert dog.limit == TIMES * 200 > FLOOR
+    dog.begin("a")
+    for number in range(3):  # it takes longer than any, and makes progress
+        assert passing(dog, clock, dog.limit - 1, a=f"update {number}") == []
+    (hang,) = passing(dog, clock, dog.limit + 1, a="update 2")
+    assert (hang.trial, hang.silent) == ("a", False)
+
+
+@pytest.mark.parametrize(("timeout", "hangs"), [(50.0, 1), (None, 0)])
+def test_a_limit_that_was_chosen_is_of_the_whole_trial(timeout: float | None, hangs: int) -> None:
+    clock = Clock()
+    dog = Watchdog(timeout, clock=clock)
+    dog.begin("a")
+    assert passing(dog, clock, 49, a="x") == []
+    assert [len(passing(dog, clock, 1, a=str(number))) for number in range(3)][-1] == hangs
+
+
+def test_whoever_was_stopped_itself_blames_nobody() -> None:
+    clock = Clock()
+    dog = Watchdog(50.0, clock=clock)
+    dog.begin("a")
+    passing(dog, clock, 10, a="x")
+    clock.now += max(SILENT, STARTS, PAUSE) * 10
+    assert list(dog.hanging()) == []
+    assert dog.seconds("a") < 60
+
+
+@pytest.mark.parametrize(
+    ("timeout", "executor"), [(0, "local"), (-1.0, "local"), ("soon", "local"), (float("nan"), "local"), (5.0, "serial")]
+)
+def test_limits_that_make_no_sense_are_refused(search_file: Path, tmp_path: Path, timeout: Any, executor: str) -> None:
+    with pytest.raises(StudyError, match="trial"):
+        run(load(search_file), tmp_path / "s", work=WORK, executor=executor, trial_timeout=timeout)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
+def test_a_stopped_worker_is_replaced(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "BEAT", 0.1)
+    monkeypatch.setattr(watchdog, "SILENT", 1.5)
+    monkeypatch.setenv("TRIVIAL_SECONDS", "0.02")
+    recipe = load(search_file)
+    stopped: list[int] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["done"] >= 3 and facts["running"] and not stopped:
+            stopped.append(workers_of(os.getpid())[0])
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.0)
+    result = run(recipe, tmp_path / "s", workers=1, work=WORK, watch=watch)
+    assert stopped
+    assert (result.done, result.failed) == (result.total, 0)
+    (report,) = result.reports
+    assert "its process gave no sign of life" in report
+    assert "runs again in a new process" in report
+    run(recipe, tmp_path / "whole", executor="serial", work=WORK)
+    assert told(tmp_path / "s") == told(tmp_path / "whole")
+
+
+def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
+    file = tmp_path / "r.yaml"
+    file.write_text(f"{HEAD}axes: {{remove: {{random: [1, 54, 55, 2]}}}}\n")
+    result = run(load(file), tmp_path / "s", workers=2, work=WORK, trial_timeout=1.5)
+    assert (result.done, result.failed, result.left) == (3, 1, 0)
+    (error,) = [record["error"] for record in told(tmp_path / "s").values() if record["state"] == "failed"]
+    assert "longer than the 1.5 s of --trial-timeout" in error
+    assert "--trial-timeout off" in error
+    assert sum("runs again" in text for text in result.reports) == 2
+    assert sum("recorded as failed" in text for text in result.reports) == 1
+    assert status(tmp_path / "s").reports == result.reports
+
+
+def test_processes_that_all_go_silent_stop_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that does not answer: not one trial after the other is written off."""
+    monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
+    monkeypatch.setattr(watchdog, "BEAT", 3600.0)
+    monkeypatch.setattr(watchdog, "SILENT", 0.3)
+    file = tmp_path / "r.yaml"
+    file.write_text(f"{HEAD}axes: {{remove: {{random: [55]}}, seed: 0..9}}\n")
+    with pytest.raises(StudyError, match="one process after the other gave no sign of life"):
+        run(load(file), tmp_path / "s", workers=1, work=WORK)
+    assert status(tmp_path / "s").left >= 9
+
+
+def live(folder: Path, **facts: Any) -> None:
+    usual = {"done": 9, "failed": 0, "workers": 1, "started": time.time(), "now": time.time(), "elapsed": 90.0, "longest": 12.0}
+    (folder / "live.json").write_text(json.dumps({**usual, **facts}))
+
+
+@pytest.fixture
+def nearly(search_file: Path, tmp_path: Path) -> Path:
+    """A study with one trial to go."""
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    next((tmp_path / "s" / "records").iterdir()).unlink()
+    return tmp_path / "s"
+
+
+def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly: Path) -> None:
+    running = {"a": {"since": time.time(), "note": "at it", "seconds": 500.0, "quiet": 100.0}}
+    with place.locked(nearly):
+        live(nearly, running=running)
+        found = status(nearly)
+        assert found.eta is None
+        line, *others = _lines(found)
+        assert "the time to go cannot be told" in line
+        assert "no sign of life for 1:40" in others[0]
+        live(nearly, running={"a": {**running["a"], "seconds": 5.0, "quiet": 0.0}})
+        assert status(nearly).eta == pytest.approx(10.0, abs=0.5)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> None:
+    later = time.time() + 10_000  # when the run wrote about itself the clock said so
+    facts: dict[str, Any] = {"started": later, "now": later, "running": {"a": {"since": later, "note": "", "seconds": 5.0, "quiet": 1.0}}}
+    if old:  # as earlier versions wrote it
+        facts = {"started": later, "running": {"a": {"since": later, "note": ""}}, "elapsed": 0.0, "longest": 0.0, "now": later}
+    with place.locked(nearly):
+        live(nearly, **facts)
+        found = status(nearly)
+        assert all(one.seconds >= 0 and one.quiet >= 0 for one in found.running)
+        assert found.eta is None or found.eta >= 0
+        assert "-" not in next(_lines(found)).split("(")[-1]
+
+
+def test_the_option_of_the_command(tmp_path: Path) -> None:
+    said = CliRunner().invoke(app, ["run", "smoke", "--out", str(tmp_path / "s"), "--trial-timeout", "soon"])
+    assert said.exit_code == 2
+    assert "got 'soon'" in said.output
