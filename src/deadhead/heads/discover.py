@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
 from ..errors import NoAttention, UnknownArchitecture
 from ..layout import HeadLayout
-from .sites import Site, sites, walk
+from .sites import Site, sites
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
 CROSS_NAMES = ("encoder_attn", "crossattention", "EncDecAttention", "encdec", "cross")
@@ -104,10 +106,17 @@ def _unknown(model: nn.Module, passed: dict[str, str]) -> UnknownArchitecture:
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     lines = [f"  {path}: {reason}" for path, reason in list(passed.items())[:4]]
     if not lines:
-        lines = [f"  {path}  ({', '.join(n for n, _ in module.named_children())})" for path, module in list(walk(model))[:4]]
+        lines = [f"  {path}  ({', '.join(n for n, _ in module.named_children())})" for path, module in list(_walk(model))[:4]]
     if not lines:
         return NoAttention(f"{kind!r} has no attention.", "name a model that has attention heads")
     return UnknownArchitecture(
         f"no attention that deadhead can gate was found in {kind!r}. This looks like its attention:\n" + "\n".join(lines),
         "add the names of its parts to the tables at the top of deadhead/heads/sites.py, then run: deadhead heads MODEL --check",
     )
+
+
+def _walk(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Modules that call themselves attention and hold weights, for the message about an unknown architecture."""
+    for path, module in model.named_modules():
+        if re.search(r"ttention|Attn|MLA", type(module).__name__) and any(True for _ in module.parameters()):
+            yield path, module

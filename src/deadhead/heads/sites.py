@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,6 +106,7 @@ class Site:
     kept: tuple[int, ...]
     parts: dict[str, Part] = field(default_factory=dict)
     norms: dict[str, nn.Module] = field(default_factory=dict)  # query and key norms that span all heads
+    parent: nn.Module | None = None  # of the core
     time_first: bool = False
     shared_by: int = 1
     block: str = ""
@@ -130,7 +130,7 @@ class Born:
     """What pruning leaves on the query projection, so that heads keep their numbers for ever.
 
     On the projection and not on the layer, because BigBird moves its projections to another layer object
-    when it changes from sparse to full attention.
+    when it changes from sparse to full attention. An adapter that is put around the projection has it inside.
     """
 
     size: int
@@ -153,7 +153,7 @@ def sites(model: nn.Module) -> tuple[list[Site], dict[str, str]]:
     for path, module in model.named_modules():
         result = look(module, path, parents.get(id(module)))
         if isinstance(result, Site):
-            result.shared_by = uses[id(module)]
+            result.shared_by, result.parent = uses[id(module)], parents.get(id(module))
             found.append(result)
         elif result:
             passed[path] = result
@@ -181,15 +181,22 @@ def look(core: nn.Module, path: str, parent: nn.Module | None) -> Site | str | N
     return site
 
 
+def bare(module: Any) -> Any:
+    """A module without the adapters around it."""
+    while hasattr(module, "base_layer"):
+        module = module.base_layer
+    return module
+
+
 def linear_like(module: object) -> bool:
     """A plain linear map: torch's, GPT-2's Conv1D, or one of them with an adapter around it."""
-    inner = getattr(module, "base_layer", module)
+    inner = bare(module)
     return isinstance(module, nn.Module) and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D") and module.weight.dim() == 2  # type: ignore[operator]
 
 
 def out_axis(module: nn.Module) -> int:
     """The axis of the weight along which outputs run: GPT-2's Conv1D keeps it transposed."""
-    return 1 if type(getattr(module, "base_layer", module)).__name__ == "Conv1D" else 0
+    return 1 if type(bare(module)).__name__ == "Conv1D" else 0
 
 
 def width_of(module: nn.Module, *, out: bool) -> int:
@@ -238,7 +245,7 @@ def _integer(module: nn.Module, names: tuple[str, ...]) -> int | None:
 def _measure(core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]) -> Site | str:
     """Count heads from weights; a reason where the parts do not add up to heads side by side."""
     name, reads = type(core).__name__, width_of(out, out=False)
-    born: Born | None = getattr(next(iter(projections.values())), MARK, None)
+    born: Born | None = getattr(bare(next(iter(projections.values()))), MARK, None)
     if born:
         size, keys, width, kept = born.size, born.keys, born.width, born.kept
         site = Site(core, path, out, size, keys, width, kept)
@@ -384,10 +391,3 @@ def _xlnet(core: nn.Module, path: str) -> Site | str:
     present = tuple((n, axis) for n, axis in names if isinstance(getattr(core, n, None), nn.Parameter))
     parts = {"all": Part(core, present, {"q": _even(size, 1)}, size)}
     return Site(core, path, None, size, size, width, kept, parts, time_first=True)
-
-
-def walk(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Modules that call themselves attention and hold weights, for the message about an unknown architecture."""
-    for path, module in model.named_modules():
-        if re.search(r"ttention|Attn|MLA", type(module).__name__) and any(True for _ in module.parameters()):
-            yield path, module

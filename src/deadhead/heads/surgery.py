@@ -240,27 +240,61 @@ class _PickInput(_Pick):
         return (args[0].index_select(-1, self.index), *args[1:])
 
 
+def _hooks(module: nn.Module, hook: Any) -> dict[int, Any]:
+    """Where a hook of this kind hangs in a module."""
+    return module._forward_pre_hooks if isinstance(hook, _PickInput | _Outermost) else module._forward_hooks
+
+
 def _hook(module: nn.Module, hook: Any) -> None:
     """Hang in a hook of ours, in the place of one that an earlier cut left."""
-    hooks = module._forward_pre_hooks if isinstance(hook, _PickInput) else module._forward_hooks
+    hooks = _hooks(module, hook)
     for key, old in hooks.items():
         if type(old) is type(hook):
             hooks[key] = hook
             return
-    if isinstance(hook, _PickInput):
+    if isinstance(hook, _PickInput | _Outermost):
         module.register_forward_pre_hook(hook, prepend=True)
     else:
         module.register_forward_hook(hook)
 
 
+class _Outermost:
+    """Forward pre-hook of an attention layer: keeps the hooks of its projections on whatever stands in their places now.
+
+    An adapter that is put around a small projection must read and give what the projection does, so that the hook
+    belongs on the adapter, and back on the projection once the adapter is taken off.
+    """
+
+    def __init__(self, seats: list[tuple[nn.Module, str, Any]]):
+        self.seats = seats  # the owner of a projection, its name there, and the hook
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        for owner, name, hook in self.seats:
+            outer = owner._modules[name]
+            if outer is not None and hook not in _hooks(outer, hook).values():
+                inner: Any = outer
+                while hasattr(inner, "base_layer"):
+                    inner = inner.base_layer
+                    hooks = _hooks(inner, hook)
+                    for key in [k for k, h in hooks.items() if h is hook]:
+                        del hooks[key]
+                _hook(outer, hook)
+
+
 def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
     if not kept and site.out is not None and out_axis(site.out) == 1:
         site.out.forward = partial(_bias_alone, site.out)
+    seats: list[tuple[nn.Module, str, Any]] = []
+    around = site.core if site.parent is None else site.parent  # the output projection may lie beside the core
+    names = {id(child): (owner, name) for owner in around.modules() for name, child in owner._modules.items()}
     for role, part in site.parts.items():
-        if role == "o":
-            _hook(part.module, _PickInput(part.present(kept, keys)))
-        elif part.cut:
-            _hook(part.module, _Lay(part.present(kept, keys), part.size))
+        if role != "o" and not part.cut:
+            continue
+        rows = part.present(kept, keys)
+        hook = _PickInput(rows) if role == "o" else _Lay(rows, part.size)
+        _hook(part.module, hook)
+        seats.append((*names[id(part.module)], hook))
+    _hook(site.core, _Outermost(seats))
 
 
 def _refuse(model: nn.Module, found: list[Site], layout: HeadLayout, gone: tuple[Head, ...]) -> None:
