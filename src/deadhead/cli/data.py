@@ -42,6 +42,9 @@ def check(
     malformed: Annotated[
         str | None, typer.Option(metavar="error|drop", help="Refuse lines of tables that cannot be read, or skip and count them.")
     ] = None,
+    paper: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Compare sizes with those of a paper: contributions, mbert-prunability.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read everything in DIR and say what it is; every line that cannot be read is named. Exit code 1 if there is one."""
@@ -49,6 +52,9 @@ def check(
         raise typer.BadParameter("name a folder of data, or set DEADHEAD_DATA", param_hint="DIR")
     if malformed not in (None, "error", "drop"):
         raise typer.BadParameter(f"got {malformed!r}; expected error or drop", param_hint="--malformed")
+    if paper is not None:
+        _compare(folder, paper, task, as_json)
+        return
     from ..tasks.check import check as findings
 
     rows: list[Finding] = []
@@ -65,6 +71,32 @@ def check(
         files = f"; {skipped} file{'s' * (skipped != 1)} skipped" if skipped else ""
         typer.echo(f"{read} splits read, {sum(row.sentences for row in rows):,} sentences; {len(bad)} cannot be read{files}.")
     if bad:
+        raise typer.Exit(1)
+
+
+def _compare(folder: Path, paper: str, task: str | None, as_json: bool) -> None:
+    """Print the sizes of a paper's data beside ours; exit code 1 unless all are equal."""
+    from ..tasks.sizes import Size, sizes
+
+    rows: list[Size] = []
+    if not as_json:
+        typer.echo(f"{'task':6} {'lang':4} {'split':5} {'paper ':>9} {'here':>8} {'differs by':>10}  corpus of the paper; what was read")
+    for row in sizes(folder, paper, task):
+        rows.append(row)
+        if not as_json:
+            here = "-" if row.ours is None else f"{row.ours:,}"
+            differs = "missing" if row.difference is None else f"{row.difference:+,}" if row.difference else "equal"
+            read = "; ".join(filter(None, (row.corpus, row.source, row.release and f"release {row.release}", row.note)))
+            stated = f"{row.published:,}{' ' if row.from_paper else '*'}"
+            typer.echo(f"{row.task:6} {row.language:4} {row.split:5} {stated:>9} {here:>8} {differs:>10}  {read}")
+    equal, missing = sum(row.difference == 0 for row in rows), sum(row.difference is None for row in rows)
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=1))
+    else:
+        if not all(row.from_paper for row in rows):
+            typer.echo("* a figure of the corpus, which the paper does not print")
+        typer.echo(f"{len(rows)} numbers: {equal} equal, {len(rows) - equal - missing} differ, {missing} missing here.")
+    if equal < len(rows):
         raise typer.Exit(1)
 
 
@@ -99,8 +131,9 @@ def _line(finding: Finding) -> str:
     place = f"{finding.task:22} {finding.language:6} {finding.split:6} {finding.source:20}"
     if finding.error:
         return f"{place} ERROR {finding.error}"
-    told = "; ".join(f"{name}: {n}" for name, n in finding.notes.items())
-    return f"{place} {finding.sentences:7} sentences {len(finding.labels):4} labels  {finding.fingerprint}{f'  ({told})' if told else ''}"
+    notes = [f"UD {finding.release}"] * bool(finding.release) + [f"{name}: {n}" for name, n in finding.notes.items()]
+    more = f"  ({'; '.join(notes)})" if notes else ""
+    return f"{place} {finding.sentences:7} sentences {len(finding.labels):4} labels  {finding.fingerprint}{more}"
 
 
 @app.command("list")

@@ -283,6 +283,9 @@ def recipes(as_json: AsJson = False) -> None:
     width = max(map(len, found), default=0)
     for name, about in found.items():
         typer.echo(f"{name:{width}}  {about}")
+    typer.echo(
+        "\nTable 1 of contributions has the sizes of its data: deadhead data check DIR --paper contributions compares them with yours."
+    )
 
 
 def status(

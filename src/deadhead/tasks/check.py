@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import DataError, DeadheadError
 from .entry import Entry, Skipped
 from .load import SHOWN, read_entry
+from .releases import release_of
 from .small_world import WORLD, all_of_world, is_world
 from .sources import survey
 from .table import Task, task_of
@@ -29,6 +30,7 @@ class Finding:
     notes: dict[str, int] = field(default_factory=dict)
     error: str | None = None
     skipped: str | None = None  # why the file is not read
+    release: str = ""  # of Universal Dependencies
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "labels": list(self.labels)}
@@ -62,7 +64,8 @@ def _finding(entry: Entry, task: str | Task | None, malformed: str | None) -> Fi
         data = read_entry(task_of(task if task is not None else entry.task), entry, {"malformed": malformed})
     except DeadheadError as error:
         return Finding(*place, error=error.message)
-    return Finding(*place, len(data), data.found, data.fingerprint, dict(data.notes))
+    release = release_of(entry.first) if entry.format == "conllu" else ""
+    return Finding(*place, len(data), data.found, data.fingerprint, dict(data.notes), release=release)
 
 
 def _pairs(entries: list[Entry]) -> Iterator[Entry]:

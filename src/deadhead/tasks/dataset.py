@@ -20,6 +20,7 @@ from .records import Row
 from .table import Task, task_of
 
 SPLITS = ("train", "dev", "test")
+SHARE = "rows of the file not in this share"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -70,7 +71,7 @@ def share(data: Dataset, split: str, ends: tuple[float, float, float]) -> Datase
     at = SPLITS.index(split)
     start = round(len(data) * ends[at - 1]) if at else 0
     stop = round(len(data) * ends[at])
-    notes = {**data.notes, f"rows of the file not in this share ({split})": len(data) - (stop - start)}
+    notes = {**data.notes, f"{SHARE} ({split})": len(data) - (stop - start)}
     return replace(data, split=split, rows=data.rows[start:stop], notes=notes)
 
 
