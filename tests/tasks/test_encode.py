@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,48 @@ def test_a_damaged_cache_is_written_anew(tokenizers: dict[str, Any], tmp_path: P
     if damage != "gone":
         path.write_bytes(b"" if damage == "empty" else raw[:-4])
     assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == want
+
+
+def test_zeroed_content_of_the_right_size_is_not_accepted(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+    data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
+    good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
+    want, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
+    raw = path.read_bytes()
+    assert any(raw[-8:])  # else zeroing changes nothing
+    path.unlink()
+    path.write_bytes(raw[:-8] + bytes(8))
+    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == want
+
+
+def test_many_writers_at_once_all_get_the_arrays(tmp_path: Path) -> None:
+    """Also while somebody damages the folder again and again."""
+    wrong: list[Any] = []
+    start = threading.Barrier(4)
+
+    def write(notes: dict[str, int]) -> Any:
+        yield {"a": np.arange(50, dtype=np.int32)}
+
+    def work(number: int) -> None:
+        start.wait()
+        for turn in range(40):
+            try:
+                arrays, _ = stored(tmp_path / "x", write)
+                if arrays["a"].tolist() != [*range(50)]:
+                    wrong.append("content")
+                if number == 0 and turn % 4 == 0:
+                    (tmp_path / "x" / "about.json").write_text("{")
+            except FileNotFoundError:
+                continue  # the damager was overtaken
+            except Exception as problem:
+                wrong.append(problem)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert os.listdir(tmp_path) == ["x"]
 
 
 def test_whoever_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
