@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, UnknownName
-from deadhead.heads import discover, load, save
+from deadhead.heads import discover, export, load, save
 from deadhead.heads.coverage import tiny
 
 
@@ -56,7 +57,7 @@ def test_bench_and_export_hand_them_on(words: tuple[str, ...], asked: dict[str, 
         raise DeadheadError("enough")
 
     monkeypatch.setattr("deadhead.heads.bench.bench", note)
-    monkeypatch.setattr("deadhead.heads.export", note)
+    monkeypatch.setattr(sys.modules[export.__module__], "exported", note)
     command, *further = words
     typed(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
     assert asked.items() <= given.items()

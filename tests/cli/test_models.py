@@ -344,14 +344,19 @@ def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None
 
 
 def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def written(folder: str, *, onnx: Path, **_: object) -> Path:
-        onnx.write_bytes(b"graph")
-        return onnx
+    exporting = sys.modules[deadhead.heads.export.__module__]
 
-    monkeypatch.setattr("deadhead.heads.export", written)
+    def written(folder: str, *, onnx: Path, **_: object) -> Any:
+        onnx.write_bytes(b"graph")
+        return exporting.Exported(onnx, ("input_ids", "token_type_ids"), ("logits",), 2e-7, 5)
+
+    monkeypatch.setattr(exporting, "exported", written)
     done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
-    assert json.loads(done.out) == {"from": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5}
-    assert "equal to the model" in typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
+    facts = {"inputs": ["input_ids", "token_type_ids"], "outputs": ["logits"], "largest_difference": 2e-7}
+    assert json.loads(done.out) == {"from": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5, **facts}
+    told = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
+    assert "takes input_ids, token_type_ids, gives logits" in told
+    assert f"equal to the model in {bert} on 5 batches" in told
 
 
 def test_export_without_the_extra(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,11 +41,16 @@ def export(
     for option, file, example in (("--onnx", onnx, "model.onnx"), ("--csv", csv, "study.csv"), ("--parquet", parquet, "study.parquet")):
         check_file(file, option, example, force=force)
     if onnx is not None:
-        from ..heads import export as write
+        from ..heads.export import exported
 
-        size = write(folder, onnx=onnx, auto=auto, dtype=dtype or "float32").stat().st_size
-        facts |= {"onnx": str(onnx), "bytes": size}
-        lines.append(f"{onnx}: {size / 2**20:.1f} MiB, equal to the model in {folder}")
+        made = exported(folder, onnx=onnx, auto=auto, dtype=dtype or "float32")
+        size = made.file.stat().st_size
+        facts |= {"onnx": str(onnx), "bytes": size, "inputs": made.inputs, "outputs": made.outputs, "largest_difference": made.gap}
+        lines += [
+            f"{onnx}: {size / 2**20:.1f} MiB, takes {', '.join(made.inputs)}, gives {', '.join(made.outputs)}",
+            f"equal to the model in {folder} on {made.batches} batches of different sizes and lengths, padded ones among them "
+            f"(largest difference {made.gap:.0e} of the largest output)",
+        ]
     if csv is not None or parquet is not None:
         from ..studies.frame import write_csv, write_parquet
 
