@@ -42,7 +42,7 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
             "Arabic gains 5.3 points when the lowest quarter is removed." + hostile,
         ],
         "tables": [_table(removals, trials, rng, hostile)],
-        "figures": [_figure(removals, trials, hostile)],
+        "figures": [_figure(removals, trials, hostile), {**_figure(removals, trials, hostile), "id": "figure-2-scores"}],
         "claims": _claims(trials, hostile),
         "layout": {"encoder": [WIDTH] * LAYERS},
         "maps": _maps(rng, hostile),

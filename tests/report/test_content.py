@@ -29,7 +29,7 @@ from deadhead.tasks import METRICS, load_data
 
 MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
 PARTS = {"format", "name", "about", "recipe", "models", "versions", "data", "progress", "findings", "tables", "figures", "claims"}
-PARTS |= {"opened", "layout", "maps", "trials", "records", "heads"}
+PARTS |= {"words", "opened", "layout", "maps", "trials", "records", "heads"}
 
 
 def test_all_parts_as_plain_data(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
     made = content(study(tmp_path, DRAWN, drawn))
     trials = [dict(zip(made["trials"]["fields"], row, strict=True)) for row in made["trials"]["rows"]]
     assert len(trials) == len({one["id"] for one in trials}) == 8  # 12 cells
-    pruned = next(one for one in trials if (one["task"], one["remove"], one["draw"]) == ("mnli", "random 50", 1))
+    pruned = next(one for one in trials if (one["task"], one["remove"], one["draw"]) == ("mnli", "random 50 %", 1))
     assert (pruned["score"], pruned["en"], pruned["state"], pruned["seconds"], pruned["parameters"]) == (72, 72, "done", 7, 600)
     assert made["records"][pruned["id"]]["metrics"]["en/dev/accuracy"] == 0.72
 
@@ -211,7 +211,7 @@ def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
 def test_findings_have_the_numbers(tmp_path: Path) -> None:
     made = content(study(tmp_path, DRAWN, drawn))
     # the mean of 80 and 90 is 85; with half of the heads gone it is 79, 82 and 82 by draw
-    assert "mean accuracy falls from 85.0 to 81.0 (3 masks over 2 tasks, sd 1.7)" in made["findings"][0]
+    assert "mean accuracy is 81.0, against 85.0 unpruned (3 masks over 2 tasks, sd 1.7)" in made["findings"][0]
     assert any("of 3 numbers are within one point of the published ones" in one for one in made["findings"])
 
 
@@ -220,7 +220,10 @@ def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
     assert made["findings"][0] == (
         "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 2 pairs of languages (sign test p = 0.5): no more than luck."
     )
-    assert made["findings"][1] == "Chosen on the test set, pruning gains +4.00 points in the mean of 2 pairs; chosen on dev, +1.00."
+    assert made["findings"][1] == (
+        "Chosen on the test set, pruning gains +4.00 points in the mean of 2 pairs; as many unpruned seeds gain +5.00; "
+        "chosen on dev, pruning gains +1.00."
+    )
 
 
 def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
@@ -259,7 +262,8 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
     (first,) = findings(read_study(study(tmp_path, recipe, seeded)), {})
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
-        "A head at random can go: mean F1 falls from 81.0 to 80.0 (2 repetitions, sd 1.4). Without 5 heads at random it is 76.0."
+        "Without a head at random mean micro F1 is 80.0, against 81.0 unpruned (2 repetitions, sd 1.4, t-test p = 0.55). "
+        "Without 5 heads at random it is 76.0."
     )
 
 
@@ -289,11 +293,11 @@ axes: {draw: [0, 1]}
         "Sentences of different languages lie mixed after training: the silhouette of languages goes from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
     ]
     assert made["tables"][0]["note"].startswith(
-        "F1 on the test set (over all words, which is the share of words labelled right), in points."
+        "Micro F1 on the test set (over all words, which is the share of words labelled right), in points."
     )
     whole = read_study(tmp_path / "study")
     assert scored(whole) == [
-        "Mean F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
+        "Mean micro F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
         "After one epoch the mean is 40.0, after all of them 70.0.",
     ]
     assert {one["title"].split(":")[0] for one in made["maps"] if one["what"] == "weights"} == {"Weight change after training"}
@@ -317,7 +321,7 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
         return Record(trial, "done", (), {"en/dev/accuracy": scores[kept]})
 
     said = " ".join(findings(read_study(study(tmp_path, recipe, outcome)), {}))
-    assert "All heads but 2/1/1 (by block) can go" in said
+    assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in said
     assert "Without all heads but 1/1/1 (by block) it is 50.0" in said
 
 
@@ -330,7 +334,7 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
         left = 950 if "random" in (trial.get("remove") or {}) else 750
         return Record(trial, "done", (), {"en/dev/accuracy": 0.9}, cost={"parameters": 1000, "parameters after": left})
 
-    assert findings(read_study(study(tmp_path, recipe, outcome)), {})[0].startswith("All heads of the layers even 6 can go")
+    assert findings(read_study(study(tmp_path, recipe, outcome)), {})[0].startswith("Without all heads of the layers even 6 ")
 
 
 @pytest.mark.parametrize("task", ["mnli", "pos"])

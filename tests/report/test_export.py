@@ -43,7 +43,7 @@ def test_csv_has_every_number(tmp_path: Path) -> None:
     scores, _ = tables(study(tmp_path, DRAWN, drawn))
     rows = {(row["remove"], row["task"]): row for row in csv.DictReader(io.StringIO(to_csv(scores)))}
     assert len(rows) == 4
-    one = rows["random 50", "mnli"]
+    one = rows["random 50 %", "mnli"]
     assert (float(one["ours"]), float(one["published"]), float(one["difference"]), one["n"]) == (72, 82, -10, "3")
     assert (one["state"], one["mark"], rows["none", "sst2"]["published"]) == ("done", "worse", "")
 
@@ -57,7 +57,9 @@ def test_latex_by_hand(tmp_path: Path) -> None:
     text = to_latex(tables(study(tmp_path, DRAWN, drawn))[0])
     assert r"remove & mnli & sst2 \\" in text
     assert r"none & 80.00 {\scriptsize(83.69)} & 90.00 \\" in text
-    assert r"random 50 & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 {\scriptsize$\pm$2.00} {\scriptsize(11.00)} \\" in text
+    assert (
+        r"random 50 \% & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 {\scriptsize$\pm$2.00} {\scriptsize(11.00)} \\" in text
+    )
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
         assert text.count(rule) == 1
 
@@ -137,7 +139,7 @@ def test_markdown_escapes_what_it_would_take_for_markup(odd_names: list[dict[str
 
 
 def test_markdown_by_hand(tmp_path: Path) -> None:
-    assert "| random 50 | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 (11.00) |" in to_markdown(tables(study(tmp_path, DRAWN, drawn))[0])
+    assert "| random 50 % | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 (11.00) |" in to_markdown(tables(study(tmp_path, DRAWN, drawn))[0])
 
 
 def test_without_the_extra_there_is_one_line_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

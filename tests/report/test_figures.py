@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import vl_convert
 from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
 
+from deadhead.report.charts import COLOURS, categories
 from deadhead.report.cost_figures import front
 from deadhead.report.export import VEGALITE
 from deadhead.report.figures import figures
@@ -127,7 +129,7 @@ def test_a_gain_is_over_the_unpruned_model_of_the_same_search(tmp_path: Path) ->
     assert english["lowest", 2]["y"] == 4  # 74 to 70
     assert english["lowest", 0]["y"] == 0
     assert (english["unpruned seeds", 3]["low"], english["unpruned seeds", 3]["high"]) == (0, 5)
-    assert "gain in F1, points" in str(spec)
+    assert "gain in micro F1, points" in str(spec)
 
 
 MIXED = """\
@@ -234,20 +236,20 @@ def test_points_before_and_after(tmp_path: Path) -> None:
     rows = values(figure)
     assert {row["panel"] for row in rows if row["panel"].startswith("before")} == {
         "before training, none, silhouette 0.50",
-        "before training, random 50, silhouette 0.50",
+        "before training, random 50 %, silhouette 0.50",
     }
     assert sum(row["panel"].startswith("before") for row in rows) == 6
 
 
 def test_the_front_of_cost_and_score(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [{"cost": cost, "y": y} for cost, y in ((3, 9.0), (1, 5.0), (2, 4.0), (2, 7.0), (3, 7.0), (None, 20.0))]
-    front(rows, "cost", "front")
-    assert [row["front"] for row in rows] == [True, True, False, True, False, False]
+    rows: list[dict[str, Any]] = [{"cost": cost, "y": y} for cost, y in ((3, 9.0), (1, 5.0), (2, 4.0), (2, 7.0), (3, 7.0))]
+    front(rows)
+    assert [row["front"] for row in rows] == [True, True, False, True, False]
     (tmp_path / "figure").mkdir()
     drawn_rows = values(only(tmp_path / "figure", "{title: Cost, kind: cost, where: {task: mnli}}"))
-    assert {row["label"]: (row["cost0"], row["y"], row["n"]) for row in drawn_rows} == {
+    assert {row["label"]: (row["cost"], row["y"], row["n"]) for row in drawn_rows} == {
         "none": (0.001, 80, 1),
-        "random 50": (0.0006, 72, 3),
+        "random 50 %": (0.0006, 72, 3),
     }
 
 
@@ -297,17 +299,53 @@ def test_learning_curves_are_of_the_last_training(tmp_path: Path) -> None:
 
     rows = values(only(tmp_path, "{title: Learning, kind: epochs}", DRAWN, trained))
     assert {row["x"] for row in rows} == {1.0, 2.0}  # not the epoch of step 1
-    one = next(row for row in rows if (row["panel"], row["line"], row["x"]) == ("mnli", "random 50", 2.0))
+    one = next(row for row in rows if (row["panel"], row["line"], row["x"]) == ("mnli", "random 50 %", 2.0))
     assert (one["y"], one["low"], one["high"], one["n"]) == (1.0, 0.5, 1.5, 3)
 
 
-def test_seconds_are_those_of_scoring(tmp_path: Path) -> None:
+def test_seconds_are_in_no_figure(tmp_path: Path) -> None:
+    """They are of one machine and of whatever else it did; where nothing got smaller there is no figure of costs."""
+
     def timed(trial: Trial, labels: Mapping[str, Any]) -> Record:
         seconds = 5.0 if trial.get("remove") else 8.0
-        return replace(drawn(trial, labels), cost={"finetune s": 100.0, "evaluate s": 1.0, "evaluate2 s": seconds, "parameters": 1000})
+        return replace(drawn(trial, labels), cost={"finetune s": 100.0, "evaluate s": seconds, "parameters": 1000})
 
-    rows = values(only(tmp_path, "{title: Cost, kind: cost}", DRAWN, timed))
-    assert {(row["label"], row["cost0"]) for row in rows} == {("none", 8.0), ("random 50", 5.0)}  # all have as many parameters
+    assert not figures(study(tmp_path, DRAWN + "figures: [{title: Cost, kind: cost}]\n", timed))
+    (tmp_path / "smaller").mkdir()
+    (figure,) = figures(study(tmp_path / "smaller", DRAWN + "figures: [{title: Cost, kind: cost}]\n", drawn))
+    assert "second" not in json.dumps(figure["spec"])
+
+
+MANY = """\
+steps: [prune, finetune, evaluate]
+fixed: {model: a/model, task: pos, source: en, targets: [en, de, es, zh, hi, ur, ar, tr, sw], splits: test}
+axes: {remove: [none, {random: [50, 90]}], seed: [0, 1]}
+"""
+
+
+def in_nine_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    scores = {f"{one}/test/micro_f1": 0.9 - 0.05 * n - 0.01 * trial.get("seed") for n, one in enumerate(trial.get("targets"))}
+    return Record(trial, "done", (), scores, cost={})
+
+
+def test_many_bands_get_a_panel_each(tmp_path: Path) -> None:
+    asked = "{title: Nine, kind: curve, x: amount, lines: language, mean_over: seed}"
+    figure = only(tmp_path, asked, MANY, in_nine_languages)
+    rows = values(figure)
+    assert {row["panel"] for row in rows} == {row["line"] for row in rows} == {"en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"}
+    assert figure["spec"]["facet"]["sort"] == ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
+    behind = figure["spec"]["spec"]["layer"][0]
+    assert len(behind["data"]["values"]) == len(rows)  # all lines, in grey
+    assert "grey" in figure["note"]
+
+
+def test_nine_languages_have_nine_colours() -> None:
+    labels = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
+    colours = categories(labels)["range"]
+    assert len(set(colours)) == 9
+    assert len(set(COLOURS)) == len(COLOURS) == 12
+    parts = [[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in COLOURS]
+    assert min(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5 for one, other in combinations(parts, 2)) > 40
 
 
 def test_searches_of_different_languages_stand_in_panels_of_their_own(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from browser import Page
 from free_steps import made_study
 from page_content import ARABIC, HEADS, HOSTILE, made_content
 
+from deadhead.report.charts import curves
 from deadhead.report.content import content
 from deadhead.studies import read
 
@@ -65,7 +66,7 @@ def test_numbers_of_the_page_are_those_of_the_records(page: Page, drawn: Drawn, 
     heads = page.texts("#sheet .grid thead th")[1:]
     for language, *values in scores:
         for name, value in zip(heads, values, strict=True):
-            assert float(value) == records[one].metrics[f"{language}/{name.replace(' ', '/').replace('F1', 'micro_f1')}"]
+            assert float(value) == records[one].metrics[f"{language}/{name.replace('micro F1', 'micro_f1').replace(' ', '/')}"]
     gone = page.run("return [...document.querySelectorAll('#sheet td.gone')].map((td) => td.dataset.head)")
     assert sorted(gone) == sorted(records[one].removed)
     assert page.complaints() == []
@@ -372,3 +373,38 @@ def test_no_part_is_wider_than_the_window(page: Page, drawn: Drawn, width: int):
     page.until("return document.querySelector('.plot').dataset.ready")
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
     page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+SIZES = {"phone": (390, 844), "small phone": (360, 640), "tablet": (820, 1180), "desk": (1280, 800)}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("panels", [1, 9])
+def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: str, panels: int):
+    made = made_content()
+    lines = [f"l{n}" for n in range(panels)]
+    values = [{"x": x, "y": 70 + x, "low": 69 + x, "high": 72 + x, "line": one, "panel": "", "n": 3} for one in lines for x in range(5)]
+    told = {"x": "heads", "y": "micro F1, points", "numbers": True, "order": (), "line": "language"}
+    made["figures"] = [
+        {**one, "kind": "curve", "spec": curves(values, "Curves", lines=lines, panels=[""], **told)} for one in made["figures"]
+    ]
+    width, height = SIZES[size]
+    shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+    try:
+        page.open(drawn(made))
+        assert page.run("return document.documentElement.scrollWidth") <= width
+        over = "[...document.querySelectorAll('.plot')].filter((one) => one.querySelector('svg').clientWidth > one.clientWidth + 1).length"
+        assert page.run(f"return {over}") == 0
+        assert page.run("return [...document.querySelectorAll('.plot.fit')].length") == 0  # drawn for the width, not shrunk with its text
+        boxes = page.run(
+            "return [...document.querySelectorAll('#sections a')].map((a) => { const b = a.getBoundingClientRect(); return [b.left, b.right] })"
+        )
+        assert len(boxes) == 6
+        assert all(left >= 0 and right <= width for left, right in boxes)
+        picture = page.run("return document.querySelector('#top figure').getBoundingClientRect().top")
+        assert page.run("return document.querySelector('h1').getBoundingClientRect().bottom") <= height
+        assert picture < height * 0.6  # title and picture are on the first screen
+        assert page.complaints() == []
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

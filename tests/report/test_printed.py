@@ -79,7 +79,7 @@ def test_a_percentage_that_no_file_tells_is_counted(tmp_path: Path) -> None:
 
 def test_prunings_that_have_no_components_keep_their_names(tmp_path: Path) -> None:
     made = run_of(tmp_path, "random: [25]")
-    assert (made["row_names"], made["rows"]) == (["remove"], [["none"], ["random 25"]])
+    assert (made["row_names"], made["rows"]) == (["remove"], [["none"], ["random 25 %"]])
 
 
 def run_of(folder: Path, removals: str) -> dict[str, Any]:

@@ -24,8 +24,8 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
     made = study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS})
     scores, _ = tables(made)
     assert (scores["row_names"], scores["column_names"]) == (["remove"], ["task"])
-    assert (scores["rows"], scores["columns"]) == ([["none"], ["random 50"]], [["mnli"], ["sst2"]])
-    pruned = cell(scores, ["random 50"], ["mnli"])
+    assert (scores["rows"], scores["columns"]) == ([["none"], ["random 50 %"]], [["mnli"], ["sst2"]])
+    pruned = cell(scores, ["random 50 %"], ["mnli"])
     assert pruned["ours"] == pytest.approx((70 + 72 + 74) / 3)
     assert pruned["spread"] == pytest.approx(stdev([70, 72, 74]))
     assert (pruned["n"], pruned["published"], pruned["state"], len(pruned["trials"])) == (3, 82.0, "done", 3)
@@ -49,14 +49,14 @@ def test_cells_name_fewer_trials_where_all_would_name_very_many(tmp_path: Path, 
 def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS}))
     assert cell(scores, ["none"], ["sst2"])["published"] is None  # no row has this task and removal
-    assert cell(scores, ["random 50"], ["sst2"])["published"] == 11.0  # the model is no axis of the table
+    assert cell(scores, ["random 50 %"], ["sst2"])["published"] == 11.0  # the model is no axis of the table
     assert all(one["published"] is None for row in drops["cells"] for one in row)  # it names no file
 
 
 def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> None:
     numbers = NUMBERS + "third/model,sst2,en,en,random 50,50,33.0\na/model,sst2,en,en,none,0,44.0\nb/model,sst2,en,en,none,0,55.0\n"
     scores, _ = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))
-    assert cell(scores, ["random 50"], ["sst2"])["published"] is None  # two models, neither of them ours
+    assert cell(scores, ["random 50 %"], ["sst2"])["published"] is None  # two models, neither of them ours
     assert cell(scores, ["none"], ["sst2"])["published"] == 44.0  # two models, one of them ours
 
 
@@ -101,12 +101,12 @@ def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> Non
         return Record(trial, "done", (), {"en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]})
 
     (drops,) = tables(study(tmp_path, recipe, outcome))
-    assert cell(drops, ["random 50"], ["mnli"])["ours"] == pytest.approx(10)  # of 70, not of 90
+    assert cell(drops, ["random 50 %"], ["mnli"])["ours"] == pytest.approx(10)  # of 70, not of 90
 
 
 def test_relative_drops(tmp_path: Path) -> None:
     _, drops = tables(study(tmp_path, DRAWN, drawn))
-    pruned = cell(drops, ["random 50"], ["mnli"])
+    pruned = cell(drops, ["random 50 %"], ["mnli"])
     each = [100 * (80 - score) / 80 for score in (70, 72, 74)]
     assert pruned["ours"] == pytest.approx(sum(each) / 3)
     assert pruned["spread"] == pytest.approx(stdev(each), abs=1e-4)
@@ -116,8 +116,8 @@ def test_relative_drops(tmp_path: Path) -> None:
 def test_published_drops_come_of_published_scores(tmp_path: Path) -> None:
     recipe = DRAWN.replace("kind: drop,", "kind: drop, published: numbers.csv,")
     _, drops = tables(study(tmp_path, recipe, drawn, {"numbers.csv": NUMBERS}))
-    assert cell(drops, ["random 50"], ["mnli"])["published"] == pytest.approx(100 * (83.69 - 82) / 83.69, abs=1e-4)
-    assert cell(drops, ["random 50"], ["sst2"])["published"] is None  # nothing unpruned beside it
+    assert cell(drops, ["random 50 %"], ["mnli"])["published"] == pytest.approx(100 * (83.69 - 82) / 83.69, abs=1e-4)
+    assert cell(drops, ["random 50 %"], ["sst2"])["published"] is None  # nothing unpruned beside it
 
 
 def test_what_is_missing_or_failed_is_told(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_what_is_missing_or_failed_is_told(tmp_path: Path) -> None:
     states = {(row[0], column[0]): cell(scores, row, column)["state"] for row in scores["rows"] for column in scores["columns"]}
     assert states == {
         ("none", "mnli"): "done",
-        ("random 50", "mnli"): "partial",
+        ("random 50 %", "mnli"): "partial",
         ("none", "sst2"): "missing",
-        ("random 50", "sst2"): "failed",
+        ("random 50 %", "sst2"): "failed",
     }
-    assert cell(scores, ["random 50"], ["mnli"])["ours"] == pytest.approx(71)
-    assert cell(scores, ["random 50"], ["sst2"])["ours"] is None
+    assert cell(scores, ["random 50 %"], ["mnli"])["ours"] == pytest.approx(71)
+    assert cell(scores, ["random 50 %"], ["sst2"])["ours"] is None
 
 
 def test_a_study_without_records(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_cells_the_recipe_does_not_have(tmp_path: Path) -> None:
   - {task: [sst2], remove: none}
 """)  # fmt: skip
     scores, _ = tables(study(tmp_path, recipe, drawn))
-    assert cell(scores, ["random 50"], ["sst2"])["state"] == "none"
+    assert cell(scores, ["random 50 %"], ["sst2"])["state"] == "none"
     assert cell(scores, ["none"], ["sst2"])["ours"] == 90
 
 
@@ -179,7 +179,7 @@ tables:
     )
     by, over, some = tables(study(tmp_path, recipe, by_language))
     assert by["columns"] == [["en"], ["tr"], ["de"]]  # the recipe's order
-    assert cell(by, ["random_k 2"], ["tr"])["ours"] == pytest.approx(40.5)
+    assert cell(by, ["random 2 heads"], ["tr"])["ours"] == pytest.approx(40.5)
     whole = cell(over, ["none"], ["pos"])
     assert (whole["ours"], whole["n"]) == (pytest.approx((90 + 50 + 70) / 3 + 0.5), 2)  # languages within a trial are no repetitions
     assert whole["spread"] == pytest.approx(stdev([0, 1]), abs=1e-4)

@@ -17,7 +17,7 @@ from ..studies.scores import Pair
 from ..tasks import points
 from ..tasks.languages import distances
 from .cells import Study, as_dict, matches
-from .charts import OKABE_ITO, Row, Spec, categories, curves, field, panelled, tip, whole
+from .charts import COLOURS, Row, Spec, categories, curves, field, panelled, tip, whole
 from .curves import place
 from .head_figures import chosen, maps_of
 from .maps import ranking_of
@@ -90,7 +90,7 @@ def recovery_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
             tip("final", "Q", "final", form),
         ],
     }
-    bars = {"mark": {"type": "bar", "color": OKABE_ITO[0]}, "encoding": encoding}
+    bars = {"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}
     return whole(panelled(bars, [], 460, 260), rows, str(asked.get("title") or "Recovery after one epoch"))
 
 
@@ -110,7 +110,9 @@ def layers_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
         return None
     lines, panels = (list(dict.fromkeys(row[name] for row in values)) for name in ("line", "panel"))
     title = str(asked.get("title") or f"Layers: {show}")
-    return curves(values, title, x="layer", y=show.replace("_", " "), numbers=True, order=(), lines=lines, panels=panels, line="", form=".4~g")
+    return curves(
+        values, title, x="layer", y=show.replace("_", " "), numbers=True, order=(), lines=lines, panels=panels, line="", form=".4~g"
+    )
 
 
 def gains_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:

@@ -1,7 +1,7 @@
 """The shapes figures are drawn in, as plain vega-lite: curves with bands, maps of heads, squares, scatters.
 
 A specification has no colours of ink or paper: the page sets those for dark and light, `export` for print.
-Categories are in the colours of Okabe and Ito, amounts in viridis, which all readers can tell apart.
+Categories are in the colours of Okabe and Ito and four more, amounts in viridis, which all readers can tell apart.
 """
 
 from __future__ import annotations
@@ -10,10 +10,25 @@ from collections.abc import Sequence
 from typing import Any
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-OKABE_ITO = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B8A900"]
+COLOURS = [
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#B8A900",
+    "#8265C9",
+    "#9C6A3C",
+    "#E0246B",
+    "#6E8F2B",
+    "#8C8C8C",
+]
 MIDDLE = "#888888"  # a grey that is seen on white and on black
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 COLUMNS = 3  # panels in a row
+MOST_TALL = 6  # panels; more of them are lower
+MOST_BANDS = 4  # lines with bands in one picture; more of them would hide each other
 MOST_TICKS = 10  # of an axis that is marked where its points are
 Row = dict[str, Any]
 Spec = dict[str, Any]
@@ -31,7 +46,7 @@ def tip(name: str, kind: str, title: str, form: str | None = None) -> Spec:
 
 def categories(labels: Sequence[Any], grey: Sequence[Any] = ()) -> Spec:
     """A scale of colours in the order of the labels; those to compare with are grey."""
-    return {"domain": list(labels), "range": [MIDDLE if label in grey else OKABE_ITO[i % len(OKABE_ITO)] for i, label in enumerate(labels)]}
+    return {"domain": list(labels), "range": [MIDDLE if label in grey else COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)]}
 
 
 def whole(spec: Spec, values: Sequence[Row], title: str) -> Spec:
@@ -42,11 +57,11 @@ def panelled(layers: Spec, panels: Sequence[Any], width: int, height: int, *, fr
     """One picture, or one for each panel."""
     if len(panels) < 2:
         return {**layers, "width": width, "height": height}
-    small = max(150, int(width * (0.62 if len(panels) == 2 else 0.45)))
+    small, low = max(150, int(width * (0.62 if len(panels) == 2 else 0.45))), 0.6 if len(panels) <= MOST_TALL else 0.42
     return {
         "facet": {"field": "panel", "type": "nominal", "title": None, "sort": list(panels), "header": {"labelFontWeight": "bold"}},
         "columns": 2 if len(panels) == 4 else min(COLUMNS, len(panels)),
-        "spec": {**layers, "width": small, "height": int(height * 0.6)},
+        "spec": {**layers, "width": small, "height": int(height * low)},
         **({"resolve": {"scale": {"y": "independent"}}} if free else {}),
     }
 
@@ -68,8 +83,9 @@ def curves(
 ) -> Spec:
     """Lines with points, a band where there is a spread, hollow points for published numbers.
 
-    Rows: x, y, line, panel; where known low and high, n, published.
+    Rows: x, y, line, panel; where known low and high, n, published. Many lines with bands get a panel each.
     """
+    values, panels, behind = _apart(values, lines, panels)
     across = field(
         "x", "Q" if numbers else "O", x, **({} if numbers else {"sort": list(order), "axis": {"labelAngle": -40, "labelLimit": 140}})
     )
@@ -78,12 +94,19 @@ def curves(
         marks = sorted({float(row["x"]) for row in values})
         if len(marks) <= MOST_TICKS and all(map(float.is_integer, marks)):  # there are no half layers
             across |= {"axis": {"values": marks}}
-    legend = None if len(lines) < 2 else {"title": line or None, "symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
-    colour = field("line", "N", line or None, scale=categories(lines, grey), legend=legend)
+    legend = (
+        None if len(lines) < 2 or behind else {"title": line or None, "symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
+    )
+    colour: Spec = {"value": COLOURS[0]} if behind else field("line", "N", line or None, scale=categories(lines, grey), legend=legend)
     tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x), tip("y", "Q", y, form), tip("n", "Q", "repetitions")]
     if any(row.get("low") is not None for row in values):
         tips += [tip("low", "Q", band[0], form), tip("high", "Q", band[1], form)]
     layers: list[Spec] = []
+    if behind:
+        places = {"x": across, "y": field("y", "Q", y, scale={"zero": False}), "detail": field("line", "N")}
+        layers.append(
+            {"data": {"values": behind}, "mark": {"type": "line", "color": MIDDLE, "strokeWidth": 1, "opacity": 0.35}, "encoding": places}
+        )
     if any(row.get("low") is not None for row in values):
         bands = {"y": field("low", "Q", y, scale={"zero": False}), "y2": {"field": "high"}, "x": across, "color": colour}
         layers.append({"mark": {"type": "area", "opacity": 0.16}, "encoding": bands, "transform": [{"filter": "isValid(datum.low)"}]})
@@ -99,6 +122,16 @@ def curves(
         mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
         layers.append({"mark": mark, "encoding": theirs, "transform": [{"filter": "isValid(datum.published)"}]})
     return whole(panelled({"layer": layers}, panels, 460, 280), values, title)
+
+
+def _apart(values: Sequence[Row], lines: Sequence[Any], panels: Sequence[Any]) -> tuple[Sequence[Row], Sequence[Any], list[Row]]:
+    """Lines whose bands would hide each other: a panel for each, with all others in grey behind it, or, in panels already, no bands."""
+    if len(lines) <= MOST_BANDS or not any(row.get("low") is not None for row in values):
+        return values, panels, []
+    if len(panels) > 1:
+        return [{name: value for name, value in row.items() if name not in ("low", "high")} for row in values], panels, []
+    behind = [{"x": row["x"], "y": row["y"], "line": row["line"]} for row in values if row.get("y") is not None]
+    return [{**row, "panel": row["line"]} for row in values], lines, behind
 
 
 def head_maps(values: Sequence[Row], title: str, *, panels: Sequence[Any], legend: str, scheme: str = "viridis") -> Spec:
@@ -154,7 +187,7 @@ def squares(values: Sequence[Row], title: str, *, order: Sequence[Any], panels: 
 def scatter(values: Sequence[Row], title: str, *, groups: Sequence[Any], panels: Sequence[Any], group: str) -> Spec:
     """Points without axes, as t-SNE gives them. Rows: x, y, group, panel."""
     bare = {"axis": None, "scale": {"zero": False}}
-    shapes = {"domain": list(groups), "range": [SHAPES[i // len(OKABE_ITO) % len(SHAPES)] for i in range(len(groups))]}
+    shapes = {"domain": list(groups), "range": [SHAPES[i // len(COLOURS) % len(SHAPES)] for i in range(len(groups))]}
     encoding = {
         "x": field("x", "Q", None, **bare),
         "y": field("y", "Q", None, **bare),
@@ -167,26 +200,14 @@ def scatter(values: Sequence[Row], title: str, *, groups: Sequence[Any], panels:
     return whole({**spec, **({"resolve": {"scale": {"x": "independent", "y": "independent"}}} if len(panels) > 1 else {})}, values, title)
 
 
-def trade(values: Sequence[Row], title: str, *, costs: Sequence[str], groups: Sequence[Any], panels: Sequence[Any], y: str) -> Spec:
-    """Score against each cost, with the points that no other beats joined by a line. Rows: y, group, panel, label, and each cost with its front."""
-    pictures = []
-    for i, cost in enumerate(costs):
-        places = {"x": field(f"cost{i}", "Q", cost, scale={"zero": False}), "y": field("y", "Q", y, scale={"zero": False})}
-        front = {"mark": {"type": "line", "interpolate": "step-after", "strokeDash": [4, 3], "color": MIDDLE}, "encoding": places}
-        dots = {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
-            "encoding": {
-                **places,
-                "color": field("group", "N", "removed by", scale=categories(groups)),
-                "tooltip": [
-                    tip("label", "N", "removed"),
-                    tip("y", "Q", y, ".2f"),
-                    tip(f"cost{i}", "Q", cost, ".4~g"),
-                    tip("n", "Q", "trials"),
-                ],
-            },
-        }
-        kept = [{"filter": f"datum.front{i}"}]
-        layers = {"layer": [{**front, "transform": kept}, {**dots, "transform": [{"filter": f"isValid(datum.cost{i})"}]}]}
-        pictures.append(panelled(layers, panels, 380, 280, free=True))
-    return whole({"vconcat": pictures} if len(panels) > 1 else {"hconcat": pictures}, values, title)
+def trade(values: Sequence[Row], title: str, *, cost: str, groups: Sequence[Any], panels: Sequence[Any], y: str) -> Spec:
+    """Score against cost, with the points that no other beats joined by a line. Rows: y, cost, front, group, panel, label, n."""
+    places = {"x": field("cost", "Q", cost, scale={"zero": False}), "y": field("y", "Q", y, scale={"zero": False})}
+    dash = {"type": "line", "interpolate": "step-after", "strokeDash": [4, 3], "color": MIDDLE}
+    tips = [tip("label", "N", "removed"), tip("y", "Q", y, ".2f"), tip("cost", "Q", cost, ".4~g"), tip("n", "Q", "trials")]
+    dots = {
+        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
+        "encoding": {**places, "color": field("group", "N", "removed by", scale=categories(groups)), "tooltip": tips},
+    }
+    layers = {"layer": [{"mark": dash, "encoding": places, "transform": [{"filter": "datum.front"}]}, dots]}
+    return whole(panelled(layers, panels, 460, 280, free=True), values, title)

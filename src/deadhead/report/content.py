@@ -19,6 +19,7 @@ from .maps import heads, layout, maps
 from .opened import opened
 from .shown import shown
 from .tables import study_tables
+from .words import METRICS, removal_words, score_words
 
 FORMAT = 1
 MOST_JUDGED = 5000  # cells of a study that is judged without being asked to
@@ -41,6 +42,7 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "name": study.name,
         "about": str(study.recipe.get("about") or ""),
         "recipe": dict(study.recipe),
+        "words": {"metrics": METRICS, "score": f"mean {score_words(study.metrics)}"},
         "models": [str(model) for model in study.labels("model") if model is not None],
         "versions": _versions(records),
         "data": {name: value for record in records.values() for name, value in record.data.items()},
@@ -97,6 +99,10 @@ def trials(study: Study) -> dict[str, Any]:
     return {"fields": fields, "rows": [_row(cell, axes, languages) for cell in study.by_trial.values()]}
 
 
+def _label(name: str, value: Any) -> Any:
+    return removal_words(value) if name == "remove" and isinstance(value, str) else value
+
+
 def _row(cell: Cell, axes: list[str], languages: tuple[str, ...]) -> list[Any]:
     scores = cell.usual if cell.languages == languages else [cell.scores.get(language) for language in languages]
     known = [score for score in cell.usual if score is not None]
@@ -104,7 +110,7 @@ def _row(cell: Cell, axes: list[str], languages: tuple[str, ...]) -> list[Any]:
     return [
         cell.trial,
         cell.state,
-        *[cell.axes.get(name) for name in axes],
+        *[_label(name, cell.axes.get(name)) for name in axes],
         round(fmean(known), 2) if known else None,
         *[None if score is None else round(score, 2) for score in scores],
         round(seconds(cell.summary), 1) if cell.summary else None,

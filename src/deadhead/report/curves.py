@@ -16,7 +16,7 @@ from .published import Published
 from .search_tables import pair_axis, placed, scale, searches
 from .summed import BY_LANGUAGE, Unit, Value, alike, repeats, spread
 from .values import drops_of, gains_of, scores_of
-from .words import joined, metric_words
+from .words import joined, score_words
 
 Percents = dict[tuple[Any, Any], float]  # by model and removal
 Entry = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
@@ -240,8 +240,7 @@ def _strategies(study: Study, asked: Mapping[str, Any]) -> set[str]:
 
 
 def _score_name(study: Study, asked: Mapping[str, Any]) -> str:
-    metrics = [str(asked["metric"])] if asked.get("metric") else list(filter(None, study.metrics))
-    return f"{metric_words(metrics[0])}, points" if len(metrics) == 1 else "score, points"
+    return f"{score_words([str(asked['metric'])] if asked.get('metric') else study.metrics)}, points"
 
 
 def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str]) -> Iterator[Row]:

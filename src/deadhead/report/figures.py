@@ -22,6 +22,7 @@ from .maps import measures_of, ranking_of
 from .opened import opened
 from .summed import alike, whose
 from .tables import id_of
+from .words import removal_words
 
 Records = Mapping[str, Record]
 KINDS: Mapping[str, Callable[[Study, Records, Mapping[str, Any]], Spec | None]] = {
@@ -48,13 +49,22 @@ def figures(folder: str | Path) -> list[dict[str, Any]]:
 def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
     given = study.recipe.get("figures")
     asked = [one for one in given if isinstance(one, dict) and one.get("kind") in KINDS] if isinstance(given, list) else []
-    found = []
+    found, removals = [], {str(one): removal_words(str(one)) for one in study.labels("remove")}
     for one in asked or default_figures(study, records):
         spec = KINDS[one["kind"]](study, records, one)
         if spec is not None:
             note = " ".join(filter(None, [str(one.get("note") or _note(one, spec)), _theirs(study, spec)]))
-            found.append({"title": spec["title"], "note": note, "kind": one["kind"], "spec": spec})
+            found.append({"title": spec["title"], "note": note, "kind": one["kind"], "spec": _in_words(spec, removals)})
     return [{"id": id_of("figure", i, one["title"]), **one} for i, one in enumerate(found)]
+
+
+def _in_words(spec: Any, removals: Mapping[str, str]) -> Any:
+    """A specification with its labels of removals as a reader takes them, alone or between commas."""
+    if isinstance(spec, dict):
+        return {name: _in_words(value, removals) for name, value in spec.items()}
+    if isinstance(spec, list):
+        return [_in_words(value, removals) for value in spec]
+    return ", ".join(removals.get(part, part) for part in spec.split(", ")) if isinstance(spec, str) else spec
 
 
 def _theirs(study: Study, spec: Spec) -> str:
@@ -68,12 +78,17 @@ def _has_published(spec: Spec) -> bool:
     return any("published" in row for row in spec["data"]["values"])
 
 
+def _behind(spec: Spec) -> bool:
+    return any("data" in layer for layer in spec.get("spec", {}).get("layer", ()))
+
+
 def _note(asked: Mapping[str, Any], spec: Spec) -> str:
     """How to read a figure."""
     if asked["kind"] == "curve" and asked.get("x") in ("k", None):
         return ""
     return {
         "curve": "Points are means, bands one standard deviation over repetitions"
+        + ("; the other lines in grey" if _behind(spec) else "")
         + (", hollow points published numbers." if _has_published(spec) else ".")
         + (" Removals of the same percent are one point." if any("removals" in row for row in spec["data"]["values"]) else ""),
         "epochs": "Loss on the training set after each epoch of the last training; bands one standard deviation over trials.",
@@ -83,7 +98,7 @@ def _note(asked: Mapping[str, Any], spec: Spec) -> str:
         "gains": "A point for each pair of languages and search; the gain is that of the best pruning by test score. rho is Spearman's.",
         "similarity": "1: the same order of heads; 0: no relation.",
         "points": "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is of the space itself.",
-        "cost": "Dashed: the points that no other beats in both. Seconds are of this machine, with whatever else it did; `deadhead bench` measures latency alone.",
+        "cost": "Dashed: the points that no other beats in both. `deadhead bench` measures latency.",
     }.get(str(asked["kind"]), "")
 
 

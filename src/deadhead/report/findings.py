@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isnan
 from statistics import fmean
 from typing import Any
 
-from ..analyses import sign_test
+from ..analyses import sign_test, two_means
 from ..studies.records import Record
 from ..studies.scores import Pair
 from .cells import CHANCE, PRUNING, Cell, Study
@@ -20,11 +21,13 @@ from .maps import ranking_of
 from .measured_findings import collapsed, measured, scored
 from .search_tables import scale, searches
 from .summed import alike, spread, whose
-from .words import metric_words
+from .tested import RATE
+from .words import joined, metric_words
 
 Scores = Mapping[str, float]  # by language
 MOST = 3
 SMALL = 1.0  # points that are called little
+FEW = 3  # cells named in a sentence
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Removal:
 
     cell: Cell  # one of its cells
     full: float | None  # None where the study has no unpruned model
+    fulls: tuple[float, ...]  # the same, one for each seed; empty where seeds were not scored on the same
     scores: tuple[float, ...]  # one for each repetition: the mean over languages and tasks
     by_language: Mapping[str, float]  # gain over the unpruned model
     by_task: Mapping[str, float]
@@ -55,10 +59,10 @@ def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mappi
     """Up to three sentences; none where nothing is done."""
     if any("arm" in cell.axes for cell in study.cells):
         found = searches(study, {})
-        made = [*_searched(found), *_chosen(found), *_extremes(_by_target(found), "the best of k prunings")]
+        made = [*_searched(found), *_chosen(found), *_extremes(_by_target(found), "with the best of k prunings", "Languages")]
     else:
         tried = removals(study)
-        made = [*_can_go(study, tried), *_best_and_worst(study, tried), *_choice_matters(tried), *_hardest(tried)]
+        made = [*_costs_least(study, tried), *_best_and_worst(study, tried), *_tested(tables), *_choice_matters(tried), *_hardest(tried)]
     theirs_are_ours = not any(whose(study, rows) for rows in study.published.values())
     made += [*(_published(tables) if theirs_are_ours else ()), *_alike(records), *measured(records)]
     made += scored(study) if len(made) < MOST else []
@@ -90,8 +94,7 @@ def removals(study: Study) -> list[Removal]:
         repetitions = held.setdefault(label, {})
         for cell in cells:
             repetitions.setdefault(_repetition(cell), {})[key] = cell.scores
-    full = {key: _mean(several) for key, several in seeds.items()}
-    return [one for label, several in held.items() if (one := _removal(first[label], list(several.values()), full)) is not None]
+    return [one for label, several in held.items() if (one := _removal(first[label], list(several.values()), seeds)) is not None]
 
 
 def _mean(several: Sequence[Scores]) -> Scores:
@@ -108,8 +111,9 @@ def _repetition(cell: Cell) -> Any:
     return cell.axes.get("seed"), cell.axes.get("draw")
 
 
-def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], full: Mapping[Any, Scores]) -> Removal | None:
+def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], seeds: Mapping[Any, Sequence[Scores]]) -> Removal | None:
     """Over what every repetition and the unpruned model (if there is any) were scored on, so that means are of the same."""
+    full = {key: _mean(scores) for key, scores in seeds.items()}
     sides = [*several, *([full] if full else [])]
     keys = set(sides[0]).intersection(*sides)
     shared = [(key, language) for key in keys for language in set(sides[0][key]).intersection(*(side[key] for side in sides))]
@@ -117,7 +121,7 @@ def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], full: Mapping[
         return None
     scores = [fmean([side[key][language] for key, language in shared]) for side in several]
     if not full:
-        return Removal(cell, None, tuple(scores), {}, {}, frozenset(shared))
+        return Removal(cell, None, (), tuple(scores), {}, {}, frozenset(shared))
     gains: dict[str, list[float]] = {}
     of_tasks: dict[str, list[float]] = {}
     for key, language in shared:
@@ -126,7 +130,9 @@ def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], full: Mapping[
         of_tasks.setdefault(str(dict(key).get("task")), []).append(gain)
     by_language, by_task = ({name: fmean(values) for name, values in held.items()} for held in (gains, of_tasks))
     whole = fmean(full[key][language] for key, language in shared)
-    return Removal(cell, whole, tuple(scores), by_language, by_task, frozenset(shared))
+    counts = {len(seeds[key]) for key, _ in shared}
+    fulls = [fmean(seeds[key][nth][language] for key, language in shared) for nth in range(counts.pop() if len(counts) == 1 else 0)]
+    return Removal(cell, whole, tuple(fulls), tuple(scores), by_language, by_task, frozenset(shared))
 
 
 def words(cell: Cell) -> str:
@@ -143,22 +149,55 @@ def words(cell: Cell) -> str:
     }.get(str(strategy), f"the heads of {cell.axes.get('remove')}")
 
 
-def _can_go(study: Study, found: Sequence[Removal]) -> list[str]:
-    """The largest removal that costs little, or the one that costs least; and the one that costs most."""
+def _costs_least(study: Study, found: Sequence[Removal]) -> list[str]:
+    """The largest removal that costs little, or the one that costs least, and the one that costs most: means, and what is in them."""
     if not found or found[0].full is None:
         return []
     found = _comparable(found)
-    little = [one for one in found if one.loss <= SMALL]
-    one = max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
+    one = _least(found)
     metric = metric_words(one.cell.metric) if one.tasks == 1 or len(study.metrics) == 1 else "score"
-    first = f"{words(one.cell)} can go: " if little else f"No removal comes without a cost; {words(one.cell)} costs least: "
-    moved = "stays at" if abs(one.loss) < 0.05 else "falls" if one.loss > 0 else "rises"
-    change = f"stays at {one.score:.1f}" if moved == "stays at" else f"{moved} from {one.full:.1f} to {one.score:.1f}"
-    text = f"{first[0].upper()}{first[1:]}mean {metric} {change} {_behind(study, one)}."
+    text = (
+        f"Without {words(one.cell)} mean {metric} is {one.score:.1f}, against {one.full:.1f} unpruned {_behind(study, one)}{_range(one)}."
+    )
     worst = max(found, key=lambda other: other.loss)
     if worst is not one and worst.loss > max(SMALL, one.loss):
         text += f" Without {words(worst.cell)} it is {worst.score:.1f}."
     return [text]
+
+
+def _least(found: Sequence[Removal]) -> Removal:
+    """The largest removal that costs little, else the one that costs least."""
+    little = [one for one in found if one.loss <= SMALL]
+    return max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
+
+
+def _range(one: Removal) -> str:
+    """From which language to which the change runs: a mean may hide both gains and losses."""
+    gains = one.by_language
+    if len(gains) < 2:
+        return ""
+    low, high = min(gains, key=lambda name: gains[name]), max(gains, key=lambda name: gains[name])
+    return f"; languages change by {gains[low]:+.1f} ({low}) to {gains[high]:+.1f} ({high})"
+
+
+def _tested(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many cells of the first table with tests differ from the unpruned model, by the test that colours them."""
+    for table in tables:
+        tested = [
+            (cell, joined(*row, *column))
+            for row, cells in zip(table["rows"], table["cells"], strict=True)
+            for column, cell in zip(table["columns"], cells, strict=True)
+            if cell["p"] is not None
+        ]
+        if tested:
+            differ = [name for cell, name in tested if cell["mark"]]
+            named = "; ".join(differ[:FEW]) + (f" and {len(differ) - FEW} more" if len(differ) > FEW else "")
+            verb = "differ" if len(differ) > 1 else "differs"
+            return [
+                f'{len(differ) or "None"} of the {len(tested)} tested cells of the table "{table["title"]}" {verb} from the unpruned '
+                f"model at a false discovery rate of {100 * RATE:g} %{': ' if differ else ''}{named}."
+            ]
+    return []
 
 
 def _comparable(found: Sequence[Removal]) -> list[Removal]:
@@ -184,7 +223,12 @@ def _behind(study: Study, one: Removal) -> str:
     if len(one.scores) == 1:
         return f"(one trial{over})"
     repeated = "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
-    return f"({len(one.scores)} {repeated}{over}, sd {spread(one.scores):.1f})"
+    return f"({len(one.scores)} {repeated}{over}, sd {spread(one.scores):.1f}{_p(one.scores, one.fulls)})"
+
+
+def _p(one: Sequence[float], other: Sequence[float]) -> str:
+    p = two_means(one, other)
+    return "" if isnan(p) else f", t-test p = {p:.2g}"
 
 
 def _best_and_worst(study: Study, found: Sequence[Removal]) -> list[str]:
@@ -206,32 +250,32 @@ def _choice_matters(found: Sequence[Removal]) -> list[str]:
         other = by.get(("random_k", amount)) or by.get(("highest", amount))
         if other is not None:
             lowest = by["lowest", amount]
-            difference, apart = lowest.score - other.score, [spread(s.scores) for s in (lowest, other) if len(s.scores) > 1]
-            told = f"without {words(lowest.cell)} the mean is {abs(difference):.1f} points {'above' if difference >= 0 else 'below'} that without"
-            if not apart:
-                return [f"{told[0].upper()}{told[1:]} {words(other.cell)}; with one trial each this may be luck."]
-            verdict = "matters little" if abs(difference) <= max(apart) else "makes a difference"
-            return [f"Which heads go {verdict}: {told} {words(other.cell)} (sd {max(apart):.1f})."]
+            difference, p = lowest.score - other.score, two_means(lowest.scores, other.scores)
+            side = "above" if difference >= 0 else "below"
+            text = f"Without {words(lowest.cell)} the mean is {abs(difference):.1f} points {side} that without {words(other.cell)}"
+            if isnan(p):
+                return [f"{text}; with so few trials this may be luck."]
+            return [f"{text} (t-test p = {p:.2g}: {'a difference' if p < RATE else 'no difference is shown'})."]
     return []
 
 
 def _hardest(found: Sequence[Removal]) -> list[str]:
     """Languages and tasks, where the removal that costs most was tried on several."""
-    told = []
+    ranges = []
     for who, gains in (("Languages", lambda one: one.by_language), ("Tasks", lambda one: one.by_task)):
         several = [one for one in found if len(gains(one)) > 1]
-        if several:
-            one = max(several, key=lambda one: one.loss)
-            told += _extremes(gains(one), words(one.cell), "without ", who)
-    return told
+        one = max(several, key=lambda one: one.loss, default=None)
+        if one is not None and (who == "Tasks" or one is not _least(_comparable(found))):  # of which the range was told already
+            ranges += _extremes(gains(one), f"without {words(one.cell)}", who)
+    return ranges
 
 
-def _extremes(gains: Mapping[str, float | None], what: str, lead: str = "with ", who: str = "Languages") -> list[str]:
+def _extremes(gains: Mapping[str, float | None], what: str, who: str) -> list[str]:
     known = {name: gain for name, gain in gains.items() if gain is not None}
     if len(known) < 2:
         return []
     low, high = min(known, key=lambda name: known[name]), max(known, key=lambda name: known[name])
-    return [f"{who} differ: {lead}{what}, {low} changes by {known[low]:+.1f} points and {high} by {known[high]:+.1f}."]
+    return [f"{who}: {what} the change runs from {known[low]:+.1f} points ({low}) to {known[high]:+.1f} ({high})."]
 
 
 def _gain(pair: Pair) -> float | None:
@@ -277,8 +321,11 @@ def _chosen(found: Sequence[Pair]) -> list[str]:
     if not rows:
         return []
     on: Callable[[str], float] = lambda rule: fmean(picks[rule].gain * points for picks, points in rows)  # noqa: E731
+    seeds = [pick.gain * scale(pair) for pair in found if "seeds" in pair.controls and (pick := pair.controls["seeds"].picks.get("test"))]
+    beside = f"; as many unpruned seeds gain {fmean(seeds):+.2f}" if len(seeds) == len(rows) else ""
     return [
-        f"Chosen on the test set, pruning gains {on('test'):+.2f} points in the mean of {len(rows)} pairs; chosen on dev, {on('dev'):+.2f}."
+        f"Chosen on the test set, pruning gains {on('test'):+.2f} points in the mean of {len(rows)} pairs{beside}; "
+        f"chosen on dev, pruning gains {on('dev'):+.2f}."
     ]
 
 
@@ -296,17 +343,36 @@ def _published(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _alike(records: Mapping[str, Record]) -> list[str]:
-    """How alike the rankings of languages are."""
-    found: dict[str, Mapping[str, float]] = {}
+    """How alike the rankings of languages are: of each way to rank by itself."""
+    found: dict[str, dict[str, Mapping[str, float]]] = {}
     for record in records.values():
         ranking = ranking_of(record)
         if len(ranking.get("languages") or ()) == 1:
-            found.setdefault(str(ranking["languages"][0]), ranking["scores"])
-    rhos = {(a, b): rho for a, b in combinations(found, 2) if (rho := spearman(found[a], found[b])) is not None}
-    if not rhos:
+            way = joined(ranking.get("method"), record.trial.get("model"), record.trial.get("task"))
+            found.setdefault(way, {}).setdefault(str(ranking["languages"][0]), ranking["scores"])
+    ways = {way: rhos for way, several in found.items() if (rhos := _rhos(several))}
+    if not ways:
         return []
-    low = min(rhos, key=lambda pair: rhos[pair])
+    count = max(len({name for pair in rhos for name in pair}) for rhos in ways.values())
+    text = f"Rankings of {count} languages agree with Spearman's rho "
+    means = {way: fmean(rhos.values()) for way, rhos in ways.items()}
+    if len(ways) == 1:
+        (rhos,) = ways.values()
+        low = min(rhos, key=lambda pair: rhos[pair])
+        return [f"{text}{fmean(means.values()):.2f} in the mean, least for {low[0]} and {low[1]} ({rhos[low]:.2f})."]
+    least, most = min(means, key=lambda way: means[way]), max(means, key=lambda way: means[way])
+    names = _telling(list(ways))
     return [
-        f"Rankings of {len(found)} languages agree with Spearman's rho {fmean(rhos.values()):.2f} in the mean, least for "
-        f"{low[0]} and {low[1]} ({rhos[low]:.2f})."
+        f"{text}from {means[least]:.2f} ({names[least]}) to {means[most]:.2f} ({names[most]}) in the mean over pairs, by way of ranking."
     ]
+
+
+def _rhos(several: Mapping[str, Mapping[str, float]]) -> dict[tuple[str, str], float]:
+    return {(a, b): rho for a, b in combinations(several, 2) if (rho := spearman(several[a], several[b])) is not None}
+
+
+def _telling(ways: Sequence[str]) -> dict[str, str]:
+    """Ways to rank without what all of them share."""
+    parts = {way: way.split(", ") for way in ways}
+    shared = set.intersection(*(set(several) for several in parts.values()))
+    return {way: joined(*(part for part in several if part not in shared)) for way, several in parts.items()}

@@ -12,7 +12,7 @@ from ..studies.records import Record
 from ..studies.scores import one_label
 from .cells import Study, as_dict
 from .maps import measures_of
-from .words import metric_words, split_words
+from .words import metric_words, removal_words, split_words
 
 FEW = 4  # prunings named in a sentence
 Stages = Mapping[str, Mapping[str, Any]]  # stage -> measure -> what was found
@@ -93,7 +93,7 @@ def collapsed(study: Study) -> list[str]:
     """Trainings that ended in a model with one answer to everything: their scores tell of the training, not of the pruning."""
     trials = {cell.trial: (cell, cell.summary.metrics) for cell in study.cells if cell.state == "done" and cell.summary}
     failed = [cell for cell, metrics in trials.values() if one_label(metrics, cell.learnt, cell.split, cell.metric)]
-    found = [str(cell.axes.get("remove", "none")) for cell in failed]
+    found = [removal_words(str(cell.axes.get("remove", "none"))) for cell in failed]
     if not found:
         return []
     names = list(dict.fromkeys(found))

@@ -16,6 +16,7 @@ from .cells import CHANCE, Study, parts_of, read_study
 from .search_tables import multi_source_table, search_table
 from .summed import Layout, summed
 from .values import drops_of, scores_of
+from .words import removal_words
 
 MOST_NAMED = 40_000  # ids of trials in all tables of a study
 PARTS = 2  # where a number that a cell lists has its parts
@@ -31,7 +32,18 @@ def study_tables(study: Study) -> list[dict[str, Any]]:
     wanted = [one for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
     found = [MADE.get(str(one.get("kind")), scores_table)(study, one) for one in wanted or default_tables(study)]
     _shorten(found)
-    return [{"id": id_of("table", i, one["title"]), **one} for i, one in enumerate(found)]
+    return [{"id": id_of("table", i, one["title"]), **_in_words(one)} for i, one in enumerate(found)]
+
+
+def _in_words(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with its removals named as a reader takes them; what is published was found by the names of the recipe."""
+    named = {
+        place: [
+            [removal_words(str(label)) if name == "remove" else label for name, label in zip(names, labels, strict=True)] for labels in keys
+        ]
+        for place, names, keys in (("rows", table["row_names"], table["rows"]), ("columns", table["column_names"], table["columns"]))
+    }
+    return {**table, **named}
 
 
 def _shorten(tables: Iterable[Mapping[str, Any]]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 METRICS = {
     "accuracy": "accuracy",
-    "micro_f1": "F1",
+    "micro_f1": "micro F1",
     "macro_f1": "macro F1",
-    "span_f1": "F1 of spans",
-    "span_precision": "precision of spans",
-    "span_recall": "recall of spans",
-    "chunk_f1": "F1 of chunks",
+    "span_f1": "span F1",
+    "span_precision": "span precision",
+    "span_recall": "span recall",
+    "chunk_f1": "chunk F1",
     "bleu": "BLEU",
     "bleu_13a": "BLEU (13a)",
     "bleu_uncased": "BLEU (uncased)",
@@ -36,6 +36,12 @@ COUNTED = {  # removals that are counted: their name and their unit
 
 def metric_words(name: str) -> str:
     return METRICS.get(name, name.replace("_", " "))
+
+
+def score_words(metrics: Iterable[str]) -> str:
+    """The name of the score of a study: its metric, where it has only one."""
+    named = list(dict.fromkeys(map(metric_words, filter(None, metrics))))
+    return named[0] if len(named) == 1 else "score"
 
 
 def removal_words(label: str) -> str:

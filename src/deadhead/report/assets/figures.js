@@ -1,12 +1,18 @@
 // Figures: Vega-Lite specifications drawn by Vega with its own interpreter, so that no text is ever run as code.
 
-const SQUEEZE = 1.3; // a figure a little too wide is made smaller; a wider one gets a row of its own
+const SQUEEZE = 1.3; // a figure a little too wide is made narrower; a wider one gets a row of its own
+const LEAST = 100; // pixels of a panel, below which panels go below each other
+const NARROW = 480; // pixels of room below which legends go below the picture
 const pending = []; // promises of the figures of the first draw, which push down what is below them
 const drawn = new Map(); // figure id -> what was drawn last, to leave alone what did not change
 
+/** The picture beside the title: the first curve, else the first figure. */
+const lead = (study) => (study.figures || []).find((figure) => figure.kind === "curve") || study.figures?.[0];
+
 function drawFigures(study) {
-  if (!study.figures?.length) return null;
-  return section("figures", "Figures", null, el("div", { class: "figures" }, study.figures.map((figure) => drawFigure(figure, study))));
+  const others = (study.figures || []).filter((figure) => figure !== lead(study));
+  if (!others.length) return null;
+  return section("figures", "Figures", null, el("div", { class: "figures" }, others.map((figure) => drawFigure(figure, study))));
 }
 function drawFigure(figure, study) {
   const key = `${study.name}/${figure.id}`, mark = JSON.stringify([figure.spec, dark()]);
@@ -16,35 +22,60 @@ function drawFigure(figure, study) {
     if (drawn.has(key)) plot.style.minHeight = `${drawn.get(key).plot.offsetHeight}px`; // so that nothing below moves meanwhile
     const entry = { mark, plot };
     drawn.set(key, entry);
-    embed(plot, figure, entry, study);
+    embed(plot, figure, entry);
   }
   return el("figure", { class: plot.dataset.wide ? "card wide" : "card", id: `figure-${figure.id}`, "aria-label": figure.title }, el("h3", {}, said(figure.title)), figure.note && el("p", { class: "note" }, said(figure.note)), plot);
 }
-function embed(plot, figure, entry, study) {
+function embed(plot, figure, entry) {
   if (typeof vegaEmbed !== "function") {
     plot.append(el("p", { class: "note" }, "This figure needs Vega, which is not part of this page."));
     return;
   }
-  const spec = { ...figure.spec, background: null, description: figure.spec.description || figure.title };
+  const spec = { ...structuredClone(figure.spec), background: null, description: figure.spec.description || figure.title };
   delete spec.title; // it stands above the figure already
-  const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true, theme: "custom" }, config: figureColours() };
-  pending.push(vegaEmbed(plot, spec, options).then((made) => {
+  pending.push(Promise.resolve().then(() => fitting(plot, spec)).then((made) => {
     entry.finalize = () => made.finalize();
     link(made.view);
     plot.style.minHeight = "";
-    const [width, room] = [plot.querySelector("svg")?.clientWidth || 0, plot.clientWidth];
-    if (width > room && width <= room * SQUEEZE) plot.classList.add("fit");
-    else if (width > room) {
-      plot.dataset.wide = "yes";
-      plot.closest(".card")?.classList.add("wide");
-    }
-    if (width > plot.clientWidth) plot.tabIndex = 0; // what is wider still scrolls, by keyboard too
     plot.dataset.ready = "yes";
   }).catch((problem) => {
     plot.replaceChildren(el("p", { class: "note" }, `This figure could not be drawn: ${problem.message}`));
     plot.dataset.ready = "failed";
   }));
 }
+/** Draw a figure, and again, narrower, until it fits the room there is. */
+async function fitting(plot, spec) {
+  let made = null;
+  for (let tries = 0; tries < 5; tries += 1) {
+    made?.finalize();
+    const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true, theme: "custom" }, config: figureColours(plot.clientWidth) };
+    made = await vegaEmbed(plot, structuredClone(spec), options);
+    const width = plot.querySelector("svg")?.clientWidth || 0;
+    if (width <= plot.clientWidth) return made;
+    if (width > plot.clientWidth * SQUEEZE && !plot.dataset.wide && plot.closest(".figures")) {
+      plot.dataset.wide = "yes";
+      plot.closest(".card").classList.add("wide");
+      if (width <= plot.clientWidth) return made;
+    }
+    if (!narrower(spec, width, plot.clientWidth)) break;
+  }
+  plot.classList.add("fit");
+  return made;
+}
+/** Take the width that is too much from the panels, or put fewer of them in a row; whether there was something to take. */
+function narrower(spec, width, room) {
+  const part = spec.spec || spec, across = spec.spec ? Math.max(1, Math.min(spec.columns || 1, panelsOf(spec))) : 1;
+  if (!isNumber(part.width)) return false;
+  const each = Math.floor(part.width - (width - room) / across) - 1;
+  if (each < LEAST && across > 1) spec.columns = Math.max(1, Math.min(across - 1, Math.floor((room * across) / width)));
+  else if (each < LEAST / 2) return false;
+  else {
+    if (part.mark?.type === "rect" || part.layer?.[0]?.mark === "rect") part.height = Math.round((part.height * each) / part.width); // squares stay squares
+    part.width = each;
+  }
+  return true;
+}
+const panelsOf = (spec) => new Set((spec.data?.values || []).map((row) => row[spec.facet?.field])).size;
 /** A head looked at in a figure is outlined in the maps too. */
 function link(view) {
   const head = (item) => Object.values(item?.datum || {}).find((value) => typeof value === "string" && HEAD.test(value));
@@ -52,12 +83,11 @@ function link(view) {
   view.addEventListener("mouseout", () => look(null));
   view.addEventListener("click", (_, item) => { const one = head(item); if (one && $("explorer")) chooseHead(one); });
 }
-function figureColours() {
+function figureColours(room) {
   const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
   const [ink, soft, line] = [of("--ink"), of("--soft"), of("--line")], font = of("--sans");
   return {
     font, view: { stroke: null }, axis: { labelColor: soft, titleColor: soft, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: 500, labelFont: font, titleFont: font },
-    legend: { labelColor: soft, titleColor: soft, labelFont: font, titleFont: font, titleFontWeight: 500 }, header: { labelColor: ink, titleColor: soft }, title: { color: ink, subtitleColor: soft }, text: { color: ink },
-    range: { category: ["#4c6fb1", "#d0742c", "#3b9c87", "#a04a8f", "#b59f2a", "#777b84", "#7fa6dd", "#e6a877"] },
+    legend: { labelColor: soft, titleColor: soft, labelFont: font, titleFont: font, titleFontWeight: 500, ...(room < NARROW ? { orient: "bottom", columns: Math.max(1, Math.floor(room / 100)), labelLimit: room - 40 } : {}) }, header: { labelColor: ink, titleColor: soft }, title: { color: ink, subtitleColor: soft }, text: { color: ink },
   };
 }

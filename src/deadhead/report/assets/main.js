@@ -150,5 +150,5 @@ addEventListener("scroll", () => tip.hide(), { passive: true });
 if (content.studies) chosen.head = leading(current());
 draw();
 follow();
-if (/^#(head=|figures|heads|claims|trials)/.test(location.hash)) Promise.all(pending).then(() => $(location.hash.startsWith("#head=") ? "heads" : location.hash.slice(1))?.scrollIntoView());
+if (/^#(head=|tables|figures|heads|claims|trials)/.test(location.hash)) Promise.all(pending).then(() => $(location.hash.startsWith("#head=") ? "heads" : location.hash.slice(1))?.scrollIntoView());
 document.documentElement.dataset.ready = "yes";

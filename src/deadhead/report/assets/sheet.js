@@ -68,8 +68,8 @@ function trialParts(study, id, record) {
   out.push(el("h3", {}, "Record"), el("details", { "data-keep": `record ${id}` }, el("summary", {}, "everything, as stored"), el("pre", { tabindex: 0 }, JSON.stringify(record, null, 1))));
   return out;
 }
-const METRICS = { micro_f1: "F1", macro_f1: "macro F1", span_f1: "F1 of spans", span_precision: "precision of spans", span_recall: "recall of spans", chunk_f1: "F1 of chunks", bleu: "BLEU" };
-const inWords = ([split, metric]) => [split?.replace(/@(\d+)$/, " after epoch $1"), METRICS[metric] || metric].filter(Boolean).join(" ");
+const metricWords = (metric) => current().words?.metrics?.[metric] || metric?.replaceAll("_", " ");
+const inWords = ([split, metric]) => [split?.replace(/@(\d+)$/, " after epoch $1"), metricWords(metric)].filter(Boolean).join(" ");
 /** Scores by language (down) and split and metric (across), as stored: shares of 1. */
 function metricTable(metrics) {
   const parts = Object.entries(metrics).map(([name, value]) => { const [lang, ...rest] = name.split("/"); return { lang, what: inWords(rest) || "score", value }; });

@@ -1,12 +1,11 @@
 // The top of the page: what was asked, on what, the findings, and how far the study has come.
 
 function drawTop(study) {
-  const { total = 0, done = 0, failed = 0 } = study.progress || {};
+  const { total = 0, done = 0, failed = 0 } = study.progress || {}, picture = lead(study), findings = drawFindings(study.findings || []);
   return el("section", { id: "top", "aria-label": "Summary" },
-    el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} · ${count(total, "trial")}`),
-    el("h1", {}, said(study.name)),
-    el("p", { class: "about" }, said(study.about || "")),
-    drawFindings(study.findings || []),
+    el("div", { class: picture ? "hero" : "hero bare" },
+      el("div", { class: "title" }, el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} \u00b7 ${count(total, "trial")}`), el("h1", {}, said(study.name)), el("p", { class: "about" }, said(study.about || ""))),
+      picture ? drawFigure(picture, study) : null, findings),
     done < total || failed ? drawProgress(study.progress) : null,
     drawFacts(study));
 }

@@ -8,6 +8,8 @@ function epochCurves(epochs) {
   const losses = names.filter((name) => name.includes("loss")), scores = names.filter((name) => !name.includes("loss"));
   return el("div", {}, losses.length ? curve("loss", epochs, losses) : null, scores.length ? curve("scores on held-out data", epochs, scores.slice(0, 6)) : null);
 }
+/** `en/dev/micro_f1` as the rest of the page names it. */
+const seriesName = (name) => { const [language, ...rest] = name.split("/"); return rest.length === 2 ? `${language} ${inWords(rest)}` : name; };
 function curve(title, epochs, names) {
   const [wide, tall, left, bottom] = [640, 170, 46, 24], right = 150, all = names.flatMap((name) => epochs.map((one) => one[name]).filter(isNumber));
   const [low, high] = [Math.min(...all), Math.max(...all)], room = high > low ? high - low : 1;
@@ -21,8 +23,8 @@ function curve(title, epochs, names) {
   names.forEach((name, nth) => {
     const points = epochs.map((one, at) => [at, one[name]]).filter(([, value]) => isNumber(value));
     drawing.append(svg("polyline", { class: `line s${nth}`, fill: "none", points: points.map(([at, value]) => `${x(at)},${y(value)}`).join(" ") }));
-    for (const [at, value] of points) drawing.append(svg("circle", { class: `dot s${nth}`, r: 3, cx: x(at), cy: y(value) }, svg("title", {}, `${name}: ${short(value)}`)));
-    drawing.append(svg("circle", { class: `s${nth}`, r: 4, cx: wide - right + 16, cy: 18 + 16 * nth }), svg("text", { x: wide - right + 26, y: 22 + 16 * nth }, name));
+    for (const [at, value] of points) drawing.append(svg("circle", { class: `dot s${nth}`, r: 3, cx: x(at), cy: y(value) }, svg("title", {}, `${seriesName(name)}: ${short(value)}`)));
+    drawing.append(svg("circle", { class: `s${nth}`, r: 4, cx: wide - right + 16, cy: 18 + 16 * nth }), svg("text", { x: wide - right + 26, y: 22 + 16 * nth }, seriesName(name)));
   });
   return el("figure", { class: "epochs" }, el("figcaption", {}, title), drawing);
 }

@@ -33,7 +33,7 @@ function trialHead(view, name, at) {
     else state.down = !state.down;
     arrange(view);
   };
-  return el("th", { scope: "col", class: view.numeric[at] ? "number" : null, "aria-sort": "none" }, el("button", { type: "button", class: "sort", "data-focus": `trials/sort${at}`, onclick: turn }, said(name)));
+  return el("th", { scope: "col", class: view.numeric[at] ? "number" : null, "aria-sort": "none" }, el("button", { type: "button", class: "sort", "data-focus": `trials/sort${at}`, onclick: turn }, said(name === "score" ? view.study.words?.score || name : name)));
 }
 function trialControls(view) {
   const { state, rows, fields } = view, at = fields.indexOf("state");
