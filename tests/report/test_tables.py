@@ -34,6 +34,16 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
     assert len(full["trials"]) == 1
 
 
+def test_a_table_says_where_data_was_short(tmp_path: Path) -> None:
+    def short(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        details = {"shortfalls": {"en/train": {"expected": 2_500_000, "got": 1_486_965}}} if trial.get("task") == "sst2" else {}
+        return replace(drawn(trial, labels), details=details)
+
+    note = "Less data than the recipe asks for: sst2 en/train 1,486,965 of 2,500,000 rows."
+    assert all(note in table["note"] for table in tables(study(tmp_path / "short", DRAWN, short)))
+    assert not any("Less data" in table["note"] for table in tables(study(tmp_path / "enough", DRAWN, drawn)))
+
+
 def test_cells_name_fewer_trials_where_all_would_name_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = study(tmp_path, DRAWN, drawn)
     whole = [one for table in tables(made) for row in table["cells"] for one in row]

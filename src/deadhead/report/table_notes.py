@@ -1,4 +1,4 @@
-"""What a table says about itself where a reader could be misled: who chose the epoch, and how much of a model a layer is."""
+"""What a table says about itself where a reader could be misled: who chose the epoch, how large a layer is, what data was short."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-robe
 def remarks(study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]) -> list[str]:
     """The sentences that apply to a table of these cells."""
     held = list({cell.trial: cell for cell in cells}.values())
-    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file)]
+    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file), *_short_of_data(study, held)]
 
 
 def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
@@ -58,6 +58,20 @@ def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) 
         f"Layers are counted in each model by itself: one layer is {100 / ours:.0f} % of the {ours} here, "
         f"and {100 / theirs:.0f} % of the {theirs} of {', '.join(other)}."
     ]
+
+
+def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
+    """Where trainings (or rankings) had fewer rows than the recipe asks for; one record speaks for all with the same data."""
+    alike = {(str(cell.axes.get("task")), tuple(cell.learnt)): cell for cell in cells if cell.summary is not None and cell.state == "done"}
+    short: dict[str, str] = {}
+    for (task, _), cell in alike.items():
+        try:
+            missing = as_dict(read_within(study.home, cell.trial).details.get("shortfalls"))
+            short |= {f"{task} {name}": f"{int(size['got']):,} of {int(size['expected']):,}" for name, size in missing.items()}
+        except (DeadheadError, KeyError, TypeError, ValueError):
+            continue
+    several = "; ".join(f"{name} {size}" for name, size in short.items())
+    return [f"Less data than the recipe asks for: {several} rows."] if several else []
 
 
 def _layers(study: Study, cells: Sequence[Cell]) -> int | None:

@@ -95,10 +95,7 @@ def _size(base: Size, data: Dataset | None, problem: str) -> Size:
     if any(name.startswith(SHARE) for name in data.notes):
         note = "a share of the file, which has no such split"
     ours = with_starts if with_starts == base.published else len(data)  # the papers count -DOCSTART- lines as sentences
-    release = ""
-    if base.task == "pos":
-        by_size = f"{'' if ours == base.published else 'not '}{base.corpus.rpartition(' v')[2]}, by its size"
-        release = release_of(file) or by_size
+    release = release_of(file) if base.task == "pos" else ""
     return Size(**{**asdict(base), "ours": ours, "source": source, "release": release, "note": note})
 
 
