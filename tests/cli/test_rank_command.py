@@ -228,7 +228,7 @@ def test_python_dash_m():
 
 
 def test_no_examples_are_refused(place, tmp_path):
-    for command in ("rank", "evaluate"):
+    for command in ("rank", "evaluate", "finetune"):
         words = [command, "m", "--task", "ner", "--lang", "en", "--max-examples", "0", *(["--out", "o"] if command != "evaluate" else [])]
         result = CliRunner().invoke(whole, words)
         assert (result.exit_code, "--max-examples" in result.output) == (2, True)

@@ -25,15 +25,18 @@ def check_file(file: Path | None, option: str, example: str, *, force: bool) -> 
         raise DeadheadError(f"{option} {file}: the file is there already.", "name another file, or add --force to write over it")
 
 
-def check_folder(folder: Path, option: str, *, model: str, force: bool) -> None:
-    """An error unless a model may be written into this folder; its own source it may never be."""
+def check_folder(folder: Path, option: str, *, model: str, force: bool, unfinished: bool = False) -> None:
+    """An error unless a model may be written into this folder; its own source it may never be.
+
+    unfinished: the folder holds what this command began, and may go on with.
+    """
     if folder.exists() and not folder.is_dir():
         raise DeadheadError(f"{option} {folder} is a file.", "name a folder")
     if folder.exists() and folder.resolve() == Path(model).resolve():
         raise DeadheadError(f"{option} {folder} is MODEL itself, which would be lost.", "name another folder")
     _check_parent(folder, option)
     _check_writable(folder, option, folder if folder.is_dir() else folder.parent)
-    if folder.is_dir() and any(folder.iterdir()) and not force:
+    if folder.is_dir() and any(folder.iterdir()) and not force and not unfinished:
         raise DeadheadError(f"{option} {folder}: the folder holds files already.", "name another folder, or add --force to write over them")
 
 

@@ -1,4 +1,4 @@
-"""`deadhead finetune` and `deadhead evaluate`: learn a task, and see what models score on it. Parse, call, print."""
+"""`deadhead finetune`: learn a task. Parse, call, print."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError, DeadheadError
-from .data import Length, Root, TaskFile, TaskName, languages_of, needed_task
+from ..errors import DeadheadError, unknown_name
+from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
+from .epochs import following, metric_words
 from .loading import tokenizer_of
+from .model_options import Auto, Device
 from .outputs import Force, check_folder
 from .rank import options_of
 
 if TYPE_CHECKING:
-    from ..tasks import Dataset
+    from ..finetune import History, Settings
+    from ..tasks import Dataset, Encoded, Task
+    from ..training.start import Start
 
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+KEPT = ("last", "best")
 
 
 def finetune(
@@ -37,13 +41,25 @@ def finetune(
         int | None,
         typer.Option(help="Of the new classifier, the order of the data and dropout; by default 0, or the paper's.", show_default=False),
     ] = None,
+    weights: Annotated[str, typer.Option(help="Write the weights of the last epoch, or of the best on dev: last or best.")] = "last",
     data: Root = None,
+    max_examples: MaxExamples = None,
     max_length: Length = 256,
+    auto: Auto = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE", help="Precision to write: float32, bfloat16, float16; by default that of MODEL. It trains in float32."
+        ),
+    ] = None,
     device: Device = None,
     force: Force = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of lines.")] = False,
 ) -> None:
     """Learn a task: put a new classifier on a model, whole or pruned, and train it; one that knows the labels already goes on.
+
+    After every epoch the dev data is scored and the state is kept in DIR/.training: a training that was killed resumes when
+    the same command is given again.
 
     Examples:
 
@@ -54,64 +70,139 @@ def finetune(
         deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
     """
     known = needed_task(task, task_file)
-    check_folder(out, "--out", model=model, force=force)
-    from ..finetune import Settings
-    from ..finetune import finetune as train
-    from ..finetune import preset as paper
+    if weights not in KEPT:
+        raise unknown_name("weights to write", weights, KEPT)
     from ..heads import save
+    from ..heads.classes import dtype_named
     from ..heads.kernels import device_named
-    from ..tasks import encode, load_data
+    from ..training.start import start
+    from ..training.unfinished import Unfinished
+
+    under_way = Unfinished(out)
+    check_folder(out, "--out", model=model, force=force, unfinished=under_way.begun)
+    settings = _settings(preset, task, option or [], {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed})
+    place, precision = device_named(device), None if dtype in (None, "auto") else dtype_named(dtype)
+    asked: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang, **settings.to_dict()}
+    asked |= {"--max-examples": max_examples, "--max-length": max_length, "--auto": auto, "--dtype": dtype, "--weights": weights}
+    _check(under_way, asked, force)
+    chosen, dev, without = _data(known, languages_of(lang), data, max_examples, settings.seed)
+    begun = start(model, chosen, settings.seed, auto)
+    asked |= {"the data": chosen.fingerprint, "the weights of MODEL": begun.digest}
+    _check(under_way, asked, force)
+    tokenizer = tokenizer_of(model, begun.model)
+    sets = _encoded(begun, tokenizer, {"train": chosen, **dev}, max_length)
+    if not dev and weights == "best":
+        raise DeadheadError(f"--weights best needs dev data, and there is none: {without}.", "leave --weights out")
+    for line in without:
+        typer.echo(line, err=True)
+    under_way.begin(asked)
+    history = _trained(begun, sets, settings, place, under_way)
+    if weights == "best":
+        history.restore(begun.model, "best")
+    save(begun.lower(precision), out, tokenizer)
+    under_way.discard()
+    _report(history, begun, chosen, dev, without, out, weights, as_json)
+
+
+def _settings(preset: str | None, task: str | None, option: list[str], given: dict[str, Any]) -> Settings:
+    from ..finetune import Settings
+    from ..finetune import preset as paper
+
+    named = {name: value for name, value in given.items() if value is not None}
+    others = options_of(option)
+    for name in named.keys() & others.keys():
+        raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
+    return Settings.from_dict(named | others) if preset is None else paper(preset, task, **named, **others)
+
+
+def _check(under_way: Any, asked: dict[str, Any], force: bool) -> None:
+    """Refuse what another command began, or with --force, forget it."""
+    try:
+        under_way.check(asked)
+    except DeadheadError:
+        if not force:
+            raise
+        under_way.discard()
+
+
+def _data(
+    task: str | Task, languages: list[str], root: Path | None, most: int | None, seed: int
+) -> tuple[Dataset, dict[str, Dataset], list[str]]:
+    """The training data, the dev data by language, and a line for each language that has none."""
+    from ..tasks import draw_examples, find_data, load_data
+
+    train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", root=root)
+    dev, without = {}, []
+    for language in languages:
+        place = find_data(task, language, ["dev"], root=root)["dev"]
+        if isinstance(place, str):
+            dev[language] = draw_examples(load_data(task, language, "dev", root=root), most, seed)
+        else:
+            without.append(f"no dev data of {train.task.name} in {language}, so its epochs are not scored ({place.message.rstrip('.')})")
+    return draw_examples(train, most, seed), dev, without
+
+
+def _encoded(begun: Start, tokenizer: Any, sets: dict[str, Dataset], max_length: int) -> dict[str, Encoded]:
+    """The training data in numbers, with the labels in the model's order, and the dev data alike."""
+    from ..tasks import encode
     from ..training.labels import model_labels
 
-    given = {name: value for name, value in (("epochs", epochs), ("rate", rate), ("batch", batch), ("seed", seed)) if value is not None}
-    others = options_of(option or [])
-    for name in given.keys() & others.keys():
-        raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
-    given |= others
-    settings = Settings.from_dict(given) if preset is None else paper(preset, task, **given)
-    place = device_named(device)
-    languages = languages_of(lang)
-    chosen = load_data(known, languages[0] if len(languages) == 1 else languages, "train", root=data)
-    loaded, tokenizer = _learner(model, chosen, settings.seed)
-    encoded = encode(chosen, tokenizer, max_length=max_length, labels=model_labels(loaded, chosen))
-    history = train(loaded, encoded, settings, device=place)
-    if history.state != "done":
-        raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
-    save(loaded, out, tokenizer)
-    losses = [epoch.loss for epoch in history.epochs]
-    seconds = sum(epoch.seconds for epoch in history.epochs)
-    if as_json:
-        facts = {"out": str(out), "examples": len(chosen), "fingerprint": chosen.fingerprint, "settings": settings.to_dict()}
-        typer.echo(json.dumps({**facts, "losses": losses, "seconds": round(seconds, 1)}, indent=1))
-    else:
-        told = ", ".join(f"{loss:.3f}" for loss in losses)
-        typer.echo(
-            f"{len(chosen):,} examples, {len(losses)} epoch{'s' if len(losses) > 1 else ''}, mean loss {told}; {seconds:,.0f} s, in {out}"
-        )
+    labels = model_labels(begun.model, sets["train"])
+    return {name: encode(data, tokenizer, max_length=max_length, labels=labels) for name, data in sets.items()}
 
 
-def _learner(name: str, data: Dataset, seed: int) -> tuple[Any, Any]:
-    """The model with a classifier for these labels: its own, where it has learnt them, else a new one, drawn by the seed."""
-    import torch
-    import transformers
+def _trained(begun: Start, sets: dict[str, Encoded], settings: Settings, place: Any, under_way: Any) -> History:
+    """Train, or go on from where it was stopped."""
+    from ..finetune import finetune as train
 
-    from ..heads import load
-    from ..tasks import KINDS
-
-    auto = getattr(transformers, KINDS[data.task.kind].model)
-
-    def made(**labels: Any) -> Any:
-        torch.manual_seed(seed)
-        return load(name, auto=auto, dtype=torch.float32, **labels)
-
-    model = made()
-    known = [*map(str, (getattr(model.config, "id2label", None) or {}).values())]
-    if KINDS[data.task.kind].labels != "text" and not set(known) >= set(data.labels):
-        named = known != [f"LABEL_{i}" for i in range(len(known))]
-        if named and type(model).__name__ in (model.config.architectures or ()):  # as many other labels would take their places
-            raise DataError(
-                f"{name} has learnt other labels ({', '.join(known[:4])}{', ...' if len(known) > 4 else ''}) than those of {data.task.name}.",
-                "name the model as it was before it learnt another task",
+    done = under_way.epochs
+    if done:
+        typer.echo(f"resuming after epoch {done} of {settings.epochs}", err=True)
+    dev = {name: one for name, one in sets.items() if name != "train"}
+    try:
+        with following(settings.epochs) as (update, each):
+            history = train(
+                begun.model, sets["train"], settings, dev=dev or None, folder=under_way.path, device=place, progress=update, each=each
             )
-        model = made(id2label=dict(enumerate(data.labels)), label2id={label: i for i, label in enumerate(data.labels)})
-    return model, tokenizer_of(name, model)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped after epoch {under_way.epochs} of {settings.epochs}; give the same command again to resume", err=True)
+        raise
+    if history.state != "done":
+        under_way.give_up()
+        raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
+    return history
+
+
+def _report(
+    history: History, begun: Start, chosen: Dataset, dev: dict[str, Dataset], without: list[str], out: Path, weights: str, as_json: bool
+) -> None:
+    losses, seconds = [epoch.loss for epoch in history.epochs], sum(epoch.seconds for epoch in history.epochs)
+    written = str(next(begun.model.parameters()).dtype).removeprefix("torch.")
+    if as_json:
+        facts = {"out": str(out), "examples": len(chosen), "fingerprint": chosen.fingerprint, "settings": history.settings.to_dict()}
+        scored = {
+            "dev": {name: len(one) for name, one in dev.items()},
+            "metric": history.metric,
+            "scores": [epoch.scores for epoch in history.epochs],
+            "best": history.best if history.metric else None,
+            "weights": weights,
+            "dtype": written,
+            "notes": [*without, *history.notes, *(f"{name}: {count}" for name, count in chosen.notes.items())],
+        }
+        typer.echo(json.dumps({**facts, "losses": losses, "seconds": round(seconds, 1), **scored}, indent=1))
+        return
+    told = ", ".join(f"{loss:.3f}" for loss in losses)
+    typer.echo(
+        f"{len(chosen):,} examples, {len(losses)} epoch{'s' if len(losses) > 1 else ''}, mean loss {told}; {seconds:,.0f} s, in {out}"
+    )
+    if history.metric:
+        each = "; ".join(metric_words(epoch.scores) for epoch in history.epochs)
+        typer.echo(f"dev ({sum(map(len, dev.values())):,} examples): {each}; best after epoch {history.best}")
+    source = str(begun.dtype).removeprefix("torch.")
+    typer.echo(
+        f"the weights of the {weights} epoch, "
+        + (f"trained in float32, written in {written}" if written != "float32" else "in float32")
+        + (", as in MODEL" if written == source else f" (MODEL has {source})")
+    )
+    for note in [*history.notes, *(f"{name}: {count}" for name, count in chosen.notes.items())]:
+        typer.echo(note)

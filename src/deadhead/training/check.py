@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,25 @@ from .settings import Settings
 OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}  # positions that these families never use
 
 
-def check(model: Any, train: Encoded, settings: Settings, dev: Encoded | None = None) -> list[str]:
+def check(model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Encoded] | None = None) -> list[str]:
     """Raise what would go wrong; return what is unusual but has a right way of going on."""
     if not len(train):
         raise DataError("there is no training data.", "load a split that has rows: load_data(task, lang, 'train')")
     fits(model, train, "training")
     if not any(p.requires_grad for p in model.parameters()):
         raise DataError("every weight of the model is frozen, so there is nothing to train.", "set requires_grad of some parameters")
-    if dev is not None:
-        if not len(dev):
-            raise DataError(f"there is no dev data of {dev.data.lang}.", "leave dev out, or load a split that has rows")
-        fits(model, dev, "dev")
-        if KINDS[dev.data.task.kind] is not KINDS[train.data.task.kind] or dev.labels != train.labels:
+    for one in (dev or {}).values():
+        if not len(one):
+            raise DataError(f"there is no dev data of {one.data.lang}.", "leave dev out, or load a split that has rows")
+        fits(model, one, "dev")
+        if KINDS[one.data.task.kind] is not KINDS[train.data.task.kind] or one.labels != train.labels:
             raise DataError(
                 "the dev data has other labels, or the same in another order, than the training data.",
                 "encode it with those of the training data: encode(dev, tokenizer, labels=train.labels)",
             )
     if not (np.asarray(train.arrays["labels"]) != IGNORED).any():
         raise DataError("no label of the training data is known to the model.", "encode it with its own labels")
-    return [*_small(train, settings), *([] if dev is None else unseen(train, dev))]
+    return [*_small(train, settings), *(note for one in (dev or {}).values() for note in unseen(train, one))]
 
 
 def _small(train: Encoded, settings: Settings) -> list[str]:

@@ -25,21 +25,17 @@ from ..heads.kernels import device_named, for_sentences
 from ..layout import Head
 from ..tasks import batches
 from ..tasks.encode import Encoded
-from ..tasks.table import KINDS
 from .averaging import Recent
 from .check import check
 from .checkpoint import Folder, identity, random_state, set_random_state
 from .feed import Feed, Shape, filled
 from .graphs import Graphs
 from .history import Epoch, History, put, read
-from .pairs import on_pairs
 from .progress import Progress, Tick
+from .scoring import Dev, Score, Scored, dev_sets, scoring
 from .settings import Settings, SettingsError
 from .update import Updater, lower
 from .watch import WINDOW, Watch
-
-Score = Callable[[Any], "Mapping[str, float] | float"]
-Scored = Callable[[Any, int], "Mapping[str, float] | float"]
 
 
 class Failed(Exception):
@@ -52,13 +48,14 @@ def finetune(
     settings: Settings | None = None,
     *,
     score: Score | None = None,
-    dev: Encoded | None = None,
+    dev: Dev | None = None,
     tokenizer: Any = None,
     bleu_every: int | None = None,
     folder: str | Path | None = None,
     keep_first: bool = False,
     masked: Iterable[Head | str] = (),
     device: str | torch.device | None = None,
+    each: Callable[[Epoch], None] | None = None,
     progress: bool | Callable[[Tick], None] = True,
     graphs: bool = True,
     name: str = "",
@@ -69,12 +66,14 @@ def finetune(
 
     Args:
         score: called with the model after every epoch; a number, or numbers by name of which the first decides.
-        dev: without `score`, the metrics of the task on this data; of translations, how likely they are.
+        dev: without `score`, the metrics of the task on this data; of translations, how likely they are. Of several sets by
+            name, the mean over them decides.
         tokenizer, bleu_every: of translations, decode the dev data every so many epochs for its BLEU, which takes its time.
         folder: keeps the weights and a state to go on from; a training that was killed goes on when called again.
         keep_first: keep the weights after the first epoch too.
         masked: heads whose gates stay closed while it trains.
         device: where to train; without it, where the model is.
+        each: called with the record of every epoch once it is kept.
         progress: a live line where there is a terminal, or a function that is told of every update.
         graphs: on a CUDA device, capture updates as CUDA graphs.
         name: of the trial, in front of the progress line.
@@ -82,8 +81,8 @@ def finetune(
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
         raise SettingsError(f"the settings are a {type(settings).__name__}.", "give Settings(...) or preset(...)")
-    notes = check(model, train, settings, dev)
-    scored = _scoring(score, dev, tokenizer, bleu_every)
+    notes = check(model, train, settings, dev_sets(dev))
+    scored = scoring(score, dev, tokenizer, bleu_every)
     if settings.patience is not None and scored is None:
         raise SettingsError(f"patience is {settings.patience}, and nothing is scored.", "give finetune dev=encoded or score=function")
     closed = discover(model).check(masked) if masked else ()
@@ -100,22 +99,8 @@ def finetune(
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
         store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes, _heads(model)))
     with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), for_sentences():
-        run = _Run(model, train, settings, history, place, scored, store, keep_first)
+        run = _Run(model, train, settings, history, place, scored, store, keep_first, each)
         return run(progress, graphs and place.type == "cuda", name)
-
-
-def _scoring(score: Score | None, dev: Encoded | None, tokenizer: Any, bleu_every: int | None) -> Scored | None:
-    """What is called with the model and the number of the epoch: the user's function, or the scores of the dev data."""
-    if score is not None:
-        given = score
-        return lambda model, epoch: given(model)
-    if dev is None:
-        return None
-    from ..evaluate import evaluate
-
-    if KINDS[dev.data.task.kind].labels == "text":
-        return on_pairs(dev, tokenizer, bleu_every)
-    return lambda model, epoch: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
 
 
 def _heads(model: Any) -> list[str]:
@@ -143,10 +128,10 @@ class _Run:
 
     def __init__(
         self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Scored | None,
-        folder: Folder | None, keep_first: bool,
+        folder: Folder | None, keep_first: bool, each: Callable[[Epoch], None] | None = None,
     ):  # fmt: skip
         self.model, self.train, self.settings, self.history, self.device = model, train, settings, history, device
-        self.score, self.folder, self.keep_first = score, folder, keep_first
+        self.score, self.folder, self.keep_first, self.each = score, folder, keep_first, each
         self.parts = settings.accumulate if settings.tokens is not None else min(settings.accumulate, settings.batch)
         self.recent = Recent(settings.average, folder) if settings.average > 1 else None
         self.feed = Feed(train, device)
@@ -235,6 +220,8 @@ class _Run:
         if patience is not None and number - (self.history.best or 0) >= patience:
             self.history.reason = f"stopped early: no better {self.history.metric} for {patience} epochs"
         self._keep(number, best)
+        if self.each is not None:
+            self.each(record)
 
     def _stepwise(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray, begin: int = 0) -> list[float]:
         """The updates of an epoch one by one."""

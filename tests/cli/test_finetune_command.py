@@ -1,0 +1,167 @@
+"""`deadhead finetune`: it says how it goes, survives a kill, keeps the precision and takes only so many examples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoTokenizer
+from typer.testing import CliRunner
+
+from deadhead import load, save
+from deadhead.cli import app
+from deadhead.errors import DeadheadError, FolderError, UnknownName
+from deadhead.training.checkpoint import Folder
+from deadhead.world import MODELS
+
+ENCODER = MODELS / "encoder"
+ROWS = [("Maria bought a red car .", "good"), ("The dog sleeps .", "bad"), ("A fine red house .", "good"), ("The car .", "bad")]
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    task = tmp_path / "reviews.yaml"
+    task.write_text(
+        "kind: classify\ntexts: [text]\nlabels: [good, bad]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv'}\n"
+    )
+    for name, times in (("en-train", 3), ("en-dev", 2), ("de-train", 2)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *ROWS * times]))
+    return task
+
+
+def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path = ENCODER) -> Any:
+    words = ("finetune", model, "--task-file", reviews, "--lang", lang, "--out", out, "--device", "cpu", "--epochs", 3, "--rate", 1e-3)
+    result = CliRunner().invoke(app, [str(word) for word in (*words, "--batch", 4, "--seed", 3, *more)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    with safe_open(folder / "model.safetensors", "pt") as held:
+        return {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118
+
+
+def test_every_epoch_is_scored_and_said(reviews: Path, tmp_path: Path) -> None:
+    result = learn(reviews, tmp_path / "out", "--json")
+    told = json.loads(result.stdout)
+    assert (told["metric"], told["dev"], len(told["scores"])) == ("accuracy", {"en": 8}, 3)
+    for number, (scores, loss) in enumerate(zip(told["scores"], told["losses"], strict=True), 1):
+        assert f"epoch {number}/3: mean loss {loss:.3f}, dev accuracy {100 * scores['accuracy']:.2f}, " in result.stderr
+    shown = learn(reviews, tmp_path / "again").stdout
+    assert f"dev (8 examples): accuracy {100 * told['scores'][0]['accuracy']:.2f}; " in shown
+    assert f"best after epoch {told['best']}" in shown
+
+
+def test_a_language_without_dev_data_is_said(reviews: Path, tmp_path: Path) -> None:
+    result = learn(reviews, tmp_path / "de", "--json", lang="de")
+    assert "no dev data of reviews in de, so its epochs are not scored" in result.stderr
+    assert (json.loads(result.stdout)["dev"], json.loads(result.stdout)["best"]) == ({}, None)
+    both = learn(reviews, tmp_path / "both", "--json", lang="en,de")
+    assert "no dev data of reviews in de" in both.stderr
+    assert json.loads(both.stdout)["dev"] == {"en": 8}
+    with pytest.raises(DeadheadError, match="--weights best needs dev data"):
+        learn(reviews, tmp_path / "best", "--weights", "best", lang="de")
+    (reviews.parent / "de-dev.tsv").write_text((reviews.parent / "en-dev.tsv").read_text())
+    shown = learn(reviews, tmp_path / "two", lang="en,de").stderr
+    assert "dev accuracy" in shown
+    assert "(en " in shown
+    assert not (tmp_path / "best").exists()
+
+
+class Killed(BaseException):
+    """As a kill, it gives nobody time to tidy up."""
+
+
+def killed_after(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = Folder.save
+
+    def save_and_die(self: Folder, number: int, *rest: Any) -> None:
+        keep(self, number, *rest)
+        if number == epoch:
+            raise Killed
+
+    monkeypatch.setattr(Folder, "save", save_and_die)
+
+
+def test_killed_it_resumes_to_the_same_weights(reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(learn(reviews, tmp_path / "whole", "--json").stdout)
+    with monkeypatch.context() as patch:
+        killed_after(2, patch)
+        with pytest.raises(Killed):
+            learn(reviews, tmp_path / "killed")
+    assert [file.name for file in (tmp_path / "killed").iterdir()] == [".training"]
+    with pytest.raises(FolderError, match=r"(?s)another command: rate was 0.001 and is 0.002.*same command again to resume it"):
+        learn(reviews, tmp_path / "killed", "--rate", 2e-3)
+    with pytest.raises(FolderError, match="--lang was en and is en,de"):
+        learn(reviews, tmp_path / "killed", lang="en,de")
+    again = learn(reviews, tmp_path / "killed", "--json")
+    assert "resuming after epoch 2 of 3" in again.stderr
+    assert "epoch 1/3" not in again.stderr
+    told = json.loads(again.stdout)
+    for name in ("losses", "scores", "best"):
+        assert told[name] == whole[name]
+    want, got = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+    assert all(torch.equal(want[name], got[name]) for name in want)
+    assert not (tmp_path / "killed" / ".training").exists()
+    with pytest.raises(DeadheadError, match="holds files already"):
+        learn(reviews, tmp_path / "killed")
+
+
+def test_data_or_a_model_that_changed_is_another_training(reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        killed_after(1, patch)
+        with pytest.raises(Killed):
+            learn(reviews, tmp_path / "out")
+    file = reviews.parent / "en-train.tsv"
+    file.write_text(file.read_text().replace("sleeps", "runs"))
+    with pytest.raises(FolderError, match=r"the data was [0-9a-f]+ and is [0-9a-f]+"):
+        learn(reviews, tmp_path / "out")
+    fresh = learn(reviews, tmp_path / "out", "--force")  # from scratch
+    assert "resuming" not in fresh.stderr
+    assert "epoch 1/3" in fresh.stderr
+
+
+def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> None:
+    dtype = torch.bfloat16
+    small = save(load(ENCODER, dtype=dtype), tmp_path / "small", AutoTokenizer.from_pretrained(ENCODER))
+    name = str(dtype).removeprefix("torch.")
+    shown = learn(reviews, tmp_path / "out", model=small).stdout
+    assert f"trained in float32, written in {name}" in shown
+    assert {tensor.dtype for tensor in weights(tmp_path / "out").values() if tensor.is_floating_point()} == {dtype}
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == name
+    told = json.loads(learn(reviews, tmp_path / "wide", "--dtype", "float32", "--json", model=small).stdout)
+    assert told["dtype"] == "float32"
+    wide = weights(tmp_path / "wide")
+    assert {tensor.dtype for tensor in wide.values() if tensor.is_floating_point()} == {torch.float32}
+    got = weights(tmp_path / "out")  # the same training, rounded only when it was written
+    assert all(torch.equal(got[key], wide[key].to(got[key].dtype)) for key in got)
+    with pytest.raises(UnknownName, match="float31"):
+        learn(reviews, tmp_path / "x", "--dtype", "float31")
+
+
+def test_so_many_examples_of_each_set(reviews: Path, tmp_path: Path) -> None:
+    told = json.loads(learn(reviews, tmp_path / "out", "--max-examples", 5, "--json").stdout)
+    assert (told["examples"], told["dev"]) == (5, {"en": 5})
+    assert "rows left out by --max-examples: 7" in told["notes"]
+
+
+def test_the_best_weights_are_those_of_the_best_epoch(reviews: Path, tmp_path: Path) -> None:
+    dev = reviews.parent / "en-dev.tsv"  # with labels the wrong way round, what is learnt is of no use
+    dev.write_text("text\tlabel\n" + "".join(f"{text}\t{'bad' if label == 'good' else 'good'}\n" for text, label in ROWS * 2))
+    told = json.loads(learn(reviews, tmp_path / "best", "--weights", "best", "--json").stdout)
+    assert told["best"] < 3
+    args = ("--resamples", 10, "--task-file", reviews, "--lang", "en", "--device", "cpu", "--json")
+    result = CliRunner().invoke(app, [str(word) for word in ("evaluate", tmp_path / "best", *args)])
+    (scores,) = json.loads(result.stdout)["scores"].values()
+    assert scores["en"]["accuracy"] == told["scores"][told["best"] - 1]["accuracy"]
+    learn(reviews, tmp_path / "last")
+    last, best = weights(tmp_path / "last"), weights(tmp_path / "best")
+    assert any(not torch.equal(last[name], best[name]) for name in last)
+    with pytest.raises(UnknownName, match="weights to write"):
+        learn(reviews, tmp_path / "x", "--weights", "bset")
