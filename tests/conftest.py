@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is first imported
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
@@ -18,7 +20,31 @@ def pytest_runtest_setup() -> None:
     import sys
 
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
+        torch = sys.modules["torch"]
+        torch.set_num_threads(1)
+        # a test that computes in bfloat16 by itself may have switched oneDNN off, on a CPU that cannot
+        torch.backends.mkldnn.enabled = torch.backends.mkldnn.is_available()
+
+
+@pytest.fixture
+def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """A CPU without bf16 on any CPU: a product of bfloat16 switches oneDNN off for the whole process. Gives how often it did."""
+    import torch
+
+    from deadhead.numerics import computes_half
+
+    linear, count = torch.nn.functional.linear, [0]
+
+    def switching(given: torch.Tensor, *rest: Any) -> torch.Tensor:
+        if given.dtype is torch.bfloat16 and torch.backends.mkldnn.enabled:
+            torch.backends.mkldnn.enabled = False
+            count[0] += 1
+        return linear(given, *rest)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", switching)
+    computes_half.cache_clear()
+    yield lambda: count[0]
+    computes_half.cache_clear()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

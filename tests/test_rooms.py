@@ -16,7 +16,8 @@ ONLY = {
     "errors": set(),
     "files": set(),
     "layout": {"errors"},
-    "heads": {"errors", "files", "layout"},
+    "numerics": {"errors"},
+    "heads": {"errors", "files", "layout", "numerics"},
     "translation": {"errors", "heads"},
 }  # a room -> the rooms it may know
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import warnings
 from typing import Any
 
@@ -10,12 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import answers, apart, batch_of, build, hooks, limit
+from torch.nn.attention.flex_attention import flex_attention
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.flex_attention import WrappedFlexAttention
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
 
+NOT_COMPILED = "torch.compile on current platform is not supported for CPU"  # the words of torch
 SHUT = ["encoder.0.1", "encoder.1.0", "encoder.1.3"]
 
 
@@ -61,12 +65,21 @@ def test_any_kernel_that_is_registered() -> None:
 
 
 @pytest.mark.slow
-def test_flex_attention_too() -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_flex_attention_too(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is tried uncompiled as well."""
     model = build("llama", head_dim=16).float()  # flex attention on a CPU wants heads of a width of 16
     shut = ["decoder.0.0", "decoder.1.2"]
     by_eager = masked(model, shut)
     model.set_attn_implementation("flex_attention")
-    whole = answers(model)
+    if not compiled:
+        monkeypatch.setattr(WrappedFlexAttention, "__call__", lambda self: flex_attention)
+    try:
+        whole = answers(model)
+    except Exception as problem:
+        if not compiled or NOT_COMPILED not in str(problem):
+            raise
+        pytest.skip(f"torch compiles no flex attention for {platform.machine()} with {torch.backends.cpu.get_cpu_capability()}")
     assert apart(by_eager, masked(model, shut)) < 1e-3
     assert apart(whole, by_eager) > 0.1
     assert apart(whole, answers(model)) == 0

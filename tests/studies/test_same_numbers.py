@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from small_study import told
 
-from deadhead.errors import DeadheadError
 from deadhead.studies import load, run, run_trial
-from deadhead.studies.threads import fixed, threads
 
 SMALL = [
     "data.examples=48",
@@ -61,13 +59,3 @@ def test_threads_do_change_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = [[epoch["loss"] for epoch in record.epochs] for record in (one, two)]
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-
-
-def test_a_count_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text in ("0", "two", "-1", "1.5"):
-        monkeypatch.setenv("DEADHEAD_THREADS", text)
-        with pytest.raises(DeadheadError, match=f"DEADHEAD_THREADS={text}"):
-            threads()
-    monkeypatch.setenv("DEADHEAD_THREADS", "")
-    with fixed() as count:
-        assert count == 1

@@ -69,6 +69,35 @@ def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(letters: Encoded, ca
     ]
 
 
+def test_kernels_that_were_switched_off_before_change_no_number(letters: Encoded) -> None:
+    """As a computation in bfloat16 does, for the whole process, on a CPU that cannot do it."""
+    models = [small_tasks.tagger(), small_tasks.tagger()]
+    first = finetune(models[0], letters, SETTINGS, dev=letters, progress=False)
+    torch.backends.mkldnn.enabled = False
+    second = finetune(models[1], letters, SETTINGS, dev=letters, progress=False)
+    assert not torch.backends.mkldnn.enabled
+    assert second.losses == first.losses
+    assert torch.equal(*map(weights, models))
+    assert second.kernels == first.kernels == f"{torch.backends.cpu.get_cpu_capability()} with oneDNN, 1 thread"
+
+
+def test_a_training_that_goes_on_with_other_kernels_says_so(foxes: Encoded, tmp_path: Path) -> None:
+    def stop(tick: Any) -> None:
+        if tick.epoch == 3:
+            raise KeyboardInterrupt
+
+    for folder, before in (("here", None), ("elsewhere", "NEON with oneDNN, 1 thread"), ("old", "")):
+        with pytest.raises(KeyboardInterrupt):
+            finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=stop)
+        state = tmp_path / folder / "epoch-2" / "history.json"
+        held = json.loads(state.read_text())
+        state.write_text(json.dumps(held if before is None else {**held, "kernels": before}))
+        history = finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False)
+        said = [note for note in history.notes if "last digits may differ" in note]
+        assert len(said) == (folder == "elsewhere")
+        assert not said or said[0].startswith("epochs 1 to 2 were computed with NEON with oneDNN")
+
+
 def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) -> None:
     model = small_tasks.bert()
     first = finetune(model, foxes, SETTINGS, folder=tmp_path, progress=False)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ..errors import DeadheadError
+from ..numerics import is_half, onednn
 from .classes import AS_SAVED
 from .discover import discover
 from .folder import load
@@ -106,7 +107,8 @@ def _flops(model: Any, batch: dict[str, torch.Tensor]) -> int:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # the counter does not see into fused attention
+    # the counter does not see into fused attention
+    with sdpa_kernel(SDPBackend.MATH), onednn(is_half(model)), FlopCounterMode(display=False) as counter:
         model(**batch)
     return int(counter.get_total_flops())
 
@@ -116,12 +118,14 @@ def _latency(what: str, pair: list[Any], batch: list[dict[str, torch.Tensor]], r
     times: list[list[float]] = [[], []]
     for turn in range(repeats + 2):
         for i in (0, 1):
-            _wait(place)
-            start = time.perf_counter()
-            pair[i](**batch[i])
-            _wait(place)
+            with onednn(is_half(pair[i])):  # else a model of half precision may change what computes the other one
+                _wait(place)
+                start = time.perf_counter()
+                pair[i](**batch[i])
+                _wait(place)
+                took = time.perf_counter() - start
             if turn >= 2:  # two rounds to warm up
-                times[i].append(time.perf_counter() - start)
+                times[i].append(took)
     spread = [_middle_half(t) for t in times]
     ratios = [a / b for a, b in zip(*times, strict=True)]
     row = _row(what, [statistics.median(t) for t in times])

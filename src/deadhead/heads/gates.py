@@ -21,6 +21,7 @@ from torch import nn
 
 from ..errors import HeadError, UnsupportedModel
 from ..layout import Head, HeadLayout
+from ..numerics import onednn_left_alone
 from .biases import mute, refuse_bias_outside
 from .discover import layout_of, located
 from .sites import Site
@@ -62,6 +63,7 @@ def gated(
     if drop_output_bias:
         refuse_bias_outside(found)
     with ExitStack() as stack:
+        stack.enter_context(onednn_left_alone())
         stack.enter_context(_owned(model, found))
         stack.callback(model.register_forward_pre_hook(_guard(model), with_kwargs=True).remove)
         for site in found:

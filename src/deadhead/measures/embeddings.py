@@ -44,6 +44,8 @@ def vectors(model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 1
     """The last layer's vector of the first token of each text, sentences x width."""
     import torch
 
+    from ..heads.kernels import computing
+
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(f"{type(model).__name__} has no first token that stands for a sentence.", "measure embeddings of an encoder")
     if not texts:
@@ -53,7 +55,7 @@ def vectors(model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 1
     made: dict[int, np.ndarray] = {}
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), computing(model):
             for start in range(0, len(order), size):
                 some = order[start : start + size]
                 batch = tokenizer([texts[i] for i in some], padding=True, truncation=True, max_length=length, return_tensors="pt")

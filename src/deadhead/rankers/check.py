@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .. import __version__
 from ..errors import DataError, DeadheadError, UnsupportedModel
-from ..heads.kernels import for_sentences
+from ..heads.kernels import computing
 from ..layout import Head, HeadLayout
 from .loss import IGNORED, answer, attended, on_device
 
@@ -30,7 +30,7 @@ def settled(model: nn.Module, seed: int) -> Iterator[None]:
         )
     modes = [(module, module.training) for module in model.modules()]
     asked = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), for_sentences():
+    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad(), computing(model):
         torch.manual_seed(seed)
         try:
             model.eval()

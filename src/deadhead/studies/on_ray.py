@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtra
+from ..numerics import THREADS, threads
 from .folder import DiskFull, GpuLost, StudyError, prepare
 from .jobs import EVERY, GO, NOW, Order, function
 from .records import Record
 from .run import versions
-from .threads import NAME as THREADS
-from .threads import threads
 from .trial import Trial, digest
 
 RETRIES = 3  # of a trial whose node or process died

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..numerics import threads
 from .expand import label
 from .inputs import InputsChanged
 from .needs import FIND, estimated_rows, lacking, mends, short, told
@@ -25,7 +26,6 @@ from .records import Summary, summaries
 from .resume import resume
 from .shared import wanted
 from .status import seconds
-from .threads import threads
 from .trial import LOOKS, RANKS, TRAINS, Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions

@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from ..numerics import threads
 from . import watchdog
 from .folder import DiskFull, GpuLost, StudyError
 from .jobs import EVERY, GO, NOW, Order
 from .records import Record
 from .run import versions
-from .threads import threads
 from .trial import Trial
 from .watchdog import Hang
 

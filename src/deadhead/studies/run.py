@@ -22,12 +22,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ..numerics import fixed
 from . import shared
 from .folder import GpuLost, StudyError, no_room, refused
 from .inputs import verify
 from .records import Record
 from .state import State
-from .threads import fixed
 from .trial import RANKS, Trial
 
 Step = Callable[[State, Trial], None]
@@ -35,9 +35,8 @@ Step = Callable[[State, Trial], None]
 
 def _in_steps(name: str) -> Step:
     def step(state: State, trial: Trial) -> None:
-        with fixed() as threads:
-            if threads is not None:
-                state.versions["threads"] = str(threads)
+        with fixed() as made_with:
+            state.versions.update(made_with)
             getattr(importlib.import_module(".steps", __package__), name)(state, trial)
 
     return step

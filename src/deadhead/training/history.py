@@ -48,6 +48,7 @@ class History:
     metric: str = ""  # the score that decides which epoch is best
     best: int | None = None  # its number
     notes: list[str] = field(default_factory=list)  # what was met and how it was dealt with
+    kernels: str = ""  # that computed it, with the number of threads; of a GPU its name
     weights: dict[str, Any] = field(default_factory=dict, repr=False)  # first, best, last: tensors by name, or the file that holds them
 
     @property

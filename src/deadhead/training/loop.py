@@ -21,8 +21,9 @@ import torch
 
 from ..errors import DataError, DeadheadError
 from ..heads import discover, gated
-from ..heads.kernels import device_named, for_sentences
+from ..heads.kernels import computing, device_named
 from ..layout import Head
+from ..numerics import computes_half, kernels
 from ..tasks import batches
 from ..tasks.encode import Encoded
 from .averaging import Recent
@@ -98,9 +99,21 @@ def finetune(
     if folder is not None:
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
         store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes, _heads(model)))
-    with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), for_sentences():
+    half = settings.precision == "bf16" and place.type == "cpu"
+    with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), computing(model, half):
+        history.kernels = _kernels(place)
+        if half and not computes_half():
+            history.note("oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN")
         run = _Run(model, train, settings, history, place, scored, store, keep_first, each)
         return run(progress, graphs and place.type == "cuda", name)
+
+
+def _kernels(place: torch.device) -> str:
+    """What computes this training, for its record."""
+    if place.type == "cuda":
+        return torch.cuda.get_device_name(place)
+    count = torch.get_num_threads()
+    return f"{kernels()}, {count} thread{'s' * (count > 1)}" if place.type == "cpu" else place.type
 
 
 def _heads(model: Any) -> list[str]:
@@ -174,7 +187,12 @@ class _Run:
         if found is None:
             self.folder.write(self.history)
             return 1
+        now = self.history.kernels
         self.history, weights, state = found
+        if self.history.kernels not in ("", now):
+            before = f"epochs 1 to {len(self.history.epochs)} were computed with {self.history.kernels}"
+            self.history.note(f"{before}, those after with {now}: last digits may differ from a training in one go")
+        self.history.kernels = now
         self.updater.restore(weights, state)
         set_random_state(state, self.device)
         self.parts = max(self.parts, int(state.get("parts", 1)))  # with dropout, other parts would draw other numbers

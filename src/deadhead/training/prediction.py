@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
-from ..heads.kernels import for_sentences
+from ..heads.kernels import computing
 from ..rankers.loss import answer
 from ..tasks import batches
 from ..tasks.encode import Encoded
@@ -131,7 +131,7 @@ def _evaluating(model: Any) -> Iterator[None]:
     before = model.training
     model.eval()
     try:
-        with torch.no_grad(), for_sentences():
+        with torch.no_grad(), computing(model):
             yield
     finally:
         model.train(before)

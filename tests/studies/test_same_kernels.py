@@ -1,0 +1,133 @@
+"""The numbers of a trial do not depend on what its process computed, or set, before it.
+
+On a CPU that cannot multiply bfloat16 with oneDNN (ARM without bf16), torch switches oneDNN off for the
+whole process at the first such product. The fixture `switches` stands in for such a CPU on any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from deadhead import numerics
+from deadhead.studies import load, run_trial
+from deadhead.studies.run import STEPS
+from deadhead.studies.trial import Trial
+
+SMALL = [
+    *("data.examples=48", "targets=[de]", "remove=none", "finetune.epochs=2", "finetune.scored=none"),
+    *("steps=[finetune]", "axes={seed: [0]}"),
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def trial(cache: None) -> Trial:
+    return load("smoke", SMALL).trials[0]
+
+
+@pytest.fixture(scope="module")
+def fresh(trial: Trial) -> tuple[Any, ...]:
+    """What a trial says in a process that changed nothing."""
+    torch.backends.mkldnn.enabled = torch.backends.mkldnn.is_available()
+    return told(trial)
+
+
+def told(trial: Trial, **options: Any) -> tuple[Any, ...]:
+    record = run_trial(trial, **options)
+    assert record.error is None, record.error
+    return [epoch["loss"] for epoch in record.epochs], dict(record.versions)
+
+
+def bf16() -> None:
+    """A computation that makes torch switch oneDNN off where the CPU cannot do it."""
+    torch.nn.Linear(64, 64, dtype=torch.bfloat16)(torch.ones(64, 64, dtype=torch.bfloat16)).sum().backward()
+
+
+def test_without_onednn_the_digits_are_others(trial: Trial, fresh: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why it is decided: else the tests below would show nothing."""
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    losses, versions = told(trial)
+    assert versions["kernels"] == fresh[1]["kernels"].replace("with ", "without ")
+    assert losses == pytest.approx(fresh[0], rel=1e-4)
+    if losses == fresh[0]:
+        pytest.skip("on this CPU oneDNN changes no digit of this trial")
+
+
+def test_after_a_computation_in_bf16(trial: Trial, fresh: tuple[Any, ...]) -> None:
+    bf16()
+    assert told(trial) == fresh
+
+
+def test_after_a_computation_in_bf16_that_switches_onednn_off(trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]) -> None:
+    bf16()
+    assert (switches(), torch.backends.mkldnn.enabled) == (1, False)
+    assert told(trial) == fresh
+    assert not torch.backends.mkldnn.enabled  # as it was before the trial
+
+
+def test_after_somebody_changed_what_decides_digits(trial: Trial, fresh: tuple[Any, ...]) -> None:
+    places = [(torch.backends.mkldnn, "enabled", False), (torch.backends.mkldnn.matmul, "fp32_precision", "bf16")]
+    before = [getattr(place, name) for place, name, _ in places]
+    try:
+        for place, name, value in places:
+            setattr(place, name, value)
+        torch.set_default_dtype(torch.float64)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.set_flush_denormal(True)
+        torch.set_num_threads(2)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert told(trial) == fresh
+            assert torch.is_autocast_enabled("cpu")
+        assert [getattr(place, name) for place, name, _ in places] == [value for _, _, value in places]
+        assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float64, 2)
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+        assert float(torch.tensor(1e-40, dtype=torch.float32) * 1) == 0
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(1)
+        for (place, name, _), value in zip(places, before, strict=True):
+            setattr(place, name, value)
+
+
+def test_a_training_in_bf16_computes_without_onednn_where_it_must(
+    trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
+) -> None:
+    """It is isolated: from its first product on it computes without oneDNN, its numbers repeat, and others' are left alone."""
+    low = load("smoke", [*SMALL, "data.examples=8", "finetune.epochs=1", "finetune.precision=bf16"]).trials[0]
+    first = run_trial(low)
+    assert first.error is None
+    assert "oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN" in first.details["training notes"]
+    assert switches() == 1  # when it was tried whether this CPU can, and never in the training
+    assert torch.backends.mkldnn.enabled
+    assert told(trial) == fresh
+    torch.backends.mkldnn.enabled = False
+    again = run_trial(low)
+    assert again.epochs == first.epochs
+    assert [epoch["loss"] for epoch in first.epochs] != fresh[0]
+
+
+def test_a_trial_computed_by_two_sets_of_kernels_fails(trial: Trial, fresh: tuple[Any, ...]) -> None:
+    """Code that deadhead does not know of computes in bfloat16 in the middle of a trial."""
+    step = STEPS["finetune"]
+
+    def switching(state: Any, trial: Trial) -> None:
+        with numerics.fixed():
+            step(state, trial)
+            torch.backends.mkldnn.enabled = False
+
+    record = run_trial(trial, steps={"finetune": switching})
+    assert "oneDNN was switched off on the way" in (record.error or "")
+    assert torch.backends.mkldnn.enabled
+    assert told(trial) == fresh
