@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from .install import command
+
 MANY = 40  # names beyond which a list of all of them helps nobody
 
 
@@ -56,7 +58,7 @@ class MissingExtra(DeadheadError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str, otherwise: str = ""):
-        mend = f'pip install "deadhead[{extra}]"' + (f", or {otherwise}" if otherwise else "")
+        mend = command(extra) + (f", or {otherwise}" if otherwise else "")
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", mend)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from deadhead.cli import app
+from deadhead.cli import app, main
 from deadhead.cli.demo import as_rich
-from deadhead.errors import MissingExtra
-from deadhead.studies import Result, load, summaries
+from deadhead.install import command
+from deadhead.studies import load, summaries
 
 LANGUAGES = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
 SMALL = ["data.examples=48", "targets=[en, de]", "seed=[0]", "remove=[none, {lowest: 20}, {random: [50]}, {layers: [top 1]}]"]
@@ -49,18 +50,19 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{by_rank['cells'][0][1]['ours']:.1f}" in first.stdout
 
 
-def test_without_the_extra_the_line_to_type_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lacking(*_: object) -> Path:
-        raise MissingExtra("vl_convert", "report", "the page")
-
-    monkeypatch.setattr("deadhead.report.page.write", lacking)
-    monkeypatch.setattr("deadhead.studies.run", lambda *_, **__: Result(4, 4, 0, 0, 0, 0.1))
-    monkeypatch.setattr("deadhead.report.tables.tables", lambda out: [table()])
-    monkeypatch.setattr("deadhead.studies.clean", lambda out, dry: (0, 0))
+def test_without_the_extra_it_ends_before_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     monkeypatch.chdir(tmp_path)
-    without = CliRunner().invoke(app, ["demo", *WORDS])
-    assert without.exit_code == 0, without.output
-    assert 'pip install "deadhead[report]"' in without.stdout
+    monkeypatch.setattr(sys, "argv", ["deadhead", "demo", *WORDS])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert "a page with figures needs the package 'vl-convert-python'" in said.err
+    assert command("report") in said.err
+    assert not list(tmp_path.iterdir())
 
 
 def table(mark: str | None = None, state: str = "done", ours: float | None = 81.25) -> dict[str, Any]:

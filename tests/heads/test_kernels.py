@@ -10,10 +10,10 @@ import torch
 from tiny_models import answers, batch_of, build
 
 from deadhead import rank, save
-from deadhead.errors import DeadheadError
+from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.bench import bench
-from deadhead.heads.kernels import computing
+from deadhead.heads.kernels import computing, device_named
 from deadhead.heads.proof import prove, sample
 from deadhead.numerics import THREADS, KernelsSwitched, computes_half, fixed, onednn, threads
 
@@ -95,3 +95,16 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     bench(tmp_path / "pruned", tmp_path / "whole", batches=[2], lengths=[8], repeats=1)
     assert torch.backends.mkldnn.enabled
     assert switches() == 2  # the second time when it was tried
+
+
+@pytest.mark.parametrize(("name", "meant"), [("gpu", "cuda"), ("GPU:0", "cuda"), ("CUDA", "cuda"), ("metal", "mps"), ("CPU", "cpu")])
+def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for here in (False, True):
+        monkeypatch.setattr("torch.cuda.is_available", lambda here=here: here)
+        monkeypatch.setattr("torch.mps.is_available", lambda here=here: here)
+        with pytest.raises(UnknownName) as met:
+            device_named(name)
+        assert met.value.message == f"no device {name!r}. Did you mean {meant!r}? Known: cpu, cuda, mps."
+        assert (met.value.mend or "").startswith(f"use --device {meant if here else 'cpu'}")
+    with pytest.raises(UnknownName, match=r"no device 'tpu'"):
+        device_named("tpu")

@@ -20,6 +20,7 @@ from tokenizers.processors import BertProcessing
 from deadhead.errors import DeadheadError, MissingExtra, UnsupportedModel
 from deadhead.heads import export, load, prune, save
 from deadhead.heads import export as export_function
+from deadhead.install import command
 
 exporting = sys.modules[export_function.__module__]
 
@@ -114,7 +115,7 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(MissingExtra) as met:
         export(tmp_path, onnx=tmp_path / "model.onnx")
     assert "onnxruntime" in met.value.message
-    assert met.value.mend == 'pip install "deadhead[onnx]"'
+    assert met.value.mend == command("onnx")
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:

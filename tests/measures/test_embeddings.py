@@ -96,5 +96,5 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=r"deadhead\[measures\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[measures\]"):
         on_map(np.zeros((9, 2)))

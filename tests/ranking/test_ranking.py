@@ -239,6 +239,6 @@ def test_heat_map_as_a_picture(tmp_path, suffix):
 
 def test_plot_without_altair(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "altair", None)
-    with pytest.raises(MissingExtra, match=r"deadhead\[report\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[report\]"):
         ranking(range(12)).plot()
     assert issubclass(MissingExtra, DeadheadError)

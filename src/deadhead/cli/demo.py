@@ -37,38 +37,29 @@ def demo(
 
         deadhead demo --out my-demo --set seed=[0]
     """
+    from ..report.page import check_installed, write
     from ..report.tables import tables
     from ..studies import load
     from ..studies import run as run_study
     from ..studies.plan import usual_workers
 
+    check_installed()
     recipe = load(RECIPE, overrides or ())
     workers = workers or usual_workers(recipe)
     if not as_json:
         typer.echo(f"{recipe.about} ({len(recipe.trials)} trials, {workers} at a time, in {out}).", err=True)
     with watched(recipe, quiet=as_json) as watch:
         result = run_study(recipe, out, workers=workers, watch=watch)
-    made, (page, lacking) = tables(out), _page(out)
+    made, page = tables(out), str(write(out, out / "page.html"))
     if as_json:
         typer.echo(json.dumps({**vars(result), "tables": made, "page": page}))
     else:
         for table in made:
             _print(table)
         tell(result, out)
-        typer.echo(f"The page, with all of it to look into: {page}" if page else lacking)
+        typer.echo(f"The page, with all of it to look into: {page}")
     if result.failed or result.left:
         raise typer.Exit(1)
-
-
-def _page(study: Path) -> tuple[str | None, str]:
-    """Where the page was written; else what to type to have one."""
-    from ..errors import MissingExtra
-    from ..report.page import write
-
-    try:
-        return str(write(study, study / "page.html")), ""
-    except MissingExtra as problem:
-        return None, str(problem)
 
 
 def _print(table: Mapping[str, Any]) -> None:

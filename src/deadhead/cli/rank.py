@@ -22,7 +22,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 IN_ORDER = ("per_batch", "cumulative")  # units for which the order of the data counts, so that it stays that of the file
 SHOWN = 10
 TOKENS_ON_GPU = 32768  # in one batch
-PLOTS = {".svg": ("altair", "vl_convert"), ".png": ("altair", "vl_convert"), ".html": ("altair",)}  # what each needs
+PLOTS = {".svg": ("altair", "vl_convert"), ".png": ("altair", "vl_convert"), ".html": ("altair",)}  # modules each needs
+PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}  # the packages they are in
 
 
 def rank(
@@ -109,7 +110,7 @@ def _check_plot(file: Path | None) -> None:
         raise unknown_name("kind of plot file", file.suffix or file.name, PLOTS)
     for package in PLOTS[file.suffix]:
         if find_spec(package) is None:
-            raise MissingExtra(package.replace("_", "-"), "report", "a plot of a ranking")
+            raise MissingExtra(PACKAGES[package], "report", "a plot of a ranking")
 
 
 def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Dataset:

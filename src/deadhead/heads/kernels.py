@@ -9,10 +9,11 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..errors import DeadheadError, unknown_name
+from ..errors import DeadheadError, UnknownName, unknown_name
 from ..numerics import is_half, onednn
 
 DEVICES = ("cpu", "cuda", "mps")
+GPUS = ("gpu", "nvidia", "rocm", "amd", "hip")  # what people call what torch calls cuda
 
 
 def device_named(name: str | None) -> torch.device:
@@ -20,11 +21,22 @@ def device_named(name: str | None) -> torch.device:
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.partition(":")[0] not in DEVICES:
-        raise unknown_name("device", name, DEVICES)
+        raise _unknown(name)
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):  # torch says so in either way
         raise DeadheadError(f"there is no device {name!r} here.", "use --device cpu") from None
+
+
+def _unknown(name: str) -> DeadheadError:
+    """The error for a device torch does not know, with the one that is meant: torch calls a GPU by its maker's software."""
+    word = name.partition(":")[0].lower()
+    meant = word if word in DEVICES else "mps" if word == "metal" else "cuda" if word in GPUS else None
+    if meant is None:
+        return unknown_name("device", name, DEVICES)
+    here = meant == "cpu" or getattr(torch, meant).is_available()
+    mend = f"use --device {meant}" if here else f"use --device cpu: torch finds no {meant} device here"
+    return UnknownName(f"no device {name!r}. Did you mean {meant!r}? Known: {', '.join(DEVICES)}.", mend)
 
 
 @contextmanager

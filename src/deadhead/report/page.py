@@ -19,6 +19,7 @@ from hashlib import sha256
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from string import Template
@@ -114,13 +115,18 @@ def _own_script() -> str:
     return "(() => {\n" + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "\n})();"
 
 
+def check_installed() -> None:
+    """An error unless all that writing a page needs is installed; asked before hours are spent on what the page shows."""
+    if find_spec("vl_convert") is None:
+        raise MissingExtra("vl-convert-python", "report", "a page with figures")
+
+
 @cache
 def _vega() -> str:
     """Vega as one script. Bundling it takes seconds, so it is kept in the user's cache folder, by the version it is of."""
-    try:
-        from vl_convert import javascript_bundle
-    except ImportError:
-        raise MissingExtra("vl-convert-python", "report", "a page with figures") from None
+    check_installed()
+    from vl_convert import javascript_bundle
+
     from ..tasks.stored import cache_folder
 
     kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"
