@@ -1,21 +1,32 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .PHONY: setup demo test check docs bench world clean
 
+# everything for development
 setup: .venv/ready
 
-# installed again whenever what is to be installed changes
-.venv/ready: pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "deadhead needs Python 3.11 or newer")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PYTHON) -m venv .venv
+
+# each installed again whenever what is to be installed changes
+.venv/ready: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing deadhead and all that its development needs into .venv"
+	$(INSTALL) -e '.[dev]'
+	touch .venv/ready-for-demo $@
+
+# what the demo needs and no more, which is part of the above
+.venv/ready-for-demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing deadhead and what its demo needs into .venv; torch is the large one"
+	$(INSTALL) -e '.[report]'
 	touch $@
 
-demo: setup
+demo: .venv/ready-for-demo
 	$(BIN)/deadhead demo
 
 test: setup
