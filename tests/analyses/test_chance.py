@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from deadhead.analyses import holm, sign_test, spearman
+from deadhead.analyses import benjamini_hochberg, holm, sign_test, spearman, two_means
 from deadhead.errors import DataError
 
 
@@ -89,3 +89,26 @@ def test_holm_by_hand() -> None:
     assert with_nan[0] == pytest.approx(0.04)
     assert math.isnan(with_nan[1])
     assert holm([]) == []
+
+
+def test_benjamini_hochberg_by_hand() -> None:
+    assert benjamini_hochberg([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.04, 0.04])
+    assert benjamini_hochberg([0.9, 0.02]) == pytest.approx([0.9, 0.04])
+    with_nan = benjamini_hochberg([0.02, math.nan, 0.5])  # two tests, not three
+    assert with_nan[0] == pytest.approx(0.04)
+    assert math.isnan(with_nan[1])
+    assert benjamini_hochberg([]) == []
+
+
+@pytest.mark.parametrize(("one", "other"), [([1.0, 2.0, 4.0], [5.0, 7.0, 8.0]), ([1.0, 9.0], [4.0, 4.1, 4.2, 4.3, 4.4])])
+def test_two_means_is_the_larger_of_two_t_tests(one: list[float], other: list[float]) -> None:
+    from scipy.stats import ttest_ind
+
+    larger = max(ttest_ind(one, other, equal_var=equal).pvalue for equal in (True, False))
+    assert two_means(one, other) == pytest.approx(larger)
+
+
+def test_two_means_needs_repetitions_that_scatter() -> None:
+    assert math.isnan(two_means([1.0], [2.0, 3.0]))
+    assert math.isnan(two_means([1.0, 1.0], [2.0, 2.0]))  # how much either scatters is not known
+    assert two_means([1.0, 1.0], [2.0, 2.1]) < 1

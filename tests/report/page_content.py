@@ -138,6 +138,7 @@ def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hosti
         "id": "table-1-scores",
         "title": "Accuracy after removing heads" + hostile,
         "note": "Fine-tuned on English alone.",
+        "test": "Coloured: differs from the unpruned model. Tested: 18 of 20 cells; 3 differ.",
         "row_names": ["heads removed"],
         "column_names": ["setting", "language"],
         "rows": [[remove] for remove in removals],

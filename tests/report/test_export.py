@@ -45,7 +45,7 @@ def test_csv_has_every_number(tmp_path: Path) -> None:
     assert len(rows) == 4
     one = rows["random 50 %", "mnli"]
     assert (float(one["ours"]), float(one["published"]), float(one["difference"]), one["n"]) == (72, 82, -10, "3")
-    assert (one["state"], one["mark"], rows["none", "sst2"]["published"]) == ("done", "worse", "")
+    assert (one["state"], one["p"], one["mark"], rows["none", "sst2"]["published"]) == ("done", "", "", "")
 
 
 def test_csv_is_no_formula(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_table1_of_the_weak_link_paper(tmp_path: Path) -> None:
     assert (quarter["ours"], quarter["change"], quarter["published_change"]) == (29.59, pytest.approx(0.5), 0.5)
     assert (last["change"], last["published_change"]) == (pytest.approx(-1.62), -1.62)
     assert "| 25 | 29.59 (+0.50) ± 0.00 [29.59 (+0.50)] |" in to_markdown(made).replace("\\", "")
-    assert "29.59} (+0.50)" in to_latex(made)
+    assert "29.59 (+0.50)" in to_latex(made)
     assert to_csv(made).splitlines()[0].endswith(",mark,change,published_change")
 
 

@@ -9,7 +9,7 @@ that ends in `_rows` gives what is to be drawn, one dict for each mark.
 """
 
 from .alike import Overlap, correlation_rows, overlap, similarity, similarity_rows, with_distance, with_similarity
-from .chance import Correlation, holm, sign_test, spearman
+from .chance import Correlation, benjamini_hochberg, holm, sign_test, spearman, two_means
 from .drops import D, d, d_rows, drop, drop_rows, group_means, group_rows, grouped, interpolate, recovery, recovery_rows, spread
 from .gains import Counted, Excess, Luck, beyond_luck, expected_best, family_means, improved, luck
 from .layers import Even, by_distance, by_layer, entropy_change, even, head_rows, layer_means, layer_rows, points_rows, third
@@ -24,6 +24,7 @@ __all__ = [
     "Luck",
     "Order",
     "Overlap",
+    "benjamini_hochberg",
     "beyond_luck",
     "by_distance",
     "by_layer",
@@ -57,6 +58,7 @@ __all__ = [
     "spearman",
     "spread",
     "third",
+    "two_means",
     "with_distance",
     "with_similarity",
 ]

@@ -1,4 +1,4 @@
-"""Could it be chance? Spearman's rho with its p-value, the sign test, and Holm's correction for many tests.
+"""Could it be chance? Spearman's rho with its p-value, the sign test, a test of two means, and corrections for many tests.
 
 For few numbers every order is tried, so that p is exact; for more, orders are drawn with a fixed
 seed; for very many the t distribution is as good. Which it was is said.
@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -107,3 +108,43 @@ def holm(ps: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(tested) - place) * p))
         found[i] = largest
     return found
+
+
+def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
+    """p-values made larger so that those up to q have a false discovery rate of at most q (Benjamini and Hochberg 1995).
+
+    >>> benjamini_hochberg([0.01, 0.04, 0.03])
+    [0.03, 0.04, 0.04]
+    """
+    tested = sorted((p, i) for i, p in enumerate(ps) if not math.isnan(p))
+    found, least = [math.nan] * len(ps), 1.0
+    for place, (p, i) in reversed(list(enumerate(tested, 1))):
+        least = min(least, p * len(tested) / place)
+        found[i] = least
+    return found
+
+
+def two_means(one: Sequence[float], other: Sequence[float]) -> float:
+    """The two-sided p-value of the difference of two means: the larger of Student's and Welch's t-test.
+
+    Student's is exact where both sides scatter alike, Welch's nearly so where they do not but are of one size; of few
+    numbers each alone errs far too often in the other case. nan where a side has no repetition, or nothing scatters.
+    """
+    n, m = len(one), len(other)
+    if n < 2 or m < 2:
+        return math.nan
+    a, b = _variance(one), _variance(other)
+    if a + b <= SLACK**2:
+        return math.nan
+    from scipy.special import stdtr
+
+    apart = abs(fmean(one) - fmean(other))
+    pooled = ((n - 1) * a + (m - 1) * b) / (n + m - 2)
+    student = 2 * stdtr(n + m - 2, -apart / math.sqrt(pooled * (1 / n + 1 / m)))
+    freedom = (a / n + b / m) ** 2 / ((a / n) ** 2 / (n - 1) + (b / m) ** 2 / (m - 1))
+    return float(max(student, 2 * stdtr(freedom, -apart / math.sqrt(a / n + b / m))))
+
+
+def _variance(values: Sequence[float]) -> float:
+    centre = fmean(values)
+    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)

@@ -80,7 +80,7 @@ def as_rich(table: Mapping[str, Any], console: Console) -> Table:
     width = max(map(len, labels), default=0)
     spread = console.width >= width + 4 + SPREAD * len(table["columns"])
     look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0), "title_justify": "left", "caption_justify": "left"}
-    made = Table(title=table["title"], caption=table["note"], **look)
+    made = Table(title=table["title"], caption=" ".join(filter(None, [table["note"], table.get("test")])), **look)
     made.add_column(" / ".join(table["row_names"]), min_width=width, no_wrap=True)
     for column in table["columns"]:
         made.add_column(" ".join(str(label) for label in column), justify="right", no_wrap=True)

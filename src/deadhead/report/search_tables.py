@@ -16,6 +16,7 @@ from ..tasks import points
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text
 from .published import Published, number
 from .summed import BY_LANGUAGE, Layout, Part, Unit, entry, grid, keys_in_order, whose
+from .tested import SEEDS
 from .words import measured_words, sentence
 
 Statistic = Callable[[Pair], float | None]
@@ -33,9 +34,9 @@ def _picked(rule: str, what: str) -> Statistic:
     return of
 
 
-def _control(name: str) -> Statistic:
+def _control(name: str, rule: str = "test") -> Statistic:
     def of(pair: Pair) -> float | None:
-        pick = pair.controls[name].picks.get("test") if name in pair.controls else None
+        pick = pair.controls[name].picks.get(rule) if name in pair.controls else None
         return None if pick is None else pick.gain * scale(pair)
 
     return of
@@ -62,6 +63,18 @@ STATISTICS: Mapping[str, tuple[Statistic, tuple[str, ...]]] = {
     "gain of highest": (_control("highest"), ("full", "highest")),
 }
 
+# What a statistic is tested against: the same of unpruned seeds, since the best of several gains though pruning do nothing.
+LUCK: Mapping[str, Statistic] = {
+    "best of k": lambda pair: _best(pair, "seeds"),
+    "gain, chosen on dev": _control("seeds", "dev"),
+    "gain, chosen on source dev": _control("seeds", "source dev"),
+    "gain, stop rule": _control("seeds", "stop"),
+    **dict.fromkeys(("gain", "gain of random", "gain of highest"), _control("seeds")),
+}
+UNTESTED = (
+    "No cell is coloured: the best of k gains a little though pruning do nothing, and this study has no unpruned seeds to test against."
+)
+
 
 def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     """One row for each pair, or means over pairs where the recipe asks for fewer rows."""
@@ -77,14 +90,17 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     wide = Layout(layout.rows, (*layout.columns, "statistic"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
     fill = _filler(study, layout, found)
+    bases: dict[tuple[Any, ...], Unit] = {}
     for name in shown:
         of, arms = STATISTICS[name]
         for key, unit in fill(arms, of, name == "unpruned"):
             units[*key, name] = unit
+        if name in LUCK:
+            bases |= {(*key, name): unit for key, unit in fill(("full", "seeds"), LUCK[name], True)}
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, (*layout.axes, "arm"))
     theirs = lambda labels, unit: _published(printed, labels, unit)  # noqa: E731
-    return _table(study, asked, wide, units, theirs, file, {"statistic": shown})
+    return _table(study, asked, wide, units, theirs, file, {"statistic": shown}, bases)
 
 
 def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Sequence[Pair]) -> dict[str, Any]:
@@ -103,7 +119,8 @@ def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Seque
         values = [value for row in rows if (value := number(row)) is not None]
         return sum(values) / len(values) if values else None
 
-    return _table(study, asked, layout, units, theirs, file, {})
+    luck = {key: units.get((*key[:at], "seeds", *key[at + 1 :])) for key in units if key[at] not in ("full", "seeds")}
+    return _table(study, asked, layout, units, theirs, file, {}, {key: unit for key, unit in luck.items() if unit is not None})
 
 
 def _best(pair: Pair, arm: str) -> float | None:
@@ -240,13 +257,15 @@ def _table(
     theirs: Callable[[Mapping[str, Any], Unit | None], float | None],
     file: Sequence[Mapping[str, str]],
     order: Mapping[str, list[Any]],
+    bases: Mapping[tuple[Any, ...], Unit] | None = None,
 ) -> dict[str, Any]:
     rows, columns = (keys_in_order(study, names, units, at, order) for names, at in ((layout.rows, 0), (layout.columns, len(layout.rows))))
 
     def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
         labels = dict(zip(layout.axes, (*row, *column), strict=True))
         unit = units.get((*row, *column))
-        return entry(unit, theirs(labels, unit) if file else None, _base(layout, units, labels))
+        base = (bases or {}).get((*row, *column))
+        return entry(unit, theirs(labels, unit) if file else None, base.numbers() if base else None)
 
     cells = [[cell(row, column) for column in columns] for row in rows]
     most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
@@ -259,19 +278,8 @@ def _table(
     if any(column[-1:] == ("gain, stop rule",) for column in columns):
         note += " Stop rule: heads are removed one by one until the score falls for the first time, and the best k up to there counts."
     note = " ".join(filter(None, [note, whose(study, file)]))
-    return grid(str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file)
-
-
-def _base(layout: Layout, units: Mapping[tuple[Any, ...], Unit], labels: Mapping[str, Any]) -> list[float] | None:
-    """What a number is marked against: nothing for gains, the unpruned score for scores, none for a count of heads."""
-    if labels.get("statistic") in ("k", "k, stop rule"):
-        return None
-    if str(labels.get("statistic", "")).startswith("gain"):
-        return [0.0]
-    bare = "FL" if labels.get("arm") in METHODS else "full"
-    other = {**labels, "statistic": "unpruned"} if "statistic" in labels else {**labels, "arm": bare}
-    unit = units.get(tuple(other[name] for name in layout.axes))
-    return unit.numbers() if unit else None
+    made = grid(str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file, SEEDS)
+    return {**made, "test": made["test"] or UNTESTED}
 
 
 def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:

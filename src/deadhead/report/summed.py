@@ -14,6 +14,7 @@ from .cells import APART, LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, mat
 from .printed import changes, spelled
 from .published import ROUND, Published, decimals
 from .table_notes import remarks
+from .tested import UNPRUNED, compared, marked
 from .words import measured_words, sentence
 
 Row = Sequence[float | None]  # a value for each language of a cell
@@ -211,11 +212,19 @@ def summed(study: Study, asked: Mapping[str, Any], layout: Layout, value: Value,
 
 
 def grid(
-    title: str, note: str, layout: Layout, rows: list[Any], columns: list[Any], cells: list[Any], file: Sequence[Mapping[str, str]]
+    title: str,
+    note: str,
+    layout: Layout,
+    rows: list[Any],
+    columns: list[Any],
+    cells: list[list[dict[str, Any]]],
+    file: Sequence[Mapping[str, str]],
+    against: str = UNPRUNED,
 ) -> dict[str, Any]:
     return {
         "title": title,
         "note": note,
+        "test": marked(cells, against),
         "row_names": list(layout.rows),
         "column_names": list(layout.columns),
         "rows": [list(row) for row in rows],
@@ -226,31 +235,21 @@ def grid(
 
 
 def entry(unit: Unit | None, published: float | None, base: list[float] | None = None, lower_is_better: bool = False) -> dict[str, Any]:
-    """One cell of a table."""
+    """One cell of a table; whether it is marked is decided over the whole table, by `grid`."""
     numbers = unit.numbers() if unit else []
-    marked = mark(numbers, base or [], lower_is_better) if unit and not unit.unpruned else None
+    against = base or [] if unit and not unit.unpruned else []
     return {
         "ours": round(fmean(numbers), ROUND) if numbers else None,
         "spread": round(spread(numbers), ROUND) if len(numbers) > 1 else None,
         "n": len(numbers),
         "published": None if published is None else round(published, ROUND),
         "state": unit.state() if unit else "none",
-        "mark": marked,
+        "mark": None,
+        **compared(numbers, against, lower_is_better),
         "numbers": numbers_behind(unit) if unit else [],
         "trials": list(islice(unit.cells, MOST_TRIALS)) if unit else [],
         "records": len(unit.cells) if unit else 0,
     }
-
-
-def mark(numbers: Sequence[float], base: Sequence[float], lower_is_better: bool = False) -> str | None:
-    """Better or worse than the unpruned numbers: by more than the larger of the two spreads, where one is known."""
-    if not numbers or not base:
-        return None
-    difference = fmean(numbers) - fmean(base)
-    noise = max(spread(side) if len(side) > 1 else 0.0 for side in (numbers, base))
-    if abs(difference) <= max(noise, 10**-ROUND):
-        return None
-    return "better" if (difference < 0) == lower_is_better else "worse"
 
 
 def _unpruned(study: Study, layout: Layout, units: Mapping[Any, Unit], value: Value) -> dict[Any, list[float]]:
@@ -301,8 +300,6 @@ def _told(study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mappin
     several = max((len({language for _, language in scores}) for scores in mixed), default=0)
     if several > 1:
         text += f" Each a mean over {several} languages."
-    if any(unit.unpruned and unit.scores for unit in units.values()):
-        text += " Better and worse: than the unpruned model, by more than the spread where one is known."
     return text
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from .printed import bracketed
+from .words import joined
 
 Table = Mapping[str, Any]
 STATES = {"failed": "failed", "missing": "not run", "none": ""}
@@ -29,7 +30,7 @@ SPECIAL = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-COLUMNS = ("ours", "spread", "n", "published", "difference", "state", "mark")
+COLUMNS = ("ours", "spread", "n", "published", "difference", "state", "p", "mark")
 CHANGES = ("change", "published_change")  # further columns where a table shows changes from the unpruned model
 
 
@@ -69,7 +70,7 @@ def to_markdown(table: Table) -> str:
     for row, cells in zip(table["rows"], table["cells"], strict=True):
         shown = [*(_cell(_label(label)) for label in row), *(_plain(cell, table["decimals"]) for cell in cells)]
         lines.append(f"| {' | '.join(shown)} |")
-    return "\n".join([f"### {_cell(table['title'])}", "", *lines, "", _cell(table["note"]), ""])
+    return "\n".join([f"### {_cell(table['title'])}", "", *lines, "", _cell(joined(table["note"], table["test"], by=" ")), ""])
 
 
 def _label(value: Any) -> str:
@@ -101,7 +102,7 @@ def _theirs(cell: Mapping[str, Any], decimals: int) -> str:
 def to_latex(table: Table) -> str:
     """A table for a paper; needs `\\usepackage{booktabs}`, and `xcolor` is not needed."""
     side, across = len(table["row_names"]), len(table["columns"])
-    told = " ".join(filter(None, [f"{table['title']}.", table["note"], *_signs(table)]))
+    told = joined(f"{table['title']}.", table["note"], table["test"], *_signs(table), by=" ")
     lines = [r"\begin{table}[t]", r"\centering", rf"\caption{{{escape(told)}}}"]
     lines += [
         rf"\label{{tab:{table['id']}}}",
@@ -124,7 +125,7 @@ def _signs(table: Table) -> Iterator[str]:
         else:
             yield "In brackets: published."
     if any(cell["mark"] == "better" for cell in cells):
-        yield "Bold: better than the unpruned model."
+        yield "Bold: better."
     if any(cell["state"] == "partial" for cell in cells):
         yield "*: some trials are not done."
 

@@ -1,7 +1,7 @@
 // Tables of results in the papers' layout: ours, the spread, the published number and the difference; sort, filter, and a click to the trials.
 
 const STATES = { failed: "\u2715 failed", missing: "\u00b7 not run", none: "" };
-const MARKS = { better: ["\u25b2", "better than with all heads"], worse: ["\u25bc", "worse than with all heads"] };
+const MARKS = { better: ["\u25b2", "better"], worse: ["\u25bc", "worse"] };
 
 function drawTables(study) {
   if (!study.tables?.length) return null;
@@ -99,12 +99,12 @@ function tableKey(table) {
   const parts = [
     has((cell) => isNumber(cell.published)) && "below: published, and ours minus published",
     has((cell) => isNumber(cell.change) || isNumber(cell.published_change)) && "in brackets: change from all heads",
-    has((cell) => isNumber(cell.spread)) && "\u00b1 spread over seeds or draws",
-    has((cell) => cell.mark === "better") && "\u25b2 better than with all heads",
+    has((cell) => isNumber(cell.spread)) && "\u00b1 standard deviation over seeds or draws",
+    has((cell) => cell.mark === "better") && "\u25b2 better",
     has((cell) => cell.mark === "worse") && "\u25bc worse",
     has((cell) => cell.state === "partial") && "\u25d0 some trials not done",
     has((cell) => cell.state === "failed") && "\u2715 failed",
     has((cell) => cell.state === "missing") && "\u00b7 not run",
   ].filter(Boolean);
-  return parts.length ? el("p", { class: "key" }, parts.map((part) => el("span", {}, part))) : null;
+  return [parts.length ? el("p", { class: "key" }, parts.map((part) => el("span", {}, part))) : null, table.test ? el("p", { class: "test" }, said(table.test)) : null];
 }
