@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from cases import CASES, epochs, weights
+from cases import CASES
+from made import epochs, weights
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN
-from deadhead.claims.contributions import PAPER_LRP
+from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN
 from deadhead.claims.evidence import Evidence
+from deadhead.claims.searches import PAPER_LRP
 
 ENOUGH = {"W15", "W16", "C-rho", "C-p-POS", "C-p-NER", "C-p-SF"}  # claims that one item is enough to judge by
 
@@ -52,7 +53,7 @@ def _thin(whole: Evidence) -> Evidence:
 
 def test_statements_are_sentences_of_their_own() -> None:
     statements = [claim.statement for claim in CLAIMS.values()]
-    assert len(set(statements)) == len(statements) == len(CLAIMS) == 92
+    assert len(set(statements)) == len(statements) == len(CLAIMS) == 100
     assert all(text.endswith(".") and text[0].isupper() for text in statements)
 
 
@@ -63,7 +64,7 @@ def test_two_models_are_not_repeats_of_one() -> None:
     alone = CLAIMS["W6"].on(bad)
     assert (found.verdict, found.margin) == (FAILS, alone.margin)
     assert found.numbers == f"{CLAIMS['W6'].on(good).numbers} | {alone.numbers}"
-    assert alone.numbers.startswith("on bert-b; on mnli and sst2 of GLUE: mean loss 2.00 points")
+    assert alone.numbers.startswith("on bert-b: mean loss 2.00 points")
     assert set(found.trials) == {f.trial for f in (*good.facts, *bad.facts) if f.remove != "none"}
     both = CLAIMS["W6"].on(good + Evidence(tuple(replace(f, model="bert-b") for f in CASES["W6"][0].facts)))
     assert both.verdict == HOLDS
@@ -100,16 +101,18 @@ def test_languages_in_no_class_are_not_counted(name: str) -> None:
     """Dutch is in none of the paper's classes of word order, so no mean and no permutation has it."""
     whole = CASES[name][0]
     dutch = Evidence(tuple(replace(f, target="nl", trial=f.trial + "nl") for f in whole.facts if f.target == "en"))
-    assert "5 languages;" in CLAIMS[name].on(whole).strength
+    assert "11 languages;" in CLAIMS[name].on(whole).strength
     found = CLAIMS[name].on(whole + dutch)
-    assert "5 of 6 languages, those the paper puts in a class;" in found.strength
+    assert "11 of 12 languages, those the paper puts in a class;" in found.strength
     assert found.margin == CLAIMS[name].on(whole).margin
 
 
 def test_repeats_give_a_spread() -> None:
     whole = CASES["W6"][0]
     again = Evidence(tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts))
-    assert CLAIMS["W6"].on(whole).strength == "one seed: no spread"
+    assert CLAIMS["W6"].on(whole).strength == "all 4 cases it speaks of, no repeats; one seed: no spread"
     found = CLAIMS["W6"].on(whole + again)
-    assert found.strength == f"up to 2 repeats a cell, sd {100 * 0.8 / 2**0.5 / (79.5 + 0.4):.2f} % of the mean"
-    assert found.margin == pytest.approx(CLAIMS["W6"].on(whole).margin)
+    wide = 2.776 * (0.8 / 2**0.5 / 2**0.5) / 4**0.5  # t of four degrees of freedom, the error of a cell, the mean of four
+    spread = f"up to 2 repeats a cell, sd {100 * 0.8 / 2**0.5 / (79.5 + 0.4):.2f} % of the mean"
+    assert found.strength == f"all 4 cases it speaks of, 95 % interval +-{wide:.2f} by repeats; {spread}"
+    assert (found.verdict, found.margin) == (UNSHOWN, pytest.approx(0.5 - wide, abs=1e-3))  # half a point within, give or take

@@ -121,6 +121,18 @@ def test_correlations_is_the_searches_and_all_rankings() -> None:
     assert len(recipe.trials) == 702 + 702 + 234 + 54
 
 
+def test_pooled_is_what_claims_on_several_tables_need() -> None:
+    parts = [load(f"contributions/{name}") for name in ("table2", "table3", "table6", "figure2")]
+    assert {trial.id for trial in load("contributions/pooled").trials} == {trial.id for part in parts for trial in part.trials}
+
+
+def test_the_control_has_trainings_enough_to_show_more_than_luck() -> None:
+    """Six: with fewer no order of signs is rarer than 5 in 100."""
+    recipe = load("contributions/search")
+    assert counted(recipe, "task", "source").keys() >= {(task, source) for task in ("pos", "ner") for source in ("en", "zh", "ar")}
+    assert len(recipe.trials) == 6 * (1 + 4 * 12)
+
+
 def test_rankers() -> None:
     """Every search of table 3 with multilingual BERT, once by each ranking; the unpruned models serve all."""
     recipe = load("contributions/rankers")

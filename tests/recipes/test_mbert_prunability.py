@@ -71,3 +71,9 @@ def test_a_layer_without_heads_adds_nothing() -> None:
     for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "recovery"):
         for trial in load(f"mbert-prunability/{name}").trials:
             assert trial.get("prune") == ({"drop_output_bias": True} if trial.get("remove") else None)
+
+
+def test_headline_is_figures_1_and_3_without_bert() -> None:
+    parts = [trial for name in ("figure1", "figure3") for trial in load(f"mbert-prunability/{name}").trials]
+    theirs = {trial.id for trial in parts if trial.get("model") == "bert-base-multilingual-cased"}
+    assert {trial.id for trial in load("mbert-prunability/headline").trials} == theirs

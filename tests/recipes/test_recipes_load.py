@@ -13,9 +13,9 @@ from deadhead.studies.plain import RecipeError
 
 ISSUED = {
     *(f"weak-link/{name}" for name in ("table1", "table2", "table3", "table4", "table5", "table6", "figure1", "figure2")),
-    *(f"mbert-prunability/{name}" for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "recovery")),
+    *(f"mbert-prunability/{name}" for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "recovery", "headline")),
     *(f"contributions/{name}" for name in ("table2", "table3", "table4", "table5", "table6", "figure1", "figure2", "figure3")),
-    *("contributions/correlations", "contributions/rankers", "contributions/search"),
+    *(f"contributions/{name}" for name in ("correlations", "pooled", "rankers", "search")),
 }
 
 

@@ -14,7 +14,7 @@ from deadhead.studies.trial import settle
 
 COSTLY = (  # a model is trained from scratch, or the trials are those of other recipes
     *("weak-link/table1", "weak-link/table2", "weak-link/table3"),
-    *("weak-link/figure1", "contributions/correlations"),
+    *("weak-link/figure1", "contributions/correlations", "contributions/pooled"),
 )
 
 

@@ -167,7 +167,7 @@ def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> 
 
 
 def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
-    words = [("holds", 0.6), ("does not hold", -1.2), ("not enough data", None)]
+    words = [("holds", 0.6), ("compatible, not shown", -0.3), ("does not hold", -1.2), ("not tested here", None), ("not enough data", None)]
     return [
         {
             "id": f"claim-{n}",

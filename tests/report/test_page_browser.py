@@ -115,9 +115,22 @@ def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
 
 def test_claims_are_named_as_the_command_line_names_them(page: Page, drawn: Drawn):
     page.open(drawn())
-    assert page.texts("#claims li .statement .mono") == ["claim-0", "claim-1", "claim-2"]
+    assert page.texts("#claims li .statement .mono") == [f"claim-{n}" for n in range(5)]
     page.open(drawn(made_content("one"), made_content("two")))
-    assert page.texts("#compare th .mono") == ["claim-0", "claim-1", "claim-2"]
+    assert page.texts("#compare th .mono") == [f"claim-{n}" for n in range(5)]
+
+
+def test_every_verdict_has_its_own_word_and_colour(page: Page, drawn: Drawn):
+    page.open(drawn())
+    chips = "[...document.querySelectorAll('#claims li > div:first-child .chip')]"
+    page.run("document.querySelector('#claims details').open = true")
+    words = [claim["verdict"] for claim in made_content()["claims"]]
+    assert [text[1:].strip() for text in page.run(f"return {chips}.map((chip) => chip.textContent)")] == words
+    colours = page.run(f"return {chips}.map((chip) => getComputedStyle(chip).color)")
+    assert len(set(colours)) == len(words) == 5
+    lead = page.find("#claims .lead").text
+    assert "1 is compatible, but not shown" in lead
+    assert "1 on other models or tasks is not tested here" in lead
 
 
 def test_of_very_many_trials_the_page_names_the_first_and_tells_so(page: Page, drawn: Drawn):

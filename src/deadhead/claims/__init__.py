@@ -5,8 +5,8 @@
 
 A claim (`verdict.py`) is a statement with a pure function from evidence (`evidence.py`) to a finding, and
 evidence has one shape wherever it comes from: `from_study.py` reads records, `from_papers.py` the numbers
-the papers print. `about.py` hands a claim the models and tasks it is about (`kinds.py`), or what stands in for
-them. The claims lie by paper: `weak_link*.py`, `mbert*.py`, `contributions*.py`; `luck.py` has those that no
+the papers print. `shown.py` says what numbers show of a statement, by one rule for both. `about.py` hands a claim the
+models and tasks it is about (`kinds.py`), or what stands in for them. The claims lie by paper: `weak_link*.py`, `mbert*.py`, `contributions*.py`; `luck.py` has those that no
 paper makes. Loads no torch.
 """
 
@@ -23,7 +23,7 @@ from . import contributions, luck, mbert, weak_link
 from .evidence import Evidence
 from .from_papers import FOLLOW_IN_PART, PAPERS, printed
 from .from_study import measured
-from .verdict import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, Claim, Verdict
+from .verdict import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, UNTESTED, VERDICTS, Claim, Verdict
 
 CLAIMS: dict[str, Claim] = {c.id: c for c in (*weak_link.CLAIMS, *mbert.CLAIMS, *contributions.CLAIMS, *luck.CLAIMS)}
 SOURCES = (*PAPERS, luck.PAPER)
@@ -37,6 +37,9 @@ __all__ = [
     "NO",
     "OPEN",
     "SOURCES",
+    "UNSHOWN",
+    "UNTESTED",
+    "VERDICTS",
     "Claim",
     "Evidence",
     "Verdict",
@@ -60,18 +63,18 @@ def check(*folders: str | Path | Studied, paper: str | None = None) -> list[Verd
             return judge(evidence, _of(paper))
         asked, papers = _asked(studies)
         found = judge(evidence, [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
-    return [verdict for verdict in found if not asked or verdict.id in asked or verdict.verdict != OPEN]
+    return [verdict for verdict in found if not asked or verdict.id in asked or verdict.judged]
 
 
 def published(paper: str | None = None) -> list[Verdict]:
     """Verdicts on the papers' own tables; of what does not hold, `follows` tells whether it follows in part, or not at all."""
-    return [replace(one, follows=_follows(one)) if one.verdict == FAILS else one for one in judge(printed(), _of(paper))]
+    return [replace(one, follows=_follows(one)) for one in judge(printed(), _of(paper))]
 
 
 def _follows(one: Verdict) -> str:
     if one.paper == luck.PAPER:
-        return LUCKY
-    return IN_PART if one.id in FOLLOW_IN_PART else NO
+        return LUCKY if one.verdict in (UNSHOWN, FAILS) else ""
+    return "" if one.verdict != FAILS else IN_PART if one.id in FOLLOW_IN_PART else NO
 
 
 def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Verdict]:
@@ -80,8 +83,9 @@ def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Ver
 
 
 def named(name: str) -> list[Claim]:
-    """The claims a recipe means by a name: `W3` is W3, W3a and W3b, `C-mean` all that begin with it."""
-    found = [claim for claim in CLAIMS.values() if re.fullmatch(rf"{re.escape(name)}([a-z]|-.*)?", claim.id)]
+    """The claims a recipe means by a name: `W3` is W3, W3a and W3b, `C-low` is C-low alone, `C-mean` all that begin with it."""
+    more = "[a-z]" if name in CLAIMS else "-.*"
+    found = [claim for claim in CLAIMS.values() if re.fullmatch(rf"{re.escape(name)}({more})?", claim.id)]
     if not found:
         raise unknown_name("claim", name, CLAIMS)
     return found

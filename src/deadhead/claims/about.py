@@ -3,6 +3,10 @@
 It hands on only the models and tasks the claim is about, or where a study has none of them, those that may stand in. Each
 model is judged by itself, since two are no repeats of one another, and the claim has to hold for all. What
 is not the paper's own is named in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
+
+A `general` statement, on what encoders do, is judged on what stands in. A statement on one model, one task or
+with a number that was measured on them is not: it is "not tested here", and its numbers tell what it is about
+and what the study has.
 """
 
 from __future__ import annotations
@@ -14,11 +18,12 @@ from itertools import product
 
 from .evidence import Evidence, Fact, Measured
 from .kinds import Models, Scored, Tasks
-from .verdict import HOLDS, OPEN, Finding
+from .verdict import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Finding
 
 Judge = Callable[[Evidence], Finding]
 Comparison = Callable[[Evidence, Evidence], Finding]
 PARTS = ("searches", "merged", "rankings", "rhos")  # of evidence, by model
+MOST_NAMED = 3  # of what a study has, in a verdict that says it is something else
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,32 @@ class _Lot:
     theirs: frozenset[str] = frozenset()  # the models of the other
 
 
-def about(judge: Judge, models: Models, tasks: Tasks) -> Judge:
+@dataclass(frozen=True)
+class _About:
+    """What a claim is about."""
+
+    models: Models
+    tasks: Tasks | None = None
+    others: Models | None = None
+    together: bool = False
+    general: bool = False
+
+    def has(self, pairs: Iterable[tuple[str, str]], theirs: Iterable[str] = ()) -> bool:
+        """Whether all of these models and tasks, and the models beside them, are what it is about."""
+        ours = all(self.models.own_kind(model) and (self.tasks is None or self.tasks.own_task(task)) for model, task in pairs)
+        return ours and (self.others is None or all(map(self.others.own_kind, theirs)))
+
+    @property
+    def words(self) -> str:
+        """In words: `mBERT on XNLI, against BERT`."""
+        tasks = self.tasks.name if self.tasks else ""
+        words = " on ".join(name for name in (self.models.name, tasks) if name)
+        return words + (f", against {self.others.name}" if self.others else "")
+
+
+def about(judge: Judge, models: Models, tasks: Tasks, general: bool = False) -> Judge:
     """A judge of scores, or of what was measured."""
-    return _on(lambda lot: judge(lot.evidence), lambda evidence: _lots(evidence, models, tasks), models, tasks)
+    return _on(lambda lot: judge(lot.evidence), lambda evidence: _lots(evidence, models, tasks), _About(models, tasks, general=general))
 
 
 def against(judge: Comparison, models: Models, tasks: Tasks, others: Models, their_tasks: Tasks | None = None) -> Judge:
@@ -45,17 +73,17 @@ def against(judge: Comparison, models: Models, tasks: Tasks, others: Models, the
         left = replace(evidence, facts=tuple(fact for fact in evidence.facts if fact.model not in taken))
         return _beside(first, _lots(left, others, their_tasks or tasks))
 
-    return _on(lambda lot: judge(lot.evidence, lot.other), lots, models, tasks, others)
+    return _on(lambda lot: judge(lot.evidence, lot.other), lots, _About(models, tasks, others))
 
 
-def about_searches(judge: Judge, models: Models, tasks: Tasks | None = None, together: bool = False) -> Judge:
+def about_searches(judge: Judge, models: Models, tasks: Tasks | None = None, together: bool = False, general: bool = False) -> Judge:
     """A judge of searches and rankings; `together` for claims that count over several models at once."""
 
     def lots(evidence: Evidence) -> list[_Lot]:
         names = models.among(_searched(evidence, bool(models.name)))
         return [_Lot(of_models(evidence, tuple(names)))] if together and names else [_Lot(of_models(evidence, (name,))) for name in names]
 
-    return _on(lambda lot: judge(lot.evidence), lots, models, tasks, together=together)
+    return _on(lambda lot: judge(lot.evidence), lots, _About(models, tasks, together=together, general=general))
 
 
 def against_searches(judge: Comparison, models: Models, others: Models) -> Judge:
@@ -68,7 +96,7 @@ def against_searches(judge: Comparison, models: Models, others: Models) -> Judge
         first, second = ([_Lot(of_models(evidence, (name,))) for name in names] for names in (ours, theirs))
         return _beside(first, second)
 
-    return _on(lambda lot: judge(lot.evidence, lot.other), lots, models, others=others)
+    return _on(lambda lot: judge(lot.evidence, lot.other), lots, _About(models, others=others))
 
 
 def _beside(first: Sequence[_Lot], second: Sequence[_Lot]) -> list[_Lot]:
@@ -81,21 +109,46 @@ def _beside(first: Sequence[_Lot], second: Sequence[_Lot]) -> list[_Lot]:
     ]
 
 
-def _on(
-    judge: Callable[[_Lot], Finding],
-    lots: Callable[[Evidence], list[_Lot]],
-    models: Models,
-    tasks: Tasks | None = None,
-    others: Models | None = None,
-    together: bool = False,
-) -> Judge:
+def _on(judge: Callable[[_Lot], Finding], lots: Callable[[Evidence], list[_Lot]], what: _About) -> Judge:
     def on(evidence: Evidence) -> Finding:
         every = lots(evidence) or [_Lot(Evidence(printed=evidence.printed))]
         found = [(lot, judge(lot)) for lot in every]
-        known = [_named(finding, lot, models, tasks, others, together) for lot, finding in found if finding.verdict != OPEN]
-        return _all(known) if known else found[0][1]
+        known = [(lot, finding) for lot, finding in found if finding.verdict != OPEN]
+        if not known:
+            return _untested(what, evidence) if _elsewhere(what, evidence) else found[0][1]
+        named = [_named(finding, lot, what) for lot, finding in known]
+        if what.general or evidence.printed or all(what.has(*_sides(finding, lot)) for lot, finding in known):
+            return _all(named)
+        return _untested(what, evidence, _all(named))
 
     return on
+
+
+def _sides(finding: Finding, lot: _Lot) -> tuple[list[tuple[str, str]], list[str]]:
+    """The models and tasks a finding rests on, and the models beside them."""
+    return [pair for pair in finding.on if pair[0] not in lot.theirs], [model for model, _ in finding.on if model in lot.theirs]
+
+
+def _elsewhere(what: _About, evidence: Evidence) -> bool:
+    """Whether a study has something, and nothing of what a claim is about."""
+    held = _held(evidence)
+    return bool(held) and not what.general and not evidence.printed and not any(what.has([pair]) for pair in held)
+
+
+def _untested(what: _About, evidence: Evidence, stands_in: Finding | None = None) -> Finding:
+    """It is about something else than what the study has; with what was found on that, where a claim could look at it."""
+    held = list(dict.fromkeys(f"{model} on {task}" for model, task in _held(evidence)))
+    more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
+    numbers = f"about {what.words}; this study has {', '.join(held[:MOST_NAMED])}{more}"
+    if stands_in is None:
+        return Finding(UNTESTED, None, numbers, "")
+    return replace(stands_in, verdict=UNTESTED, margin=None, numbers=f"{numbers}; {stands_in.numbers}", lucky=False)
+
+
+def _held(evidence: Evidence) -> dict[tuple[str, str], None]:
+    """All models and tasks that there is something of."""
+    parts = (evidence.facts, evidence.searches, evidence.merged, evidence.measured, evidence.rankings, evidence.rhos)
+    return dict.fromkeys((one.model, one.task) for part in parts for one in part)
 
 
 def _lots(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Lot]:
@@ -141,23 +194,23 @@ def of_models(evidence: Evidence, names: tuple[str, ...]) -> Evidence:
     return Evidence(**parts, printed=evidence.printed)
 
 
-def _named(finding: Finding, lot: _Lot, models: Models, tasks: Tasks | None, others: Models | None, together: bool) -> Finding:
-    ours = [pair for pair in finding.on if pair[0] not in lot.theirs]
-    called = [models.called(list(dict.fromkeys(model for model, _ in ours)), together)]
-    if tasks is not None:
-        called.append(tasks.called(list(dict.fromkeys(task for _, task in ours)), lot.source))
+def _named(finding: Finding, lot: _Lot, what: _About) -> Finding:
+    ours, theirs = _sides(finding, lot)
+    called = [what.models.called(list(dict.fromkeys(model for model, _ in ours)), what.together)]
+    if what.tasks is not None:
+        called.append(what.tasks.called(list(dict.fromkeys(task for _, task in ours)), lot.source))
     told = [f"on {one}" for one in called if one]
-    beside = list(dict.fromkeys(model for model, _ in finding.on if model in lot.theirs))
-    if others is not None and beside and (name := others.called(beside, together=False)):
+    beside = list(dict.fromkeys(theirs))
+    if what.others is not None and beside and (name := what.others.called(beside, together=False)):
         told.append(f"against {name}")
     return replace(finding, numbers=f"{'; '.join(told)}: {finding.numbers}") if told else finding
 
 
 def _all(known: Sequence[Finding]) -> Finding:
-    """One finding of several: it holds if every one does, and the smallest margin counts."""
+    """One finding of several: it holds if every one does, and the smallest margin of the worst counts."""
     if len(known) == 1:
         return known[0]
-    least = min(known, key=lambda finding: (finding.verdict == HOLDS, finding.margin or 0.0))
+    least = min(known, key=lambda finding: ((FAILS, UNSHOWN, HOLDS).index(finding.verdict), finding.margin or 0.0))
     return Finding(
         least.verdict,
         least.margin,

@@ -8,26 +8,29 @@ from functools import partial
 from itertools import combinations
 from statistics import fmean
 
-from ..analyses import overlap
+from ..analyses import overlap, spearman
 from .about import about_searches
 from .evidence import Evidence, Ranked, Rho, Search
-from .from_papers import stated
+from .from_papers import PAIRS, printed, stated
 from .kinds import ON_POS_AND_NER, is_mbert, is_xlmr
 from .relations import rhos
-from .searches import BOTH, MODELS, OF, TASKS, chance, lucky_count
-from .strength import FEWEST, as_stated, majority
-from .verdict import Claim, Finding, judged, missing
+from .searches import BOTH, MODELS, OF, PAPER_LRP, TASKS, chance, lucky_count, paired
+from .shown import HEADS, RHO, above, as_stated, at_face, between, most, worst
+from .strength import FEWEST, interval
+from .verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
+from .wholes import all_pairs
 
 PAPER = "contributions"
 BUDGET = 12  # the most heads the paper's search removes
+SOURCES = ("en", "zh", "ar")
+ALIKE = 0.5  # rho: a strong correlation (Cohen 1988)
 SIXTH = 24 / 144  # the share of heads called highest or lowest
 
 
 def heads(evidence: Evidence, name: str) -> Finding:
-    found = [
-        s for s in evidence.pairs if s.task == TASKS[name] and "lowest" in s.arms and s.arms["lowest"].k is not None and s.parts is None
-    ]
-    margins, told, used, lucky = [], [], [], True
+    chosen = partial(paired, task=TASKS[name])
+    found = [s for s in chosen(evidence) if s.arms["lowest"].k is not None]
+    parts, told, used, lucky = [], [], [], True
     for model in dict.fromkeys(s.model for s in found):
         mine = [s for s in found if s.model == model]
         if len(mine) < FEWEST:
@@ -36,23 +39,17 @@ def heads(evidence: Evidence, name: str) -> Finding:
         wanted = stated(PAPER, "mean_heads_pruned", task=TASKS[name], model=hub)
         best = [s.arms["lowest"] for s in mine]
         shares = [BUDGET * (one.k or 0) / max(one.tried) for one in best]
-        _, margin, sure = as_stated(shares, wanted, evidence.printed)
+        shown = as_stated(shares, wanted, HEADS, all_pairs(mine, chosen))
         any_k = fmean(BUDGET * fmean(one.tried) / max(one.tried) for one in best)  # were every number of heads as good
-        sure = f"{sure}; {any_k:.3g} by luck alone, were every k best as often"
-        lucky = lucky and as_stated(shares, any_k, printed=False)[0]
-        margins.append(margin)
-        told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}{whose}; {sure})")
+        lucky = lucky and abs(fmean(shares) - any_k) <= interval(shares)
+        parts.append(shown)
+        by_luck = f"{any_k:.3g} by luck alone, were every k best as often"
+        told.append(f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {wanted:g}{whose}; {shown.how}; {by_luck})")
         used += mine
-    if not margins:
+    if not parts:
         return missing(f"the number of heads gone at the best score, of three searches on {TASKS[name]}")
-    return judged(
-        min(margins) >= 0,
-        min(margins),
-        "; ".join(told),
-        f"searches: {len(used)}",
-        used,
-        lucky,
-    )
+    least = worst(parts)
+    return judged(Shown(least.verdict, least.margin), "; ".join(told), f"searches: {len(used)}", used, lucky)
 
 
 def _paper_model(model: str) -> tuple[str, str]:
@@ -65,22 +62,27 @@ def _known(evidence: Evidence, task: str = "") -> list[Rho]:
 
 
 def as_stated_rhos(evidence: Evidence) -> Finding:
-    from math import atanh, tanh
-
     found = [] if evidence.printed else _known(evidence)  # a printed rho is the statement, not evidence for it
-    outside, told = [], []
+    parts, told = [], []
     for r in found:
         hub, whose = _paper_model(r.model)
         wanted = stated(PAPER, "spearman_of_gain", of=r.against, task=r.task, setting=r.setting, model=hub)
-        centre, width = atanh(max(min(r.rho, 0.999), -0.999)), 1.96 / (r.pairs - 3) ** 0.5
-        low, high = tanh(centre - width), tanh(centre + width)
-        outside.append(min(wanted - low, high - wanted))
+        low, high = (r.rho, r.rho) if r.pairs == PAIRS[r.task] else _interval(r)
+        parts.append(between(low, high, wanted - RHO, wanted + RHO))
         told.append(f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} (stated {wanted:+.2f}{whose}, n = {r.pairs}, p = {r.p:.2g})")
     if not found:
         return missing("searches of five pairs in one setting, and rankings of both languages of each")
-    within = sum(margin >= 0 for margin in outside)
-    strength = f"stated value within the 95 % interval in {within} of {len(found)}"
-    return judged(min(outside) >= 0, min(outside), "; ".join(told[:8]), strength, _searched(evidence, found))
+    tally = ", ".join(f"{name} {sum(part.verdict == name for part in parts)}" for name in (HOLDS, UNSHOWN, FAILS))
+    strength = f"of {len(found)} values, give or take {RHO:g}: {tally}"
+    return judged(worst(parts), "; ".join(told[:8]), strength, _searched(evidence, found))
+
+
+def _interval(rho: Rho) -> tuple[float, float]:
+    """The 95 % interval of a rho over some pairs, by Fisher's transformation."""
+    from math import atanh, tanh
+
+    centre, width = atanh(max(min(rho.rho, 0.999), -0.999)), 1.96 / (rho.pairs - 3) ** 0.5
+    return tanh(centre - width), tanh(centre + width)
 
 
 def _searched(evidence: Evidence, found: Iterable[Rho]) -> list[Search]:
@@ -98,7 +100,9 @@ def p_values(evidence: Evidence, name: str, low: float, high: float) -> Finding:
     margin = min(min(r.p - low, high - r.p) for r in found)
     numbers = f"{len(inside)} of {len(found)}: " + ", ".join(f"rho {r.rho:+.2f} p {r.p:.2g}" for r in found[:8])
     sizes = sorted({r.pairs for r in found})
-    return judged(len(inside) == len(found), margin, numbers, f"n = {', '.join(map(str, sizes))} pairs", _searched(evidence, found))
+    whole = all(r.pairs == PAIRS[r.task] for r in found)
+    shown = at_face(len(inside) == len(found), margin, whole) if whole else Shown(UNSHOWN, margin, "of other pairs, p is another")
+    return judged(shown, numbers, f"n = {', '.join(map(str, sizes))} pairs", _searched(evidence, found))
 
 
 def shared_heads(rankings: Iterable[Ranked]) -> tuple[float, float, float]:
@@ -136,7 +140,27 @@ def rank(evidence: Evidence) -> Finding:
         "" if all(low.values()) else "; one model only, so not compared"
     )
     used = [r for key in found for r in groups[key].values()]
-    return judged(min(margins) > 0, min(margins), f"shared by two languages: {told}", strength, used)
+    return judged(at_face(min(margins) > 0, min(margins), all(low.values())), f"shared by two languages: {told}", strength, used)
+
+
+def _rho(one: Ranked, other: Ranked) -> float:
+    return spearman([one.scores[head] for head in one.scores], [other.scores[head] for head in one.scores]).rho
+
+
+def rankers_alike(evidence: Evidence) -> Finding:
+    """Whether gradients and relevance put the heads of a language into much the same order."""
+    by_method: dict[tuple[str, str, str], dict[str, Ranked]] = {}
+    for one in evidence.rankings:
+        if one.method in ("gradient", PAPER_LRP) and "+" not in one.language:
+            by_method.setdefault((one.model, one.task, one.language), {}).setdefault(one.method, one)
+    both = {key: by for key, by in by_method.items() if len(by) == 2 and _same_heads(by.values())}
+    if not both:
+        return missing("rankings of one language by gradient and by LRP")
+    rhos = {f"{task} {name}": _rho(by["gradient"], by[PAPER_LRP]) for (_, task, name), by in both.items()}
+    whole = {(task, name) for _, task, name in both} == {("ner", name) for name in SOURCES}
+    numbers = "rho of the two rankings: " + ", ".join(f"{place} {value:+.2f}" for place, value in rhos.items())
+    used = [one for by in both.values() for one in by.values()]
+    return judged(above(list(rhos.values()), ALIKE, whole), numbers, f"above {ALIKE:g} is called alike", used)
 
 
 def _same_heads(rankings: Iterable[Ranked]) -> bool:
@@ -154,20 +178,30 @@ def low(evidence: Evidence) -> Finding:
     gains = [s.arms["lowest"].gain for s in found]
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {len(gains)} cases, by {fmean(gains):+.2f} points on average"
-    return judged(better >= majority(len(gains)), better - majority(len(gains)), numbers, chance(found), found, lucky_count(found))
+    return judged(most(better, len(gains), _all_tenths(found)), numbers, chance(found), found, lucky_count(found))
+
+
+def _all_tenths(found: Iterable[Search]) -> bool:
+    """Whether these are all the cases of figure 2 (NER, without Urdu) or figure 3 (POS)."""
+    targets = {s.target for s in printed().searches if s.source == "en" and s.task == "pos"}
+    cases = {"pos": {(t, n) for t in targets for n in range(1, 10)}, "ner": {(t, n) for t in targets - {"ur"} for n in range(1, 10)}}
+    have: dict[str, set[tuple[str, int | None]]] = {}
+    for s in found:
+        have.setdefault(s.task if s.source == "en" else "", set()).add((s.target, s.parts))
+    return all(cases.get(task) == places for task, places in have.items())
 
 
 def low_ja(evidence: Evidence) -> Finding:
     mine = [
         s for s in evidence.pairs if (s.task, s.source, s.target, s.setting) == ("ner", "en", "ja", "multi-lingual") and "lowest" in s.arms
     ]
-    most = [s for s in mine if s.parts == 8]
+    eighth = [s for s in mine if s.parts == 8]
     whole = [s for s in mine if s.parts in (None, 10)]
-    if not most or not whole:
+    if not eighth or not whole:
         return missing("en to ja on ner, multi-lingual: searches with eight tenths of the Japanese training set, and with all of it")
-    pruned, full = most[0].full + most[0].arms["lowest"].gain, whole[0].full
+    pruned, full = eighth[0].full + eighth[0].arms["lowest"].gain, whole[0].full
     numbers = f"pruned with eight tenths {pruned:.2f}, unpruned with all {full:.2f}"
-    return judged(pruned >= full, pruned - full, numbers, "one pair", [most[0], whole[0]])
+    return judged(at_face(pruned >= full, pruned - full, whole=True), numbers, "one pair", [eighth[0], whole[0]])
 
 
 def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
@@ -189,18 +223,19 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
     yield "C-p-SF", text, partial(p_values, name="SF", low=low_p - 0.005, high=high_p + 0.005)
     text = "The highest-ranked heads are much the same in all languages; the lowest vary, in mBERT more than in XLM-R."
     yield "C-rank", text, rank
+    yield "C-ranker-alike", "Gradients and LRP rank the heads of a language much alike.", rankers_alike
     yield "C-low", "With a part of the target's training set the pruned model is mostly the better one.", low
     yield "C-low-ja", "From en to ja on NER the pruned model needs a fifth less Japanese data for the score of all of it.", low_ja
 
 
-UNITS = {"C-heads": "heads", "C-rho": "rho", "C-p": "p", "C-rank": "share", "C-low": "cases", "C-low-ja": "points"}
+UNITS = {"C-ranker-alike": "rho", "C-heads": "heads", "C-rho": "rho", "C-p": "p", "C-rank": "share", "C-low": "cases", "C-low-ja": "points"}
 CLAIMS = tuple(
     Claim(
         name,
         PAPER,
         statement,
-        about_searches(judge, OF["mbert"], ON_POS_AND_NER if name == "C-low" else None)
-        if name.startswith("C-low")
+        about_searches(judge, OF["mbert"], ON_POS_AND_NER if name == "C-low" else None, general=name != "C-low-ja")
+        if name in ("C-low", "C-low-ja", "C-ranker-alike")
         else about_searches(judge, BOTH, together=True),
         UNITS.get(name) or UNITS[name.rpartition("-")[0]],
     )

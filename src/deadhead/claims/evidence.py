@@ -73,6 +73,7 @@ class Best:
     k: float | None = None  # heads removed; None where it was not told
     scores: tuple[float, ...] = ()  # of all its trials
     tried: tuple[int, ...] = tuple(range(1, 13))  # how many heads went in each of the trials it could choose from
+    repeats: tuple[float, ...] = ()  # the gain of each seed, where it is the mean of several
 
     @property
     def budget(self) -> int:
@@ -167,7 +168,7 @@ class Evidence:
     measured: tuple[Measured, ...] = ()
     rankings: tuple[Ranked, ...] = ()
     rhos: tuple[Rho, ...] = ()  # where they were told and cannot be computed
-    printed: bool = False  # by a paper: a number equals another if it rounds to it
+    printed: bool = False  # by a paper
 
     @cached_property
     def pairs(self) -> tuple[Search, ...]:
@@ -210,7 +211,8 @@ def _folded(group: Sequence[Search]) -> Search:
 def _mean_best(several: Sequence[Best]) -> Best:
     ks = [best.k for best in several if best.k is not None]
     scores = tuple(score for best in several for score in best.scores)
-    return Best(fmean(b.gain for b in several), fmean(ks) if ks else None, scores, min((b.tried for b in several), key=len))
+    gains = tuple(b.gain for b in several)
+    return Best(fmean(gains), fmean(ks) if ks else None, scores, min((b.tried for b in several), key=len), gains)
 
 
 @dataclass(frozen=True)

@@ -261,9 +261,15 @@ def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | Non
         scores = _numbers(ranking.get("scores"))
         if scores:
             seen.add(key)
-            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), str(ranking.get("method", "")), scores, _kind(str(task)))
+            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), _method(ranking, told), scores, _kind(str(task)))
         else:
             without[key] += 1
+
+
+def _method(ranking: Mapping[str, Any], asked: Any) -> str:
+    """The method of a ranking, of LRP with its rule: `lrp rule=alpha-beta`, as searches tell it."""
+    method, rule = str(ranking.get("method", "")), _dict(asked).get("rule")
+    return f"{method} rule={rule}" if rule else method
 
 
 def _dict(value: Any) -> dict[str, Any]:

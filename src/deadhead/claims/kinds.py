@@ -1,7 +1,8 @@
 """What a claim is about: a kind of model and some tasks, and what may stand in for them where a study has none.
 
 Models are told apart by their names. Those a claim is about come first, then their next of kin, then whatever
-encoder there is; but a model the same paper speaks of by another name never stands in.
+encoder there is; but a model the same paper speaks of by another name never stands in. A general statement is judged
+on what stands in; of any other it only shows what a test would look at (`about.py`).
 """
 
 from __future__ import annotations
@@ -31,14 +32,22 @@ def monolingual(model: str) -> bool:
     return model.startswith("world/") or not multilingual(model)
 
 
+def reduced(model: str) -> bool:
+    """Whether a model is a small one after the pattern of another, by its name: `mini-mbert`, `bert-tiny`."""
+    return bool(re.search(r"(?<![a-z])(mini|tiny|small|medium)(?![a-z])|distil", short(model)))
+
+
 def is_bert(model: str) -> bool:
-    """BERT for one language: `bert-large-cased`, not `roberta-base`."""
-    return bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model))) and not multilingual(model)
+    """BERT for one language: `bert-large-cased`, not `roberta-base`, nor `bert-tiny`."""
+    return bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model))) and not multilingual(model) and not reduced(model)
 
 
 def is_mbert(model: str) -> bool:
+    """Multilingual BERT, and not a small one of its kind."""
     name = short(model)
-    return bool(re.search(r"(?<![a-z])m-?bert(?![a-z])", name) or ("multilingual" in name and re.search(r"(?<![a-z])bert", name)))
+    return not reduced(model) and bool(
+        re.search(r"(?<![a-z])m-?bert(?![a-z])", name) or ("multilingual" in name and re.search(r"(?<![a-z])bert", name))
+    )
 
 
 def is_xlmr(model: str) -> bool:
@@ -56,6 +65,10 @@ class Models:
     name: str  # as the paper calls it; empty where a claim is about any
     own: tuple[str, ...]  # those of the paper
     fits: tuple[Callable[[str], bool], ...]  # those of the kind, then what may stand in, the nearest first
+
+    def own_kind(self, model: str) -> bool:
+        """Whether a claim is about this model."""
+        return self.fits[0](model)
 
     def among(self, held: Iterable[str]) -> list[str]:
         """Those a claim is judged on, of the models that a study has."""
@@ -79,6 +92,10 @@ class Tasks:
     others: Callable[[list[Scored]], list[Scored]]  # what may stand in for them, of all there is
     measure: str = ""
     apart: bool = False  # scores of one training in many languages: each task and source language by itself
+
+    def own_task(self, task: str) -> bool:
+        """Whether a claim is about this task; one that names no tasks is about any."""
+        return not self.name or task in self.own
 
     def among(self, held: Iterable[Scored]) -> list[Scored]:
         """What a claim may be judged on."""
@@ -132,6 +149,7 @@ ON_GLUE = Tasks("GLUE", GLUE, _in_one_language)
 ON_THE_FOUR = Tasks("GLUE", GLUE, _none)  # claims that tell one of them from another
 ON_QNLI_AND_SST2 = Tasks("qnli and sst2", ("qnli", "sst2"), _none)
 ON_XNLI = Tasks("XNLI", ("xnli",), _across_languages, apart=True)
+ON_BOTH = Tasks("XNLI and GLUE", ("xnli", *GLUE), _none)
 ON_WMT = Tasks("WMT14", ("wmt14",), _of_translators)
 ON_POS_AND_NER = Tasks("", ("pos", "ner"), _of_encoders)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from .evidence import HALVES, Evidence, Fact, Mean, means
-from .losses import final
+from .evidence import HALVES, Fact, Mean, means
+from .shown import over_repeats
 
 Place = tuple[str, str]  # task and target language
 BLOCKS, PLAIN = ("top", "bottom", "middle"), ("odd", "even")  # layers in a row, and every second one
@@ -37,12 +37,19 @@ def halves(facts: Iterable[Fact]) -> dict[Place, dict[str, Mean]]:
     return found
 
 
-def half_means(evidence: Evidence, fewest: int = 1) -> tuple[dict[str, float], list[Mean]]:
+def half_means(places: dict[Place, dict[str, Mean]], fewest: int = 1) -> tuple[dict[str, float], list[Mean]]:
     """The mean over so many places or more of each way to cut half of the layers, where every way was tried everywhere."""
-    found = list(halves(final(evidence)).values())
+    found = list(places.values())
     words = [word for word in (*BLOCKS, *PLAIN) if found and all(word in group for group in found)]
     used = [group[word] for group in found for word in words]
     return ({word: fmean(group[word].value for group in found) for word in words} if len(found) >= fewest else {}), used
+
+
+def lead(places: dict[Place, dict[str, Mean]], best: str, second: str) -> tuple[list[float], float | None]:
+    """By how much one way is ahead of another at each place, and half the interval that repeats give the mean of it."""
+    both = [(group[best], group[second]) for group in places.values()]
+    repeats = ([fact.value for fact in cell.facts] for pair in both for cell in pair)
+    return [one.value - other.value for one, other in both], over_repeats(repeats, sides=2)
 
 
 def listed(values: dict[str, float]) -> str:

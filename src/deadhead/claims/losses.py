@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean
+from statistics import fmean, stdev
 
 from ..analyses import drop
 from .evidence import DRAWN, GLUE, Evidence, Fact, Mean, means
-from .strength import spread
+from .shown import ABOUT, above, as_stated, over_repeats
+from .strength import FEWEST, spread
 from .verdict import Finding, judged, missing
+from .wholes import all_of_glue, all_of_wmt
 
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
+SAMPLED = (*DRAWN, "per_layer", "per_block")  # removals that draw at least which heads of a layer or block go
 SLACK = 1e-9  # for differences of printed decimals
 
 
@@ -53,16 +56,40 @@ def at(task: str, target: str) -> str:
     return task if task in GLUE else f"{task} {target}"
 
 
+def noise(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> float | None:
+    """Half the interval that repeats of the pruned models give the mean loss."""
+    return over_repeats([fact.value for fact in cell.facts] for _, cell in found.values())
+
+
+def scatter(evidence: Evidence, wanted: float) -> Finding:
+    """Whether repeated draws of a condition differ as stated: their standard deviation in percent of their mean, over conditions.
+
+    One training scored in many languages is one condition, whose deviation is the mean over them.
+    """
+    cells = means([f for f in final(evidence) if f.strategy in SAMPLED], "task", "source", "remove", "target")
+    conditions: dict[tuple[str, ...], list[Mean]] = {}
+    for (*condition, _), cell in cells.items():
+        if len(cell.facts) >= FEWEST and cell.value:
+            conditions.setdefault(tuple(condition), []).append(cell)
+    if len(conditions) < FEWEST:
+        return missing("three draws or more of each of three conditions with random heads gone")
+    values = [fmean(100 * stdev(f.value for f in cell.facts) / cell.value for cell in several) for several in conditions.values()]
+    numbers = f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions (stated: {wanted:g} %)"
+    used = [fact for several in conditions.values() for cell in several for fact in cell.facts]
+    return judged(as_stated(values, wanted, ABOUT * wanted), numbers, "", used)
+
+
 def sharper(evidence: Evidence, bend: float) -> Finding:
     """Whether the mean loss grows faster beyond a share of heads than up to it."""
     facts = final(evidence)
     found = lost(facts, drawn(facts))
-    by_share: dict[float, list[float]] = {}
-    for (*_, share), (points, cell) in found.items():
+    by_share: dict[float, dict[tuple[str, str], float]] = {}
+    for (task, target, share), (points, cell) in found.items():
         full = points + cell.value
-        by_share.setdefault(share, []).append(points if cell.facts[0].translated else drop(full, cell.value))
+        by_share.setdefault(share, {})[task, target] = points if cell.facts[0].translated else drop(full, cell.value)
     most = max((len(values) for values in by_share.values()), default=0)
-    curve = {share: fmean(values) for share, values in sorted(by_share.items()) if len(values) == most}
+    known = {share: values for share, values in sorted(by_share.items()) if len(values) == most}
+    curve = {share: fmean(values.values()) for share, values in known.items()}
     at = min(curve, key=lambda share: abs(share - bend), default=0.0)
     last = max(curve, default=0.0)
     if abs(at - bend) > 10 or last <= at or at <= 0:
@@ -70,4 +97,8 @@ def sharper(evidence: Evidence, bend: float) -> Finding:
     before, beyond = 10 * curve[at] / at, 10 * (curve[last] - curve[at]) / (last - at)
     unit = "BLEU" if facts[0].translated else "% of the score"
     numbers = f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, {beyond:.2f} from there to {last:g} %"
-    return judged(beyond > before, beyond - before, numbers, spread([c for _, c in found.values()], evidence.printed), rest(found))
+    places = known[at]
+    leads = [10 * (known[last][place] - places[place]) / (last - at) - 10 * places[place] / at for place in places]
+    whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
+    cells = [cell for _, cell in found.values()]
+    return judged(above(leads, 0.0, whole), numbers, spread(cells, evidence.printed), rest(found))

@@ -19,7 +19,7 @@ from .evidence import Evidence, Search
 from .kinds import ON_POS_AND_NER, Models, anything
 from .searches import BOTH, OF, TASKS, chance, gain, paired
 from .strength import LEVEL, lucky_share, signs
-from .verdict import Claim, Finding, judged, missing
+from .verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
 
 PAPER = "luck"
 ARMS = {"seeds": "unpruned models with other seeds", "random": "random heads", "highest": "the highest-ranked heads"}
@@ -30,7 +30,8 @@ FEWEST = 6  # groups; with fewer no order of signs is rarer than 5 in 100
 
 def beats(evidence: Evidence, arm: str) -> Finding:
     """Whether the lowest-k search beats a control with as many trials, by more than chance would give."""
-    found = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.arms["lowest"].budget == s.arms[arm].budget]
+    found = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.source != s.target]
+    found = [s for s in found if s.arms["lowest"].budget == s.arms[arm].budget]
     groups = [_group(s) for s in found]
     leads = [s.arms["lowest"].gain - s.arms[arm].gain for s in found]
     ahead = sum(lead > 0 for lead in leads)
@@ -43,7 +44,9 @@ def beats(evidence: Evidence, arm: str) -> Finding:
     strength = (
         f"permutation p = {excess.p:.2g} over {excess.groups} groups of pairs that share trainings; {signs(leads)}{_alone(found, arm)}"
     )
-    return judged(excess.low > 0 and excess.p < LEVEL, excess.low, numbers, strength, found)
+    if excess.low > 0 and excess.p < LEVEL:
+        return judged(Shown(HOLDS, excess.low), numbers, strength, found)
+    return judged(Shown(FAILS, excess.high) if excess.high < 0 else Shown(UNSHOWN, excess.low), numbers, strength, found)
 
 
 def _group(search: Search) -> Hashable:
@@ -78,16 +81,19 @@ def counted(evidence: Evidence, task: str) -> Finding:
     better = sum(gain(s) > 0 for s in found)
     numbers = f"{better} of {len(found)} pairs gain ({border} would be more than luck)"
     strength = f"{chance(found)}; pairs taken as independent; a search that stops early has less luck"
-    return judged(better >= border, better - border, numbers, strength, found)
+    fewer = binom.cdf(better, len(found), lucky_share(budgets)) < LEVEL
+    return judged(Shown(HOLDS if better >= border else FAILS if fewer else UNSHOWN, better - border), numbers, strength, found)
 
 
 def _claims() -> Iterator[Claim]:
     for arm, what in ARMS.items():
         text = f"The best of the lowest-k search beats the best of as many trials with {what}."
-        yield Claim(f"L-{arm}", PAPER, text, about_searches(partial(beats, arm=arm), ANY, ON_POS_AND_NER, together=True))
+        yield Claim(f"L-{arm}", PAPER, text, about_searches(partial(beats, arm=arm), ANY, ON_POS_AND_NER, together=True, general=True))
     for name, task in TASKS.items():
         text = f"On {name} cutting the lowest-ranked heads helps more pairs than the best of as many equally good trials would."
-        yield Claim(f"L-count-{name}", PAPER, text, about_searches(partial(counted, task=task), ANY_COUNTED, together=True), "pairs")
+        yield Claim(
+            f"L-count-{name}", PAPER, text, about_searches(partial(counted, task=task), ANY_COUNTED, together=True, general=True), "pairs"
+        )
 
 
 CLAIMS = tuple(_claims())

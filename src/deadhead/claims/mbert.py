@@ -5,34 +5,42 @@ Those on XNLI are in `mbert_xnli.py`, those on what one epoch does in `mbert_mea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from statistics import fmean
 
 from ..analyses import drop
 from .about import about, against
-from .evidence import Evidence, Fact, Mean, means
+from .evidence import GLUE, Evidence, Fact, Mean, means
 from .from_papers import stated
 from .kinds import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
-from .layer_sets import BLOCKS, PLAIN, behind, half_means, halves, listed, sets_of_layers
-from .losses import at, final, lost, near
+from .layer_sets import BLOCKS, PLAIN, Place, Sets, behind, half_means, halves, lead, listed, sets_of_layers
+from .losses import at, final, lost, near, noise
 from .mbert_measures import CLAIMS as ON_MEASURES
-from .mbert_xnli import ABOUT
 from .mbert_xnli import CLAIMS as IN_LANGUAGES
+from .shown import ABOUT, POINT, above, as_stated, every, worst
 from .strength import signs, spread
 from .verdict import Claim, Finding, judged, missing
+from .wholes import TENTHS, all_of_glue
 
 PAPER = "mbert-prunability"
-POINT = 1.0  # two scores are comparable, and a gap constant, within this many points
 LEVEL = ("qqp", "qnli")  # tasks on which mBERT is said to be level with BERT
 THIRD = 100 / 3  # percent of the layers: four of twelve
 
 
 def m1(evidence: Evidence) -> Finding:
-    by_word, used = half_means(evidence)
+    places = halves(final(evidence))
+    by_word, used = half_means(places)
     if "middle" not in by_word or len(by_word) < 3:
         return missing("accuracy with the middle and with as many other layers gone, in three ways")
-    margin = min(value for name, value in by_word.items() if name != "middle") - by_word["middle"]
-    return judged(margin > 0, margin, f"mean left: {listed(by_word)}", spread(used, evidence.printed), behind(used))
+    next_worst = min((name for name in by_word if name != "middle"), key=lambda name: by_word[name])
+    leads, draws = lead(places, next_worst, "middle")
+    shown = above(leads, 0.0, _whole(places), draws)
+    return judged(shown, f"mean left: {listed(by_word)}", spread(used, evidence.printed), behind(used))
+
+
+def _whole(places: Iterable[Place]) -> bool:
+    return all_of_glue(task for task, _ in places)
 
 
 def m2(evidence: Evidence) -> Finding:
@@ -50,18 +58,20 @@ def m2(evidence: Evidence) -> Finding:
     used = [cell for cells in found.values() for word, cell in cells.items() if word in (*BLOCKS, *PLAIN)]
     numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons" + (f"; {', '.join(better)}" if better else "")
     strength = f"{signs(leads.values())}; {spread(used, evidence.printed)}"
-    return judged(min(leads.values()) >= 0, min(leads.values()), numbers, strength, behind(used))
+    shown = every(list(leads.values()), _whole(found) and len(leads) == len(found) * len(BLOCKS) * len(PLAIN), ties=True)
+    return judged(shown, numbers, strength, behind(used))
 
 
 def m3(evidence: Evidence, other: Evidence) -> Finding:
-    by_word, used = half_means(evidence)
+    places = halves(final(evidence))
+    by_word, used = half_means(places)
     if not set(PLAIN) <= set(by_word):
         return missing("accuracy with the even layers gone, and with as many odd ones")
-    lead = by_word["even"] - by_word["odd"]
+    leads, draws = lead(places, "even", "odd")
     theirs = [cells for cells in halves(final(other)).values() if set(PLAIN) <= set(cells)]
     beside = f"; {_who(other)}: {listed({word: fmean(c[word].value for c in theirs) for word in PLAIN})}" if theirs else ""
     numbers = f"mean left: {listed({word: by_word[word] for word in PLAIN})}{beside}"
-    return judged(lead > 0, lead, numbers, spread(used, evidence.printed), behind(used))
+    return judged(above(leads, 0.0, _whole(places), draws), numbers, spread(used, evidence.printed), behind(used))
 
 
 def _who(other: Evidence) -> str:
@@ -77,11 +87,14 @@ def about_as_stated(evidence: Evidence, share: float) -> Finding:
     losses = lost(facts, near(facts, share))
     if not losses:
         return missing(f"accuracy on GLUE, unpruned and with {share:g} % of the heads drawn out")
-    value = fmean(drop(points + cell.value, cell.value) for points, cell in losses.values())
+    values = [drop(points + cell.value, cell.value) for points, cell in losses.values()]
     used = [cell for _, cell in losses.values()]
-    margin = ABOUT - abs(value - wanted) / max(value, wanted)
-    numbers = f"stated {wanted:g} %; found {facts[0].model} {value:.2f} %"
-    return judged(margin >= 0, margin, numbers, spread(used, evidence.printed), behind(used))
+    full = fmean(points + cell.value for points, cell in losses.values())
+    draws = noise(losses)
+    percent = None if draws is None else 100 * draws / full
+    shown = as_stated(values, wanted, ABOUT * wanted, all_of_glue(task for task, *_ in losses), percent)
+    numbers = f"stated {wanted:g} %; found {facts[0].model} {fmean(values):.2f} %"
+    return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 
 def _gaps(evidence: Evidence, other: Evidence) -> tuple[dict[tuple[str, float], float], list[Mean]]:
@@ -103,9 +116,11 @@ def m6(evidence: Evidence, other: Evidence) -> Finding:
     moved = {key: gap - gaps[key[0], 0.0] for key, gap in gaps.items() if key[1] and (key[0], 0.0) in gaps}
     if len({share for _, share in moved}) < 2:
         return missing("accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads drawn out")
-    (task, share), worst = max(moved.items(), key=lambda item: abs(item[1]))
-    numbers = f"the gap moves most on {task} at {share:g} %: by {worst:+.2f} points"
-    return judged(abs(worst) <= POINT, POINT - abs(worst), numbers, spread(used, evidence.printed), behind(used))
+    (task, share), most = max(moved.items(), key=lambda item: abs(item[1]))
+    numbers = f"the gap moves most on {task} at {share:g} %: by {most:+.2f} points"
+    whole = {(task, round(share)) for task, share in moved} == {(task, share) for task in GLUE for share in TENTHS}
+    shown = every([POINT - abs(value) for value in moved.values()], whole, ties=True)
+    return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 
 def m7(evidence: Evidence, other: Evidence) -> Finding:
@@ -114,29 +129,46 @@ def m7(evidence: Evidence, other: Evidence) -> Finding:
     if not at0:
         return missing("accuracy of unpruned BERT and mBERT on one of the four tasks")
     used = [cell for cell in used if cell.facts[0].remove == "none"]
-    margin = min(POINT - abs(gap) if task in LEVEL else gap for task, gap in at0.items())
     numbers = "BERT minus mBERT: " + ", ".join(f"{task} {gap:+.2f}" for task, gap in at0.items())
-    return judged(margin >= 0, margin, numbers, spread(used, evidence.printed), behind(used))
+    shown = every([POINT - abs(gap) if task in LEVEL else gap for task, gap in at0.items()], all_of_glue(at0), ties=True)
+    return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 
-def m8(evidence: Evidence) -> Finding:
-    sets = sets_of_layers(final(evidence))
-    lags: dict[bool, list[float]] = {True: [], False: []}
-    ends, used = [], []
+def _lags(sets: Sets) -> tuple[dict[Place, dict[bool, list[float]]], dict[Place, list[float]], list[Mean]]:
+    """By place: how far the middle is behind the ends, up to a third of the layers and beyond, and top minus bottom."""
+    lags: dict[Place, dict[bool, list[float]]] = {}
+    ends: dict[Place, list[float]] = {}
+    used = []
     for (word, n), cells in sets.items():
         for place, middle in cells.items() if word == "middle" else ():
             top, bottom = sets.get(("top", n), {}).get(place), sets.get(("bottom", n), {}).get(place)
             share = middle.facts[0].share
             if top and bottom and share is not None:
-                ends.append(top.value - bottom.value)
-                lags[share > THIRD + 0.1].append((top.value + bottom.value) / 2 - middle.value)
+                ends.setdefault(place, []).append(top.value - bottom.value)
+                lag = (top.value + bottom.value) / 2 - middle.value
+                lags.setdefault(place, {}).setdefault(share > THIRD + 0.1, []).append(lag)
                 used += [top, bottom, middle]
-    if not lags[True] or not lags[False]:
+    return lags, ends, used
+
+
+def m8(evidence: Evidence) -> Finding:
+    lags, ends, used = _lags(sets_of_layers(final(evidence)))
+    both = {place: {deep: fmean(values) for deep, values in by.items()} for place, by in lags.items() if len(by) == 2}
+    if not both:
         return missing("accuracy with top, middle and bottom layers gone, at most a third of them and more")
-    few, many, between = fmean(lags[False]), fmean(lags[True]), fmean(ends)
-    margin = min(many, many - few, many - abs(between))
-    numbers = f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; top minus bottom {between:+.2f}"
-    return judged(margin > 0, margin, numbers, f"top against bottom: {signs(ends)}; {spread(used, evidence.printed)}", behind(used))
+    few, many = (fmean(by[deep] for by in both.values()) for deep in (False, True))
+    between = [fmean(ends[place]) for place in both]
+    whole = _whole(both)
+    parts = [
+        above([by[True] for by in both.values()], 0.0, whole),
+        above([by[True] - by[False] for by in both.values()], 0.0, whole),
+        above([by[True] - abs(fmean(between)) for by in both.values()], 0.0, whole),
+    ]
+    numbers = (
+        f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; top minus bottom {fmean(between):+.2f}"
+    )
+    strength = f"top against bottom: {signs(v for some in ends.values() for v in some)}; {spread(used, evidence.printed)}"
+    return judged(worst(parts), numbers, strength, behind(used))
 
 
 CLAIMS = tuple(
@@ -145,8 +177,8 @@ CLAIMS = tuple(
         ("M1", "points", "The middle is the worst half of mBERT's layers to cut, on average over tasks.", about(m1, MBERT, ON_GLUE)),
         ("M2", "points", "Cutting layers in a row always costs more than cutting every second one.", about(m2, MBERT, ON_GLUE)),
         ("M3", "points", "Cutting the even layers is better than cutting the odd ones on average: keeping the first layer helps.", against(m3, MBERT, ON_GLUE, BESIDE)),
-        ("M4", "of the number", "Drawing out half of the heads costs mBERT, and BERT alike, about 2 % of mean GLUE accuracy.", about(partial(about_as_stated, share=50), EITHER, ON_GLUE)),
-        ("M5", "of the number", "Drawing out 90 % of the heads costs mBERT, and BERT alike, about 7.5 % of mean GLUE accuracy.", about(partial(about_as_stated, share=90), EITHER, ON_GLUE)),
+        ("M4", "%", "Drawing out half of the heads costs mBERT, and BERT alike, about 2 % of mean GLUE accuracy.", about(partial(about_as_stated, share=50), EITHER, ON_GLUE)),
+        ("M5", "%", "Drawing out 90 % of the heads costs mBERT, and BERT alike, about 7.5 % of mean GLUE accuracy.", about(partial(about_as_stated, share=90), EITHER, ON_GLUE)),
         ("M6", "points", "The gap of mBERT behind BERT is the same at every share of heads drawn out (within 1 point).", against(m6, MBERT, ON_GLUE, BESIDE)),
         ("M7", "points", "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on mnli and sst2.", against(m7, MBERT, ON_THE_FOUR, BESIDE)),
         ("M8", "points", "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a third of the layers.", about(m8, MBERT, ON_GLUE)),

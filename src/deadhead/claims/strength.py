@@ -1,8 +1,4 @@
-"""How much chance there is in a finding: spread over repeats, sign tests, intervals, p-values of rhos.
-
-`as_stated` and `count_as_stated` say whether a number is the one a paper states. For a printed table
-that means: equal to the printed digits. For a study it means: within the 95 % interval of what was measured.
-"""
+"""How much chance there is in a finding: spread over repeats, sign tests, intervals, p-values of rhos."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from ..analyses import sign_test
 from ..analyses import spread as share_of_mean
 from .evidence import Mean
 
-ROUNDING = 0.0051  # two printed decimals
 LEVEL = 0.05
 SLACK = 1e-9  # for sums of decimals
 FEWEST = 3  # values for an interval
@@ -28,18 +23,6 @@ def spread(cells: Iterable[Mean], printed: bool = False) -> str:
     if not repeated:
         return "one seed: no spread"
     return f"up to {max(map(len, repeated))} repeats a cell, sd {share_of_mean(repeated):.2f} % of the mean"
-
-
-def needed(cases: int) -> int:
-    """How many of so many cases must go one way for p < 0.05; more than there are where none suffices."""
-    return next(
-        (count for count in range(cases // 2, cases + 1) if 2 * count > cases and sign_test(count, cases - count) < LEVEL), cases + 1
-    )
-
-
-def majority(cases: int) -> int:
-    """The smallest number of cases that is most of them."""
-    return cases // 2 + 1
 
 
 def signs(differences: Iterable[float]) -> str:
@@ -73,27 +56,6 @@ def interval(values: Sequence[float]) -> float:
     from scipy.stats import t
 
     return float(t.ppf(1 - LEVEL / 2, len(values) - 1)) * stdev(values) / len(values) ** 0.5
-
-
-def as_stated(values: Sequence[float], wanted: float, printed: bool) -> tuple[bool, float, str]:
-    """Whether the mean of these values is the number stated: (is it, margin, how sure)."""
-    found = fmean(values)
-    width = ROUNDING if printed else interval(values) + SLACK
-    margin = width - abs(found - wanted)
-    how = f"n = {len(values)}" if len(values) < FEWEST else f"95 % interval +-{interval(values):.2f}, n = {len(values)}"
-    return margin >= 0, margin, how
-
-
-def count_as_stated(count: int, cases: int, wanted: int, of: int, printed: bool) -> tuple[bool, float, str]:
-    """Whether a count is the share stated (88 of 96): (is it, margin in cases, how sure)."""
-    from scipy.stats import binomtest
-
-    low, high = binomtest(count, cases).proportion_ci(1 - LEVEL)
-    told = f"95 % interval {cases * low:.0f} to {cases * high:.0f} of {cases}"
-    share = wanted / of
-    if printed:
-        return count == wanted and cases == of, -abs(count - share * cases), told
-    return low <= share <= high, cases * min(share - low, high - share), told
 
 
 def rho_p(rho: float, n: int) -> float:

@@ -1,7 +1,7 @@
 """What a claim is, and what is said of it.
 
 A claim is a statement and a pure function from evidence to a finding. A finding is made by one of two
-words: `judged` (it holds or it does not, by so much) or `missing` (what is not there to judge it by).
+words: `judged` (what the numbers show of it, by so much; `shown.py`) or `missing` (what is not there to judge it by).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 
 from .evidence import Evidence, Fact, Measured, Merged, Ranked, Search
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "not enough data"
+HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"  # what was judged
+UNTESTED, OPEN = "not tested here", "not enough data"  # it is about other models or tasks; there is too little of its own
+VERDICTS = (HOLDS, UNSHOWN, FAILS, UNTESTED, OPEN)
 NO, IN_PART, LUCKY = "does not follow", "follows in part", "no more than luck"  # how a claim fails on the papers' own tables
 
 MOST_TRIALS = 300  # ids that a verdict names as plain data
@@ -25,9 +27,9 @@ class Verdict:
     id: str
     paper: str
     statement: str
-    verdict: str  # of HOLDS, FAILS, OPEN
+    verdict: str  # of VERDICTS
     margin: float | None  # how far within the border (below 0: beyond it), in the units of the claim
-    numbers: str  # what it rests on; for OPEN, what is missing
+    numbers: str  # what it rests on; for OPEN, what is missing; for UNTESTED, what it is about and what there is
     strength: str  # how much chance there is in it
     trials: tuple[str, ...] = ()  # ids of the records behind it
     unit: str = ""  # of the margin
@@ -35,10 +37,24 @@ class Verdict:
         ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables; LUCKY also where a study has it by luck alone
     )
 
+    @property
+    def judged(self) -> bool:
+        """Whether the evidence is of what the claim is about, and enough to say something of it."""
+        return self.verdict in (HOLDS, UNSHOWN, FAILS)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data, with the first of its trials and the number of all: a large study has ten thousands behind one verdict."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**told, "trials": list(self.trials[:MOST_TRIALS]), "records": len(self.trials)}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What some numbers say of a statement; made in `shown.py`."""
+
+    verdict: str  # of HOLDS, UNSHOWN, FAILS
+    margin: float  # how far within the border (below 0: beyond it)
+    how: str = ""  # in words, what makes it uncertain
 
 
 @dataclass(frozen=True)
@@ -76,27 +92,28 @@ class Claim:
             found.strength,
             found.trials,
             self.unit,
-            LUCKY if found.lucky and found.verdict == HOLDS and not evidence.printed else "",
+            LUCKY if found.lucky and found.verdict in (HOLDS, UNSHOWN) and not evidence.printed else "",
         )
 
 
 def judged(
-    holds: bool,
-    margin: float,
+    shown: Shown,
     numbers: str,
-    strength: str,
+    strength: str = "",
     rests_on: Iterable[Fact | Search | Merged | Measured | Ranked] = (),
     lucky: bool = False,
 ) -> Finding:
-    """It holds, or it does not. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
+    """What is shown of it. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
     looked_at = list(rests_on)
     several = dict.fromkeys(one.trials if isinstance(one, Search | Merged) else (one.trial,) for one in looked_at)  # targets share them
     trials = dict.fromkeys(trial for some in several for trial in some if trial)
     on = dict.fromkeys((one.model, one.task) for one in looked_at)
     failed = {one.trial for one in looked_at if isinstance(one, Fact) and one.failed}
+    parts = [shown.how, strength]
     if failed:
-        strength = f"{strength}; {len(failed)} of {len(trials)} trainings failed: one label for everything".removeprefix("; ")
-    return Finding(HOLDS if holds else FAILS, round(margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on), lucky)
+        parts.append(f"{len(failed)} of {len(trials)} trainings failed: one label for everything")
+    strength = "; ".join(part for part in parts if part)
+    return Finding(shown.verdict, round(shown.margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on), lucky)
 
 
 def missing(what: str) -> Finding:

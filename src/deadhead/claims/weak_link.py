@@ -9,12 +9,17 @@ from .about import about
 from .evidence import Evidence, Mean, means
 from .from_papers import stated
 from .kinds import ON_WMT, TRANSLATORS
-from .losses import NEAR, SLACK, drawn, final, lost, near, rest, sharper, told
-from .strength import as_stated, signs, spread
-from .verdict import Claim, Finding, judged, missing
+from .losses import NEAR, drawn, final, lost, near, rest, scatter, sharper, told
+from .shown import BLEU, as_stated, every, level, over_repeats, worst
+from .strength import signs, spread
+from .verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
 from .weak_link_bert import CLAIMS as ON_BERT
+from .wholes import all_of_wmt
 
 PAPER = "weak-link"
+UP_TO_60 = {25, 35, 50, 55, 60}  # percent, as in table 1
+CUTS = 5  # percentages of table 2
+TRIPLES = 4  # percentages of table 3
 
 
 def w1(evidence: Evidence) -> Finding:
@@ -23,10 +28,11 @@ def w1(evidence: Evidence) -> Finding:
     if max((share for _, _, share in found), default=0.0) < 50:
         return missing("BLEU of an unpruned translation model and with 50 to 60 % of its heads drawn out")
     border = stated(PAPER, "max_bleu_drop_up_to_percent")
-    worst = max(points for points, _ in found.values())
     cells = [cell for _, cell in found.values()]
-    numbers = f"largest loss up to 60 %: {worst:.2f} BLEU"
-    return judged(worst <= border + SLACK, border - worst, numbers, spread(cells, evidence.printed), rest(found))
+    numbers = f"largest loss up to 60 %: {max(points for points, _ in found.values()):.2f} BLEU"
+    whole = all_of_wmt(target for _, target, _ in found) and {share for *_, share in found} == UP_TO_60
+    shown = every([border - points for points, _ in found.values()], whole, ties=True)
+    return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
 
 
 def w2(evidence: Evidence) -> Finding:
@@ -34,24 +40,23 @@ def w2(evidence: Evidence) -> Finding:
     found = lost(facts, near(facts, 75))
     if not found:
         return missing("BLEU of an unpruned translation model and with 75 % of its heads drawn out")
-    border, worst = stated(PAPER, "bleu_drop_upper_bound"), max(points for points, _ in found.values())
-    cells = [cell for _, cell in found.values()]
-    return judged(worst < border, border - worst, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
+    border, cells = stated(PAPER, "bleu_drop_upper_bound"), [cell for _, cell in found.values()]
+    shown = every([border - points for points, _ in found.values()], all_of_wmt(target for _, target, _ in found))
+    return judged(shown, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
 
 
 def w3(evidence: Evidence) -> Finding:
     facts = final(evidence)
     found = {key: value for key, value in lost(facts, near(facts, 87)).items() if key[1] in ("en-ru", "en-de")}
-    enough = evidence.printed or all(len(cell.facts) >= 3 for _, cell in found.values())
-    if not found or not enough:
-        return missing("BLEU on en-ru or en-de, unpruned and for three draws of one head kept in every layer")
-    margins = []
+    if not found:
+        return missing("BLEU on en-ru or en-de, unpruned and with one head kept in every layer")
+    parts = []
     for (_, target, _), (points, cell) in found.items():
-        full = points + cell.value
         wanted = stated(PAPER, "bleu_drop_at_percent", target=target)
-        margins.append(as_stated([full - f.value for f in cell.facts], wanted, evidence.printed)[1])
+        draws = over_repeats([[f.value for f in cell.facts]])
+        parts.append(as_stated([points], wanted, BLEU, whole=True, noise=draws))  # one number for each language pair
     cells = [cell for _, cell in found.values()]
-    return judged(min(margins) >= 0, min(margins), f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
+    return judged(worst(parts), f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
 
 
 def w3b(evidence: Evidence) -> Finding:
@@ -68,7 +73,8 @@ def w3b(evidence: Evidence) -> Finding:
         return missing("BLEU at three shares of heads drawn from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
     cells = [cell for _, cell in found.values()]
-    return judged(min(steps) >= 0, min(steps), numbers, f"{signs(steps)}; {spread(cells, evidence.printed)}", rest(found))
+    shown = every(steps, all_of_wmt(target for _, target, _ in found), ties=True)
+    return judged(shown, numbers, f"{signs(steps)}; {spread(cells, evidence.printed)}", rest(found))
 
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
@@ -94,9 +100,9 @@ def w4(evidence: Evidence) -> Finding:
     if len(differences) < 2:
         return missing("BLEU at two percentages, with the important layers keeping more heads and keeping fewer")
     values = list(differences.values())
-    margin = min(max(values), -min(values))
+    shown = level(values, BLEU, len(values) == CUTS, over_repeats(([f.value for f in cell.facts] for cell in used), sides=2))
     numbers = "kept minus pruned: " + ", ".join(f"{share} %: {value:+.2f}" for share, value in differences.items())
-    return judged(margin > 0, margin, numbers, f"{signs(values)}; {spread(used, evidence.printed)}", [f for c in used for f in c.facts])
+    return judged(shown, numbers, f"{signs(values)}; {spread(used, evidence.printed)}", [f for c in used for f in c.facts])
 
 
 def w5(evidence: Evidence) -> Finding:
@@ -113,12 +119,31 @@ def w5(evidence: Evidence) -> Finding:
     best = [max(group, key=lambda name: group[name].value) for group in whole]
     at = ", ".join(f"{group[name].facts[0].share or 0:.0f} %: {name} fewest" for group, name in zip(whole, best, strict=True))
     used = [cell for group in whole for cell in group.values()]
+    shown = _each_wins(whole, best)
+    return judged(shown, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts])
+
+
+def _each_wins(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
+    """Whether each block is best somewhere. Three of them would be, by luck, in 4 of 9 tries: their leads have to be beyond noise."""
     won = len(set(best))
-    return judged(won == 3, won - 3, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts])
+    if won < 3:
+        return Shown(FAILS, won - 3, f"at {len(groups)} percentages")
+    draws = over_repeats([f.value for f in cell.facts] for group in groups for cell in group.values())
+    leads: dict[str, float] = {}
+    for group, name in zip(groups, best, strict=True):
+        second = max(cell.value for other, cell in group.items() if other != name)
+        leads[name] = max(leads.get(name, 0.0), group[name].value - second)
+    if draws is None:
+        return Shown(UNSHOWN, min(leads.values()), "no repeats: luck alone would do it in 4 of 9 tries")
+    alone = draws * (len(groups) * 3) ** 0.5 * 2**0.5  # of a difference of two cells, out of that of the mean of all
+    clear = min(leads.values()) - alone
+    return Shown(HOLDS if clear > 0 else UNSHOWN, clear, f"leads of {min(leads.values()):.2f} BLEU or more, 95 % interval +-{alone:.2f}")
 
 
+SD = stated(PAPER, "std_as_percent_of_mean", model="transformer-base")
+GENERAL = {"W3a", "W3b", "W4", "W5"}  # on heads of any model that translates
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, about(judge, TRANSLATORS, ON_WMT), unit)
+    Claim(name, PAPER, statement, about(judge, TRANSLATORS, ON_WMT, general=name in GENERAL), unit)
     for name, unit, statement, judge in (
         ("W1", "BLEU", "Drawing out up to 60 % of a translation model's heads costs at most 0.15 BLEU, whatever the language pair.", w1),
         ("W2", "BLEU", "Drawing out 75 % of a translation model's heads costs less than 1 BLEU.", w2),
@@ -127,5 +152,6 @@ CLAIMS = tuple(
         ("W3b", "BLEU", "From 60 % of the heads on, every further cut costs more BLEU.", w3b),
         ("W4", "BLEU", "It makes no consistent difference whether the layers called important keep more heads or fewer.", w4),
         ("W5", "blocks", "Each of the three blocks is, at some percentage, the best one to take most heads from.", w5),
+        ("W17", "%", f"Three draws of a translation model's heads differ by {SD:g} % of the mean (standard deviation).", lambda e: scatter(e, SD)),
     )
 ) + ON_BERT  # fmt: skip

@@ -7,18 +7,23 @@ from contextlib import suppress
 from math import factorial, isnan
 from statistics import fmean
 
-from ..analyses import by_distance, by_layer, even, holm
+from ..analyses import Correlation, by_distance, by_layer, even, holm
 from ..errors import DataError
 from .about import about
-from .evidence import Evidence, Fact, Mean, Measured
+from .evidence import GLUE, Evidence, Fact, Mean, Measured
 from .from_papers import stated
 from .kinds import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from .layer_sets import halves, sets_of_layers
-from .losses import at, final, lost, near, rest, sharper, told
-from .strength import LEVEL, majority, signs, spread
-from .verdict import Claim, Finding, judged, missing
+from .losses import at, final, lost, near, noise, rest, scatter, sharper, told
+from .shown import POINT, WEAK, above, as_stated, at_least, every, level, most, over_repeats, worst
+from .strength import LEVEL, signs, spread
+from .verdict import FAILS, Claim, Finding, Shown, judged, missing
+from .wholes import all_of_glue
 
 PAPER = "weak-link"
+DEPTHS = {1, 3, 6, 8}  # layers cut at one end, as in table 5
+MIDDLES = {2, 4, 6, 8}  # layers cut in the middle, or at both ends together
+SETS = 18  # sets of layers of tables 5 and 6, those they share counted once
 
 
 def w6(evidence: Evidence) -> Finding:
@@ -29,7 +34,8 @@ def w6(evidence: Evidence) -> Finding:
     border, mean = stated(PAPER, "mean_accuracy_drop_upper_bound"), fmean(points for points, _ in found.values())
     numbers = f"mean loss {mean:.2f} points ({told(found)})"
     cells = [cell for _, cell in found.values()]
-    return judged(mean < border, border - mean, numbers, spread(cells, evidence.printed), rest(found))
+    shown = above([border - points for points, _ in found.values()], 0.0, all_of_glue(task for task, *_ in found), noise(found))
+    return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
 
 
 def w8(evidence: Evidence) -> Finding:
@@ -43,12 +49,12 @@ def w8(evidence: Evidence) -> Finding:
             differences[n] = fmean(top[place].value - bottom[place].value for place in both)
     if len(differences) < 2:
         return missing("accuracy with the top and with the bottom layers gone, at two depths")
-    for_top, for_bottom = sum(v > 0 for v in differences.values()), sum(v < 0 for v in differences.values())
-    margin = len(differences) % 2 - abs(for_top - for_bottom)
     numbers = "top gone minus bottom gone, by layers: " + ", ".join(f"{n}: {value:+.2f}" for n, value in differences.items())
     used = [cell for word in ("top", "bottom") for n in differences for cell in sets[word, n].values()]
     strength = f"{signs(differences.values())}; {spread(used, evidence.printed)}"
-    return judged(margin >= 0, margin, numbers, strength, [f for c in used for f in c.facts])
+    whole = set(differences) == DEPTHS and all_of_glue(task for task, _ in sets["top", depths[0]])
+    shown = level(list(differences.values()), POINT, whole, over_repeats(([f.value for f in cell.facts] for cell in used), sides=2))
+    return judged(shown, numbers, strength, [f for c in used for f in c.facts])
 
 
 def ends_and_middle(facts: Iterable[Fact]) -> dict[tuple[str, str, int], tuple[Mean, Mean]]:
@@ -72,8 +78,13 @@ def w9(evidence: Evidence) -> Finding:
     used = [cell for pair in found.values() for cell in pair]
     numbers = f"the middle is worse in {worse} of {len(differences)} cases, by {fmean(differences):.2f} points on average"
     strength = f"{signs(differences)}; {spread(used, evidence.printed)}"
-    border = share * len(differences)
-    return judged(worse >= border, worse - border, numbers, strength, [f for c in used for f in c.facts])
+    shown = at_least(worse, len(differences), share, _all_middles(found))
+    return judged(shown, numbers, strength, [f for c in used for f in c.facts])
+
+
+def _all_middles(found: Iterable[tuple[str, str, int]], tasks: Iterable[str] = GLUE) -> bool:
+    """Whether these are all the depths of table 5, on each of its tasks."""
+    return {(task, n) for task, _, n in found} == {(task, n) for task in tasks for n in MIDDLES}
 
 
 def w10(evidence: Evidence) -> Finding:
@@ -84,24 +95,27 @@ def w10(evidence: Evidence) -> Finding:
     }
     if not extra:
         return missing("accuracy on qnli or sst2 with k layers of both ends and with 2k of the middle gone")
-    border, least = stated(PAPER, "extra_mean_drop_middle_lower_bound"), min(extra.values())
+    border = stated(PAPER, "extra_mean_drop_middle_lower_bound")
     each = ", ".join(f"{task} {value:.2f}" for task, value in extra.items())
     used = [cell for pair in found.values() for cell in pair]
     both = f"; both together {fmean(extra.values()):.2f}" if len(extra) > 1 else ""
     numbers = f"extra loss of the middle: {each}{both}"
-    return judged(least > border, least - border, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
+    shown = every([value - border for value in extra.values()], _all_middles(found, ("qnli", "sst2")))
+    return judged(shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
 
 
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     """Whether every second layer gone leaves more than as many top or bottom layers gone, on every task."""
-    found = [group for group in halves(final(evidence)).values() if {word, "top", "bottom"} <= set(group)]
+    places = {place: group for place, group in halves(final(evidence)).items() if {word, "top", "bottom"} <= set(group)}
+    found = list(places.values())
     if not found:
         return missing(f"accuracy with the {word}, the top and the bottom layers gone, as many of each")
     leads = [group[word].value - max(group["top"].value, group["bottom"].value) for group in found]
     used = [group[name] for group in found for name in (word, "top", "bottom")]
     numbers = f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, the smallest lead {min(leads):+.2f} points"
     strength = f"{signs(leads)}; {spread(used, evidence.printed)}"
-    return judged(min(leads) > 0, min(leads), numbers, strength, [f for c in used for f in c.facts])
+    shown = every(leads, all_of_glue(task for task, _ in places))
+    return judged(shown, numbers, strength, [f for c in used for f in c.facts])
 
 
 def w12(evidence: Evidence) -> Finding:
@@ -112,9 +126,8 @@ def w12(evidence: Evidence) -> Finding:
     won = sum(name == "odd" for name in best.values())
     used = [cell for group in found.values() for cell in group.values()]
     numbers = f"odd is best on {won} of {len(best)}: " + ", ".join(f"{task} {name}" for task, name in best.items())
-    return judged(
-        won >= majority(len(best)), won - majority(len(best)), numbers, spread(used, evidence.printed), [f for c in used for f in c.facts]
-    )
+    shown = most(won, len(best), all_of_glue(task for task, _ in found))
+    return judged(shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
 
 
 def weight_runs(evidence: Evidence) -> list[Measured]:
@@ -132,9 +145,10 @@ def w15(evidence: Evidence) -> Finding:
     if not gaps:
         return missing("how far weights moved (measure: weights) in trials that remove whole layers")
     border = stated(PAPER, "max_layer_difference_of_weight_change_percent")
-    within, worst = sum(gap < border for gap in gaps), max(gaps)
-    numbers = f"largest difference between two layers {worst:.1f} %; below {border:g} % in {within} of {len(gaps)} runs"
-    return judged(worst < border, border - worst, numbers, f"runs: {len(gaps)}", used)
+    within = sum(gap < border for gap in gaps)
+    numbers = f"largest difference between two layers {max(gaps):.1f} %; below {border:g} % in {within} of {len(gaps)} runs"
+    shown = every([border - gap for gap in gaps], len({run.remove for run in used}) >= SETS)
+    return judged(shown, numbers, f"runs: {len(gaps)}", used)
 
 
 def w16(evidence: Evidence) -> Finding:
@@ -149,12 +163,25 @@ def w16(evidence: Evidence) -> Finding:
     name, test = tests[at]
     numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
     strength = f"p = {test.p:.2g}, {adjusted[at]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
-    return judged(adjusted[at] >= LEVEL, adjusted[at] - LEVEL, numbers, strength, runs)
+    if adjusted[at] < LEVEL:
+        return judged(Shown(FAILS, adjusted[at] - LEVEL), numbers, strength, runs)
+    return judged(worst(_no_pattern(tests)), numbers, strength, runs)
+
+
+def _no_pattern(tests: Iterable[tuple[str, Correlation]]) -> list[Shown]:
+    """No clear pattern in any run is not yet none: over the runs the mean rho has to be near 0."""
+    rhos: dict[str, list[float]] = {}
+    for name, test in tests:
+        rhos.setdefault(name, []).append(test.rho)
+    return [as_stated(several, 0.0, WEAK) for several in rhos.values()]
 
 
 ON_WEIGHTS = measured_on("mnli", "weights")
+SD = stated(PAPER, "std_as_percent_of_mean", model=BERT.own[0])
+TASKS = {"W10": ON_QNLI_AND_SST2, "W15": ON_WEIGHTS, "W16": ON_WEIGHTS}
+GENERAL = {"W7", "W8", "W11", "W12", "W13", "W16"}  # on heads and layers of any encoder; the others have numbers of BERT
 CLAIMS = tuple(
-    Claim(name, PAPER, statement, about(judge, BERT, {"W10": ON_QNLI_AND_SST2, "W15": ON_WEIGHTS, "W16": ON_WEIGHTS}.get(name, ON_GLUE)), unit)
+    Claim(name, PAPER, statement, about(judge, BERT, TASKS.get(name, ON_GLUE), general=name in GENERAL), unit)
     for name, unit, statement, judge in (
         ("W6", "points", "Drawing out half of BERT's heads costs less than 1 point of mean accuracy.", w6),
         ("W7", "% per tenth", "BERT's accuracy falls faster beyond 50 % of the heads than up to there.", lambda e: sharper(e, 50)),
@@ -166,5 +193,6 @@ CLAIMS = tuple(
         ("W13", "points", "Cutting the even layers, too, beats cutting as many at the top or at the bottom, on every task (implied).", lambda e: better_than_blocks(e, "even")),
         ("W15", "%", "How far attention weights move in fine-tuning differs by less than 10 % between any two layers.", w15),
         ("W16", "p", "How far attention weights move follows neither the layer's height nor its distance from a cut layer.", w16),
+        ("W18", "%", f"Three draws of BERT's heads differ by {SD:g} % of the mean (standard deviation).", lambda e: scatter(e, SD)),
     )
 )  # fmt: skip

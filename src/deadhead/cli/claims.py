@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     from ..claims import Verdict
 
-COLOURS = {"holds": "green", "does not hold": "red", "not enough data": "bright_black"}
+COLOURS = {
+    "holds": "green",
+    "compatible, not shown": "yellow",
+    "does not hold": "red",
+    "not tested here": "bright_blue",
+    "not enough data": "bright_black",
+}
 ON_PAPER = {  # how a claim fails on the papers' own tables
     "does not follow": "Do not follow from the papers' own tables",
     "follows in part": "Follow in part",
@@ -29,11 +35,17 @@ def claims(
     ] = None,
     published: Annotated[bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")] = False,
     paper: Annotated[str | None, typer.Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also list, one by one, the claims there is not enough data for.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="A Markdown table, with those there is not enough data for.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also list the claims that were not tested or have not enough data, one by one.")
+    ] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="A Markdown table, with those not tested and those without enough data.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")] = False,
 ) -> None:
-    """Check every claim of the papers: holds, does not hold, or not enough data; by how much, and how sure that is.
+    """Check every claim of the papers: does it hold, is it compatible with the numbers but not shown, does it not hold?
+
+    A claim about other models or tasks is not tested here; one with too little to judge by has not enough data.
 
     Examples:
 
@@ -63,14 +75,16 @@ def _show(found: list[Verdict], every: bool) -> None:
 
     from ..claims import IN_PART, LUCKY, NO
 
-    shown = [one for one in found if every or one.margin is not None]
+    shown = [one for one in found if every or one.judged]
     failed = {how: [one for one in shown if one.follows == how] for how in (NO, IN_PART, LUCKY)}
     for how, several in {**failed, "": [one for one in shown if not one.follows]}.items():
         if several:
             title = f"{ON_PAPER[how]}: {len(several)}" if how else "The others" if any(failed.values()) else None
             Console().print(_table(several, title))
     counts = [f"{name} {sum(one.verdict == name for one in found)}" for name in COLOURS]
-    typer.echo(f"Claims: {len(found)}; {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all tells what is missing."))
+    typer.echo(
+        f"Claims: {len(found)}; {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all lists the rest, with what is missing.")
+    )
     for how, several in failed.items():
         if several:
             typer.echo(f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}")

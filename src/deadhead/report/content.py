@@ -76,9 +76,9 @@ def claims(study: Study) -> list[dict[str, Any]]:
     named = any(part.get("claims") for part in parts_of(study.recipe))
     if len(study.cells) > MOST_JUDGED and not named:
         return []
-    from ..claims import OPEN, check  # many modules, which a large study does without
+    from ..claims import check  # many modules, which a large study does without
 
-    found = [verdict for verdict in check(study.read) if named or verdict.verdict != OPEN]
+    found = [verdict for verdict in check(study.read) if named or verdict.judged]
     return [verdict.to_dict() for verdict in found]
 
 

@@ -1,6 +1,10 @@
 // What the papers claim, what this study says to it, and the records behind each verdict.
 
-const VERDICTS = { holds: ["holds", "\u2713"], "does not hold": ["broken", "\u2715"], "not enough data": ["open", "\u25cb"] };
+const VERDICTS = {
+  holds: ["holds", "\u2713"], "compatible, not shown": ["unshown", "\u2248"], "does not hold": ["broken", "\u2715"],
+  "not tested here": ["untested", "\u2013"], "not enough data": ["open", "\u25cb"],
+};
+const UNJUDGED = ["not tested here", "not enough data"];
 
 function verdict(claim) {
   const [kind, sign] = claim.follows ? VERDICTS["not enough data"] : VERDICTS[claim.verdict] || ["open", "\u25cb"];  // what luck would do as well is no success
@@ -8,14 +12,18 @@ function verdict(claim) {
 }
 /** The name by which the documentation and the command line speak of a claim. */
 const named = (claim) => el("span", { class: "mono" }, said(claim.id));
-const tallied = (word, n) => ({ holds: n === 1 ? "1 holds" : `${n} hold`, "does not hold": n === 1 ? "1 does not hold" : `${n} do not hold`, "not enough data": `${n} cannot be judged on so little data` })[word];
+const tallied = (word, n) => ({
+  holds: n === 1 ? "1 holds" : `${n} hold`, "compatible, not shown": n === 1 ? "1 is compatible, but not shown" : `${n} are compatible, but not shown`,
+  "does not hold": n === 1 ? "1 does not hold" : `${n} do not hold`, "not tested here": `${n} on other models or tasks ${n === 1 ? "is" : "are"} not tested here`,
+  "not enough data": `${n} cannot be judged on so little data`,
+})[word];
 function drawClaims(study) {
   if (!study.claims?.length) return null;
   const tally = Object.keys(VERDICTS).map((word) => [word, study.claims.filter((claim) => claim.verdict === word).length]).filter(([, n]) => n);
-  const judged = study.claims.filter((claim) => claim.verdict !== "not enough data"), open = study.claims.filter((claim) => !judged.includes(claim));
+  const judged = study.claims.filter((claim) => !UNJUDGED.includes(claim.verdict)), open = study.claims.filter((claim) => !judged.includes(claim));
   const lucky = (word, n = study.claims.filter((claim) => claim.verdict === word && claim.follows).length) => (n ? ` (${n} by no more than luck)` : "");
   const list = (claims) => (claims.length ? el("ul", { class: "claims" }, claims.map(drawClaim)) : null);
-  return section("claims", "Claims", judged.length ? `Of ${count(study.claims.length, "claim")}: ${tally.map(([word, n]) => tallied(word, n) + lucky(word)).join(", ")}.` : "No claim of the papers can be judged on this study.", list(judged), open.length ? el("details", { class: "more", "data-keep": "claims" }, el("summary", {}, `${count(open.length, "claim")} of the papers that this study has not enough data to judge`), list(open)) : null);
+  return section("claims", "Claims", judged.length ? `Of ${count(study.claims.length, "claim")}: ${tally.map(([word, n]) => tallied(word, n) + lucky(word)).join(", ")}.` : "No claim of the papers can be judged on this study.", list(judged), open.length ? el("details", { class: "more", "data-keep": "claims" }, el("summary", {}, `${count(open.length, "claim")} of the papers that this study does not test or has not enough data to judge`), list(open)) : null);
 }
 function drawClaim(claim) {
   const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);

@@ -1,0 +1,169 @@
+"""What numbers show of a statement: by hand, by throwing dice, and in the claims where noise once passed for a proof."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from made import bleu, embeddings, fact, facts, gains, glue, layers, merged, on_tables, strings, triples
+
+from deadhead.claims import CLAIMS, FAILS, HOLDS, UNSHOWN
+from deadhead.claims.shown import above, as_stated, at_least, count_as_stated, every, level, most, over_repeats, worst
+from deadhead.claims.verdict import Shown
+
+
+@pytest.mark.parametrize(
+    ("values", "stated", "verdict"),
+    [
+        ([-8.0, 1.0, 9.0], 0.91, UNSHOWN),  # the number lies in the interval, and so does any other
+        ([0.90, 0.91, 0.92], 0.91, HOLDS),
+        ([0.70, 0.91, 1.12], 0.91, UNSHOWN),  # the mean is right, the interval too wide
+        ([1.90, 1.91, 1.92], 0.91, FAILS),
+        ([1.1, 1.2, 1.3], 0.91, UNSHOWN),  # 0.95 to 1.45, where up to 1.14 would do
+    ],
+)
+def test_a_sample_has_an_interval(values: list[float], stated: float, verdict: str) -> None:
+    found = as_stated(values, stated, 0.25 * stated)
+    assert found.verdict == verdict
+    assert (found.margin >= 0) == (verdict == HOLDS)
+
+
+def test_the_whole_of_the_cases_has_none() -> None:
+    """Fed with all the pairs of the statement, the mean is the number it is about, whatever the pairs differ by."""
+    for values, verdict in (([-8.0, 1.73, 9.0], HOLDS), ([-8.0, 1.0, 12.0], FAILS)):
+        assert as_stated(values, 0.91, 0.23, whole=True).verdict == verdict
+    assert as_stated([0.9] * 3, 0.91, 0.23, whole=True, noise=0.5).verdict == UNSHOWN  # but its repeats differ
+    assert as_stated([1.9] * 3, 0.91, 0.23, whole=True, noise=0.5).verdict == FAILS
+
+
+def test_too_few_for_an_interval() -> None:
+    assert as_stated([0.9, 0.92], 0.91, 0.2) == Shown(UNSHOWN, pytest.approx(0.2), "n = 2: no interval")
+    assert above([5.0], 0.0) == Shown(UNSHOWN, 5.0, "n = 1: no interval")
+
+
+def test_above() -> None:
+    for values, verdict in (([1.0, 1.1, 1.2], HOLDS), ([-1.0, 1.0, 3.0], UNSHOWN), ([-1.0, -1.1, -1.2], FAILS)):
+        assert above(values, 0.0).verdict == verdict
+    assert above([-1.0, 1.0, 3.0], 0.0, whole=True).verdict == HOLDS
+    assert above([0.0, 0.0], 0.0, whole=True).verdict == FAILS
+
+
+@pytest.mark.parametrize(
+    ("count", "cases", "whole", "verdict"),
+    [
+        (88, 96, True, HOLDS),
+        (89, 96, True, HOLDS),  # one pair more
+        (90, 96, True, FAILS),
+        (11, 12, False, UNSHOWN),
+        (6, 12, False, FAILS),
+        (880, 960, False, HOLDS),
+    ],
+)
+def test_counts(count: int, cases: int, whole: bool, verdict: str) -> None:
+    assert count_as_stated(count, cases, 88, 96, whole).verdict == verdict
+
+
+def test_shares_and_majorities() -> None:
+    assert [at_least(n, 16, 14 / 16, whole=True).verdict for n in (13, 14, 16)] == [FAILS, HOLDS, HOLDS]
+    assert [at_least(n, 16, 14 / 16).verdict for n in (8, 14, 16)] == [FAILS, UNSHOWN, UNSHOWN]  # 16 of 16: 79 % or more
+    assert [most(n, 12, whole=True).verdict for n in (6, 7)] == [FAILS, HOLDS]
+    assert [most(n, 12).verdict for n in (1, 7, 11)] == [FAILS, UNSHOWN, HOLDS]
+
+
+def test_every_one_of_few_would_agree_by_chance() -> None:
+    assert [every([1.0] * n).verdict for n in (1, 5, 6)] == [UNSHOWN, UNSHOWN, HOLDS]
+    assert every([1.0] * 4, whole=True).verdict == HOLDS
+    assert every([1.0] * 40 + [-0.1]).verdict == FAILS
+    assert [every([0.0] * 6, ties=ties).verdict for ties in (True, False)] == [HOLDS, FAILS]
+
+
+def test_level_is_more_than_mixed_signs() -> None:
+    assert level([0.4, -0.5, 0.3, -0.3], 1.0, whole=True).verdict == HOLDS
+    assert level([2.7, -1.8, -16.5], 1.0, whole=True).verdict == FAILS
+    assert level([2.7, -1.8, -16.5], 1.0).verdict == UNSHOWN
+    assert level([0.4, 0.5, 0.3, 0.3], 1.0, whole=True).verdict == FAILS  # small, but all one way
+    assert level([5.0, 5.1, 5.2, 4.9], 1.0).verdict == FAILS
+
+
+def test_of_several_parts_the_worst_counts() -> None:
+    holds, unshown, fails = Shown(HOLDS, 1.0), Shown(UNSHOWN, -9.0), Shown(FAILS, -0.1)
+    assert worst([holds, unshown, fails]) == fails
+    assert worst([holds, unshown]) == unshown
+
+
+def test_noise_of_repeats_by_hand() -> None:
+    assert over_repeats([[1.0], [2.0]]) is None
+    assert over_repeats([[0.0, 1.0, 2.0]]) == pytest.approx(4.303 / 3**0.5, abs=1e-3)
+    assert over_repeats([[0.0, 1.0, 2.0]] * 4) == pytest.approx(2.306 / 3**0.5 / 2, abs=1e-3)  # errors cancel out in part
+    assert over_repeats([[0.0, 1.0, 2.0]] * 4, shared=True) == pytest.approx(4.303 / 3**0.5, abs=1e-3)  # or do not
+    assert over_repeats([[0.0, 1.0, 2.0]] * 4, sides=2) == pytest.approx(2 * 2.306 / 3**0.5 / 2, abs=1e-3)
+
+
+def test_noise_does_not_confirm() -> None:
+    """Numbers that have nothing to do with the statement hold in 1 of 20 tries at most."""
+    rng = random.Random(0)
+    draw = lambda: [rng.gauss(0.0, 2.0) for _ in range(4)]  # noqa: E731
+    for judge in (lambda v: as_stated(v, 0.91, 0.23), lambda v: above(v, 0.0), lambda v: level(v, 0.2), every):
+        assert sum(judge(draw()).verdict == HOLDS for _ in range(400)) <= 20
+
+
+# --- in claims
+
+
+def test_a_mean_gain_of_three_noisy_pairs() -> None:
+    found = CLAIMS["C-mean-POS-mbert-cross-lingual"].on(gains([-8.0, 1.0, 9.0]))
+    assert (found.verdict, found.numbers) == (UNSHOWN, "mean gain 0.667 over 3 pairs (stated: 0.91)")
+
+
+def test_two_pairs_are_enough_where_there_are_no_more() -> None:
+    """Arabic and Hebrew, in two settings, are all Semitic pairs of the paper."""
+    case = on_tables("pos", 0.91, model="bert-base-multilingual-cased")
+    found = CLAIMS["C-fam-Semitic-mbert"].on(case)
+    assert (found.verdict, found.numbers) == (HOLDS, "mean gain 0.910 over 2 pairs (stated: 0.91)")
+
+
+@pytest.mark.parametrize(("targets", "lost", "verdict"), [(5, 0, FAILS), (3, 2, HOLDS), (1, 2, UNSHOWN)])
+def test_how_often_ec_is_best(targets: int, lost: int, verdict: str) -> None:
+    """5 of 5 is not 3 of 5; 1 of 3, of other targets, may be."""
+    names = ("en", "de", "ar", "he", "zh")
+    case = merged("pos", names[:targets]) + merged("pos", names[targets : targets + lost], MD=60.0)
+    assert CLAIMS["C-EC-POS"].on(case).verdict == verdict
+
+
+def test_gaps_of_the_ends_that_differ_in_size_are_not_level() -> None:
+    gaps = {"top1": 72.7, "top2": 68.2, "top3": 53.5, "bottom1": 70, "bottom2": 70, "bottom3": 70}
+    found = CLAIMS["W8"].on(glue(layers(**gaps), ("sst2",)))
+    assert (found.verdict, found.numbers.endswith("1: +2.70, 2: -1.80, 3: -16.50")) == (UNSHOWN, True)
+
+
+def test_heads_kept_here_or_there_make_no_difference_only_if_it_is_small() -> None:
+    assert CLAIMS["W4"].on(strings(0.3, -0.2, 0.1, -0.3, 0.2)).verdict == HOLDS
+    assert CLAIMS["W4"].on(strings(3.0, -2.0)).verdict == UNSHOWN
+
+
+def test_each_block_is_best_somewhere_by_luck_in_four_of_nine_tries() -> None:
+    assert CLAIMS["W5"].on(triples(0, 1, 2, 2, repeats=(0.0,))).verdict == UNSHOWN
+    assert CLAIMS["W5"].on(triples(0, 1, 2, 2, repeats=(-2.0, 0.0, 2.0))).verdict == UNSHOWN
+    assert CLAIMS["W5"].on(triples(0, 1, 2, 2)).verdict == HOLDS
+
+
+def test_languages_have_to_lie_apart_before_training() -> None:
+    for before, verdict in ((0.5, HOLDS), (0.2, FAILS), (-0.02, FAILS)):
+        found = CLAIMS["M18"].on(embeddings(0.2, 0.3, 2.0, (before, before - 0.3)))
+        assert found.verdict == verdict, found
+
+
+def test_draws_that_scatter_show_no_number() -> None:
+    def lost(*values: float) -> str:
+        kept = (fact("wmt14", "stratified 1", 30 - value, 87.5, "en-ru") for value in values)
+        return CLAIMS["W3"].on(facts(fact("wmt14", "none", 30.0, target="en-ru"), *kept)).verdict
+
+    assert lost(1.6, 1.62, 1.64) == HOLDS
+    assert lost(0.62, 1.62, 2.62) == UNSHOWN
+    assert lost(4.6, 4.62, 4.64) == FAILS
+
+
+def test_a_single_language_pair_shows_no_bound_for_all() -> None:
+    one = bleu(s75=29.1)
+    assert CLAIMS["W2"].on(one).verdict == HOLDS
+    assert CLAIMS["W2"].on(facts(*(f for f in one.facts if f.target == "en-de"))).verdict == UNSHOWN
