@@ -45,6 +45,26 @@ def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None
     assert (len(data), data.found, data.notes) == (3, ("O", "B-datetime"), {"tags read as O": 3})
 
 
+def test_facebook_slot_tables(tmp_path: Path) -> None:
+    places = [(0, 6), (7, 2), (10, 5), (16, 4), (21, 2), (24, 3), (27, 1), (29, 4)]
+    words = ["remind", "me", "about", "trip", "to", "d.c", ".", "next"]
+    tokens = {"tokenizations": [{"tokens": words, "tokenSpans": [{"start": s, "length": n} for s, n in places]}]}
+    line = f"reminder/set\t16:28:reminder/todo,29:33:datetime\tRemind me about trip to d.c. next\ten_XX\t{json.dumps(tokens, separators=(',', ':'))}\n"
+    put(tmp_path, {"slots/en/train-en.tsv": line * 2, "slots/en/eval-en.tsv": line})
+    data = load_data("slots", "en", "train", root=tmp_path)
+    assert len(data) == 2
+    assert data.rows[0].texts == tuple(words)
+    assert data.rows[0].labels == ("O", "O", "O", "B-reminder/todo", *["I-reminder/todo"] * 3, "B-datetime")
+    put(tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3})  # as given out: every split in both formats
+    assert len(load_data("slots", "en", "train", root=tmp_path)) == 3
+    assert [(row.source, row.skipped) for row in check(tmp_path) if row.skipped] == [
+        ("slots/en/train-en.tsv", "the same data as the .conllu file beside it")
+    ]
+    put(tmp_path, {"slots/en/eval-en.tsv": line.replace("tokenSpans", "spans")})
+    with pytest.raises(DataError, match=r"eval-en\.tsv:1: the slots or tokens cannot be read \(KeyError: 'tokenSpans'\)"):
+        load_data("slots", "en", "dev", root=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

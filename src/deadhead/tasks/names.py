@@ -19,6 +19,7 @@ from pathlib import Path
 
 from .dataset import SPLITS
 from .entry import Entry, Skipped, split_of
+from .facebook import is_facebook
 from .languages import code_of
 from .sniff import fits, guess, head, lacks_labels
 from .table import TASKS, Task
@@ -160,16 +161,24 @@ def from_names(root: Path, task: Task | None) -> tuple[list[Entry], list[Skipped
     own = task is not None and any(name.named_task and name.known.name == task.name for name in names)
     reasons = [(name, name.reason_to_skip(own)) for name in names]
     skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
-    read, unnamed = _without_split([name for name, reason in reasons if not reason])
+    read, twins = _without_twins([name for name, reason in reasons if not reason])
+    read, unnamed = _without_split(read)
     entries = [entry for group in _groups(read) for entry in _entries(group)]
     corpora = Counter((name, lang) for name, lang, _ in {(e.task, e.lang, e.source) for e in entries})
     marked = [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
-    return list(clashes(marked)), sorted([*skipped, *unnamed])
+    return list(clashes(marked)), sorted([*skipped, *twins, *unnamed])
 
 
 def _is_no_data(path: Path) -> bool:
     name = path.name.removesuffix(".gz")
     return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
+
+
+def _without_twins(names: list[Name]) -> tuple[list[Name], list[Skipped]]:
+    """Facebook's slot data has every split twice, as .tsv and as .conllu: one of them is read."""
+    words = {name.path.parent / Path(name.file).stem for name in names if name.file.endswith(".conllu")}
+    twins = [n for n in names if n.path.parent / Path(n.file).stem in words and is_facebook(head(n.path))]
+    return [n for n in names if n not in twins], [Skipped(n.path, "the same data as the .conllu file beside it") for n in twins]
 
 
 def _without_split(names: list[Name]) -> tuple[list[Name], list[Skipped]]:

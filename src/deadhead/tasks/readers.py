@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ..errors import unknown_name
 from . import records
+from .facebook import read_facebook
 from .records import Row
 from .table import Task
 from .tags import is_plain, split_tag, to_bio
@@ -226,6 +227,7 @@ FORMATS: Mapping[str, Reader] = {
     "uner": partial(read_columns, word=1, tag=2, numbered=True),
     "xsid-conll": partial(read_columns, word=1, tag=3, numbered=True),
     "wikiann": partial(read_columns, prefixed=True),
+    "fb-tsv": read_facebook,
     "lines-seq.in": read_slot_lines,
     "lines-text": read_slot_lines,
     "lines": read_parallel,

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ..errors import DataError
+from .facebook import is_facebook
 from .table import TASKS, Task
 from .tags import split_tag
 from .text import lines
@@ -27,6 +28,8 @@ def guess(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("",)) ->
     cells = head(path)
     if any(name in cells for name in task.label.split("|")):
         return "tsv"
+    if is_facebook(cells):
+        return "fb-tsv"
     if (suffix == ".conllu" and not (task.spans and len(cells) == 4)) or (cells[0] == "1" and len(cells) == 10):
         return "conllu"  # Facebook's slot files are called .conllu and have the four columns of xSID
     if cells[0] == "1" and len(cells) > 2:
@@ -41,7 +44,7 @@ def fits(path: Path, task: Task, parallel: bool) -> bool:
         return True  # what its reader cannot read it refuses, with the line
     if task.kind != "tag":
         return len(cells) > 1
-    if cells[0] == "1" or any(name in cells for name in task.label.split("|")):
+    if cells[0] == "1" or is_facebook(cells) or any(name in cells for name in task.label.split("|")):
         return True
     if SENTENCE_COLUMNS & {*cells} or any(" " in cell for cell in cells):
         return False
