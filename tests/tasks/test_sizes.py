@@ -67,6 +67,12 @@ def test_ours_beside_the_papers(root: Path) -> None:
     assert of(rows, "pos", "ja") == {"train": None, "dev": 0, "test": 1}
 
 
+def test_what_is_known_about_a_number_is_shown_where_it_differs(tmp_path: Path) -> None:
+    put(tmp_path, {"ner/conll2003/eng.train": "EU\tB-ORG\n\n" * 5, "ner/conll2003/eng.testa": "EU\tB-ORG\n"})
+    row = next(row for row in sizes(tmp_path, "contributions", "ner") if row.language == "en")
+    assert (row.difference, row.note) == (5 - 14987, "train count includes the document-start lines (14041 real sentences)")
+
+
 def test_the_command_marks_what_differs(root: Path) -> None:
     shown = CliRunner().invoke(app, ["check", str(root), "--paper", "contributions", "--task", "slots"])
     assert shown.exit_code == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,10 @@ def _compared(root: Path, row: dict[str, str]) -> Iterator[Size]:
         printed = split == "train" and "paper table 1" in row["size_source"]
         base = Size(task=task, language=lang, split=split, corpus=corpus, published=int(row[split]), from_paper=printed)
         data, problem = _read(root, task, lang, split, source)
-        yield base if data is None and not problem else _size(base, data, problem)
+        size = base if data is None and not problem else _size(base, data, problem)
+        if printed and size.difference:  # what is known about the paper's number
+            size = replace(size, note="; ".join(filter(None, (size.note, row["note"]))))
+        yield size
         types = re.search(r"([0-9]+) slot types", row["note"])
         if split == "train" and types:
             found = None if data is None else len({tag[1] for label in data.found if (tag := split_tag(label)) and tag[1]})
@@ -86,7 +89,7 @@ def _compared(root: Path, row: dict[str, str]) -> Iterator[Size]:
 
 def _size(base: Size, data: Dataset | None, problem: str) -> Size:
     if data is None:
-        return Size(**{**asdict(base), "note": problem})
+        return replace(base, note=problem)
     file = Path(data.files[0])
     source = file.parent.name if split_of(file.parent.name) is None else file.parent.parent.name
     starts = data.notes.get(STARTS, 0)
@@ -96,7 +99,7 @@ def _size(base: Size, data: Dataset | None, problem: str) -> Size:
         note = "a share of the file, which has no such split"
     ours = with_starts if with_starts == base.published else len(data)  # the papers count -DOCSTART- lines as sentences
     release = release_of(file) if base.task == "pos" else ""
-    return Size(**{**asdict(base), "ours": ours, "source": source, "release": release, "note": note})
+    return replace(base, ours=ours, source=source, release=release, note=note)
 
 
 def _source(root: Path, task: str, lang: str, corpus: str) -> str | None:
