@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from scipy import stats
@@ -11,6 +12,7 @@ from deadhead.analyses import correlation_rows, overlap, similarity, similarity_
 from deadhead.errors import DataError
 from deadhead.layout import Attention, Head, HeadLayout
 from deadhead.ranking import Ranking
+from deadhead.tasks import distances
 
 NAMES = [f"encoder.{layer}.{head}" for layer in range(2) for head in range(3)]
 
@@ -105,7 +107,9 @@ def test_distances_that_are_not_known() -> None:
 def test_uriel_distances_have_the_sign_that_is_said() -> None:
     """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains turned round, below."""
     found = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
-    assert found["phonological"].n == 2  # of English and Dutch together URIEL has no phonology
+    assert found["phonological"].n == 3
+    plus = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)], partial(distances, database="uriel+"))
+    assert plus["phonological"].n == 2  # of English and Dutch together URIEL+ has no phonology
     assert set(found) == {"genetic", "geographic", "syntactic", "phonological", "inventory", "featural", "mean"}
     assert found["syntactic"].rho > 0
     turned = with_distance([("en", "de", 1.0), ("en", "nl", 0.9), ("en", "ja", 0.1)])

@@ -1,14 +1,12 @@
-"""What the papers say of languages, row by row, and URIEL's distances."""
+"""What the papers say of languages, row by row."""
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from deadhead.errors import MissingExtra, UnknownName
-from deadhead.tasks import TASKS, distances, group, language, languages, paper_languages
-from deadhead.tasks.languages import DISTANCES, code_of, facts
+from deadhead.errors import UnknownName
+from deadhead.tasks import TASKS, group, language, languages, paper_languages
+from deadhead.tasks.languages import code_of, facts
 
 
 def test_word_order_and_resources_are_those_of_the_mbert_paper() -> None:
@@ -50,29 +48,6 @@ def test_a_language_has_many_names() -> None:
         group("familiy")
     with pytest.raises(UnknownName, match="no paper"):
         paper_languages("other")
-
-
-def test_distances() -> None:
-    near, far = distances("en", "de"), distances("en", "ja")
-    assert tuple(near) == DISTANCES
-    assert all(0 <= value <= 1 for value in (*near.values(), *far.values()))
-    assert near["genetic"] < far["genetic"]
-    assert near["syntactic"] < far["syntactic"]
-    assert distances("de", "en") == near
-    unknown = {name for name, value in distances("en", "nl").items() if value != value}
-    assert unknown == {"phonological"}  # of which URIEL has nothing for both; the other five are there
-    assert set(distances("en", "en").values()) == {0.0}
-
-
-def test_without_urielplus_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deadhead.tasks import languages as module
-
-    module._uriel.cache_clear()
-    module._distance.cache_clear()
-    monkeypatch.setitem(sys.modules, "urielplus", None)
-    with pytest.raises(MissingExtra, match=r'pip install .*\[lang\]"'):
-        distances("en", "de")
-    module._uriel.cache_clear()
 
 
 def test_languages_are_listed() -> None:

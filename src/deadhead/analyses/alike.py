@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
-from ..tasks.languages import distances as uriel
+from ..tasks.distances import distances as uriel
 from .chance import Correlation, holm, spearman
 
 Scores = Mapping[str, float]
@@ -68,7 +68,7 @@ def with_distance(gains: Sequence[Gain], distances: Distances | None = None) -> 
     A pair whose distance is not known (nan) is left out of that distance's rho, which says of how many it is. `mean`
     is by the mean of those distances that are known for every pair.
 
-    distances: gives the distances of two languages by name; URIEL's six if left out.
+    distances: gives the distances of two languages by name; URIEL's six if left out (for URIEL+: `partial(distances, database="uriel+")`).
     """
     between = distances or uriel
     apart = [between(source, target) for source, target, _ in gains]

@@ -8,7 +8,7 @@ from math import isnan
 
 from ..analyses import Correlation, with_distance, with_similarity
 from ..errors import DeadheadError
-from ..tasks.languages import distances
+from ..tasks.distances import distances
 from .evidence import Evidence, Ranked, Rho, Search
 
 FEWEST = 5  # pairs for a rho

@@ -15,7 +15,7 @@ from ..errors import DeadheadError
 from ..studies.records import Record
 from ..studies.scores import Pair
 from ..tasks import points
-from ..tasks.languages import distances
+from ..tasks.distances import distances
 from .cells import Study, as_dict, matches
 from .charts import COLOURS, Row, Spec, categories, curves, field, panelled, tip, whole
 from .curves import place

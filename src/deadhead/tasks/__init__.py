@@ -12,8 +12,9 @@ before the first batch is made.
 from .batches import Batches, batches, collect
 from .check import check
 from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, draw_examples, first_parts
+from .distances import distances
 from .encode import Encoded, encode
-from .languages import distances, group, language, paper_languages
+from .languages import group, language, paper_languages
 from .load import data_files, find_data, load_data
 from .metrics import METRICS, Measured, Metric, bleu_signature, points, score
 from .records import Row

@@ -1,23 +1,19 @@
-"""What the papers say of each language: word order, resources, family, corpora; and how far apart two are.
+"""What the papers say of each language: word order, resources, family, corpora.
 
 The facts are rows of `languages.csv` beside this file, exactly as the papers assign them: a row
-with a `paper` is that paper's word, a row without one only names a language. Distances are
-URIEL's, through the package urielplus.
+with a `paper` is that paper's word, a row without one only names a language. Distances are in
+`distances.py`.
 """
 
 from __future__ import annotations
 
 import csv
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..errors import DataError, MissingExtra, unknown_name
+from ..errors import unknown_name
 
-DISTANCES = ("genetic", "geographic", "syntactic", "phonological", "inventory", "featural")
 # Other codes that corpora use for the same language.
 ALSO = {"zho": "zh", "ara": "ar", "fas": "fa", "swa": "sw", "ned": "nl", "esp": "es", "ger": "de", "dut": "nl", "fre": "fr", "iw": "he"}
 
@@ -90,49 +86,3 @@ def paper_languages(paper: str, dataset: str = "") -> tuple[str, ...]:
     if not rows:
         raise unknown_name("paper", paper, {row["paper"] for row in facts() if row["paper"]})
     return tuple(dict.fromkeys(row["code"] for row in rows if dataset.lower() in row["dataset"].lower()))
-
-
-def distances(source: str, target: str, names: Sequence[str] = DISTANCES) -> dict[str, float]:
-    """URIEL's distances between two languages (0: alike, 1: far apart); nan where it knows nothing they have in common.
-
-    names: those of DISTANCES that are wanted. The genetic one alone takes ten times as long as the five others together.
-    """
-    pair = sorted([language(source).iso639_3, language(target).iso639_3])
-    if pair[0] == pair[1]:
-        return dict.fromkeys(names, 0.0)
-    found = {name: _distance(name, *pair) for name in names}
-    if all(value != value for value in found.values()):
-        raise DataError(f"URIEL has no distance between {source} and {target}.", "compare other languages")
-    return found
-
-
-@cache
-def _distance(name: str, one: str, other: str) -> float:
-    with _quiet():
-        try:
-            return float(_uriel().new_distance(name, [one, other]))
-        except (ValueError, IndexError, SystemExit):
-            return float("nan")
-
-
-@cache
-def _uriel() -> Any:
-    try:
-        from urielplus import urielplus
-    except ImportError as error:
-        raise MissingExtra("urielplus", "lang", "The distance between languages") from error
-    return urielplus.URIELPlus()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep urielplus from setting up the root logger and from telling how long each step took."""
-    root, before = logging.getLogger(), logging.root.manager.disable
-    handlers, level = list(root.handlers), root.level
-    logging.disable(logging.INFO)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-        root.handlers[:] = handlers
-        root.setLevel(level)

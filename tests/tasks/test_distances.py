@@ -1,0 +1,78 @@
+"""Distances between languages: URIEL's vectors of lang2vec, as in the paper, or URIEL+."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+
+from deadhead.errors import MissingExtra, UnknownName
+from deadhead.tasks import distances, paper_languages
+from deadhead.tasks.distances import DATABASES, DISTANCES, _uriel, _uriel_plus, _urielplus, _vectors
+
+# 1 - cosine over what lang2vec's own get_features gives for syntax_knn, phonology_knn, inventory_knn, all three, and fam
+LANG2VEC = {
+    ("en", "de"): (0.0975, 0.1942, 0.2372, 0.1808, 0.4557),
+    ("en", "ja"): (0.4998, 0.3326, 0.3461, 0.4123, 1.0),
+    ("en", "nl"): (0.0757, 0.1818, 0.2777, 0.1923, 0.5556),
+    ("en", "fr"): (0.1882, 0.2474, 0.2591, 0.2320, 0.9038),
+}
+NAMES = ("syntactic", "phonological", "inventory", "featural", "genetic")
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_distances(database: str) -> None:
+    near, far = distances("en", "de", database=database), distances("en", "ja", database=database)
+    assert tuple(near) == DISTANCES
+    assert all(0 <= value <= 1 for value in (*near.values(), *far.values()))
+    assert all(near[name] < far[name] for name in DISTANCES)
+    assert distances("de", "en", database=database) == near
+    assert set(distances("en", "en", database=database).values()) == {0.0}
+
+
+@pytest.mark.parametrize("pair", LANG2VEC)
+def test_uriel_is_the_cosine_distance_of_the_knn_vectors(pair: tuple[str, str]) -> None:
+    found = distances(*pair, NAMES)
+    assert list(found.values()) == pytest.approx(LANG2VEC[pair], abs=1e-4)
+
+
+def test_uriel_knows_every_pair_and_uriel_plus_does_not() -> None:
+    """The 24 pairs of the paper: from English, Chinese and Arabic to the eight others."""
+    codes = paper_languages("contributions")
+    pairs = [pair for pair in itertools.product(("en", "zh", "ar"), codes) if pair[0] != pair[1]]
+    assert not any(np.isnan(value) for pair in pairs for value in distances(*pair).values())
+    unknown = {name for name, value in distances("en", "nl", database="uriel+").items() if value != value}
+    assert unknown == {"phonological"}
+
+
+def test_the_geographic_distance_is_that_on_the_globe() -> None:
+    """London to Tokyo is about 9,560 km of the 20,015 km half way round; London to Amsterdam 360 km."""
+    assert distances("en", "ja")["geographic"] == pytest.approx(9560 / 20015, abs=0.03)
+    assert distances("en", "nl")["geographic"] == pytest.approx(360 / 20015, abs=0.01)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UnknownName, match="uriel, uriel\\+"):
+        distances("en", "de", database="wals")
+    with pytest.raises(UnknownName, match="syntactic"):
+        distances("en", "de", ["syntax"])
+
+
+@pytest.mark.parametrize(("database", "package"), [("uriel", "lang2vec"), ("uriel+", "urielplus")])
+def test_without_its_package_the_install_line_is_given(database: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = (_uriel, _uriel_plus, _urielplus, _vectors)
+    for one in kept:
+        one.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=r'pip install .*\[lang\]"'):
+        distances("en", "de", database=database)
+    for one in kept:
+        one.cache_clear()
+
+
+def test_lang2vec_s_own_module_is_not_needed() -> None:
+    """It imports pkg_resources, which new setuptools do not have."""
+    distances("en", "de")
+    assert "lang2vec.lang2vec" not in sys.modules
