@@ -1,16 +1,23 @@
-"""A cluster of two nodes, one of which is killed in the midst: the records are those of a run on this machine."""
+"""Nodes, processes and the head of a cluster are killed in the midst: the records are those of a run on this machine."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 from small_study import WORK, told
+from test_crash import workers_of
 
-from deadhead.studies import load, run
+from deadhead.studies import cluster as clusters
+from deadhead.studies import load, run, watchdog
+from deadhead.studies.folder import ClusterLost
 
 pytestmark = pytest.mark.slow
 
@@ -64,3 +71,86 @@ def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) ->
     run(load(search_file), tmp_path / "here", executor="serial", work=WORK)
     assert told(tmp_path / "ray") == told(tmp_path / "here")
     assert os.environ.get("RAY_ADDRESS") is None
+
+
+SMALL = ["seed=0", "search.lowest=1..2"]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+def below(process: int) -> Iterator[tuple[str, int]]:
+    """The processes that a process started, and those they started, with their names."""
+    for child in workers_of(process):
+        with suppress(OSError):
+            yield Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(), child
+        yield from below(child)
+
+
+def strike(name: str, number: int) -> None:
+    """Send a signal to a process of our own cluster."""
+    next((os.kill(process, number), process) for command, process in below(os.getpid()) if name in command)
+
+
+def struck(search_file: Path, folder: Path, name: str, number: int, **options: Any) -> Any:
+    """Run a small study, with one process of its cluster struck after two trials."""
+    hit: list[int] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["done"] >= 2 and facts["running"] and not hit:
+            hit.append(facts["done"])
+            strike(name, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deadhead.studies.jobs.EVERY", 0.02)
+        return run(load(search_file, SMALL), folder, executor="ray", workers=1, work="slow_trivial:work", watch=watch, **options)
+
+
+def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
+    run(load(search_file, SMALL), folder, executor="serial", work=WORK)
+    return told(folder)
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_of_the_cluster_dies_or_is_stopped(
+    search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(watchdog, "BEAT", 0.2)
+    monkeypatch.setattr(watchdog, "SILENT", 3.0)
+    result = struck(search_file, tmp_path / "s", "ray::remote_trial", number)
+    assert (result.left, result.failed) == (0, 0)
+    (report,) = result.reports
+    assert ("its node or process died" if number == signal.SIGKILL else "gave no sign of life") in report
+    assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
+
+
+@linux
+@pytest.mark.parametrize("name", ["raylet/raylet", "gcs_server"])
+def test_a_cluster_that_is_gone_stops_the_study(
+    search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Not one trial after the other is written off: the study continues when there is a cluster again."""
+    monkeypatch.setattr(clusters, "HEAD", 1.0)
+    with pytest.raises(ClusterLost, match="Ray") as problem:
+        struck(search_file, tmp_path / "s", name, signal.SIGKILL)
+    assert "give the same command" in str(problem.value.mend)
+    assert not ray.is_initialized()
+    before = told(tmp_path / "s")
+    assert len(before) >= 2
+    assert all(record["state"] == "done" for record in before.values())
+    result = run(load(search_file, SMALL), tmp_path / "s", executor="serial", work=WORK)
+    assert result.ran == result.total - len(before)
+    assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
+
+
+def test_nodes_that_all_die_stop_the_study(search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, nodes = cluster
+    monkeypatch.setattr(clusters, "GONE", 2.0)
+    monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.02)
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["done"] >= 2 and nodes:
+            made.remove_node(nodes.pop(), allow_graceful=False)
+
+    with pytest.raises(ClusterLost, match="no node of the Ray cluster is left"):
+        run(load(search_file), tmp_path / "s", executor="ray", work="slow_trivial:work", watch=watch)
+    assert all(record["state"] == "done" for record in told(tmp_path / "s").values())

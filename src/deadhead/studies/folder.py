@@ -52,6 +52,10 @@ class GpuLost(StudyError):
     """The GPU does not answer this process any more, and will not: no trial's fault, as far as one can tell."""
 
 
+class ClusterLost(StudyError):
+    """The Ray cluster is gone: no trial's fault."""
+
+
 class StudyTaken(StudyError):
     """Another run works on the study."""
 

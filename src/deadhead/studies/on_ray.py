@@ -1,8 +1,9 @@
 """Trials on a Ray cluster: one that is there (`address`), or one started on this machine.
 
-Ray decides where a trial runs, and runs it again when a node dies. Records come back to this process,
-which alone writes them. Shared work is shared by nodes that see the study's folder; on others each
-node keeps its own.
+Ray decides where a trial runs. Records come back to this process, which alone writes them. A trial whose
+process or node dies, or that hangs, runs again elsewhere; one that does so time and again has failed. Where the
+cluster is gone (its head, the node of this process, or all nodes that could run a trial) the study stops, and
+no trial is blamed. Shared work is shared by nodes that see the study's folder; on others each keeps its own.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtra
 from ..numerics import THREADS, threads
-from .folder import DiskFull, GpuLost, StudyError, prepare
+from . import watchdog
+from .cluster import AGAIN, Board, Health, signs_of_life
+from .folder import ClusterLost, DiskFull, GpuLost, StudyError, prepare
 from .jobs import EVERY, GO, NOW, Order, function
 from .records import Record
 from .run import versions
 from .trial import Trial, digest
+from .watchdog import Hang
 
 RETRIES = 3  # of a trial whose node or process died
+_gpu_lost: list[GpuLost] = []  # in a process of the cluster: why it must end
 
 
 def run(order: Order) -> None:
@@ -40,7 +45,7 @@ def run(order: Order) -> None:
     try:
         # a trial that asks for no GPU sees none, so where there are some each trial gets one unless told otherwise
         gpus = float(options.get("gpus", 1 if ray.cluster_resources().get("GPU") else 0))
-        task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, max_calls=0)(remote_trial)
+        task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0, max_calls=0)(remote_trial)
         _Cluster(ray, order, task, cpus, gpus).run()
     finally:
         if ours:
@@ -67,9 +72,16 @@ class _Cluster:
         self.ray, self.order, self.task, self.cpus, self.gpus = ray, order, task, cpus, gpus
         self.running: dict[Any, Trial] = {}
         self.problem: StudyError | None = None
+        self.deaths: Counter[str] = Counter()
+        self.lost = 0  # processes in a row that lost the GPU
+        self.hangs: dict[str, Hang] = {}  # trials that were ended, and why
+        self.health = Health(ray, cpus, gpus)
+        self.board = Board(ray)
+        order.control.watchdog.starts = float("inf")  # a trial may wait until the cluster has room
 
     def run(self) -> None:
         while True:
+            self.health.check()
             level = self.order.control.level()
             if level >= NOW:
                 for reference in self.running:
@@ -82,48 +94,84 @@ class _Cluster:
             ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=EVERY)
             for reference in ready:
                 self._take(reference, self.running.pop(reference))
+            self._watch()
         if self.problem is not None:
             raise self.problem
 
     def _feed(self) -> None:
-        while len(self.running) < self._slots():
+        while len(self.running) < max(1, self.health.slots):
             trial = self.order.begun()
             if trial is None:
                 return
-            folder = str(self.order.folder.resolve())
-            job = self.task.remote(dict(trial.content), self.order.jobs.keys(trial), folder, self.order.work, sys.path, _environment())
+            folder, keep = str(self.order.folder.resolve()), self.order.jobs.keys(trial)
+            job = self.task.remote(
+                dict(trial.content), keep, folder, self.order.work, sys.path, _environment(), self.board.actor, watchdog.BEAT
+            )
             self.running[job] = trial
 
-    def _slots(self) -> int:
-        """How many trials the cluster can run now; it may lose and win nodes."""
-        there: Mapping[str, float] = self.ray.cluster_resources()
-        by_gpu = [there.get("GPU", 0) / self.gpus] if self.gpus else []
-        return max(1, int(min([there.get("CPU", 1) / self.cpus, *by_gpu])))
+    def _watch(self) -> None:
+        """Hear signs of life, and end the processes of trials that hang."""
+        trials = {trial.id: trial for trial in self.running.values()}
+        for name, note in self.board.news():
+            if name in trials:
+                self.order.control.watchdog.beat(name)
+                self.order.control.note(trials[name], note)
+        for hang in self.order.control.watchdog.hanging():
+            if hang.trial in trials and hang.trial not in self.hangs:
+                self.hangs[hang.trial] = hang
+                self.board.end(hang.trial)
 
     def _take(self, reference: Any, trial: Trial) -> None:
         try:
             record = self._answer(reference, trial)
-            if record is not None:
+            if record is None:
+                self.order.back(trial)
+            else:
+                self.lost = 0
                 self.order.ended(record)
+        except ClusterLost:
+            raise
         except StudyError as problem:
             self.problem = self.problem or problem
 
     def _answer(self, reference: Any, trial: Trial) -> Record | None:
+        """The record of a trial; None if it is to run again."""
         errors = self.ray.exceptions
         try:
             answer = json.loads(self.ray.get(reference))
-        except (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError, errors.ObjectLostError) as problem:
-            return Record(
-                trial, "failed", versions=versions(), error=f"The node or process of this trial died, {RETRIES + 1} times: {problem}"
-            )
-        except errors.RayError as problem:
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError, errors.ObjectLostError) as problem:
+            return self._died(trial, problem)
+        except errors.RayTaskError as problem:
             return Record(trial, "failed", versions=versions(), error=str(problem))
+        except errors.RayError as problem:  # such as LocalRayletDiedError
+            raise ClusterLost(f"the Ray cluster does not answer any more: {_first_line(problem)}", AGAIN) from None
+        if "lost" in answer:
+            self.lost += 1
+            if self.lost > RETRIES * max(1, self.health.slots):
+                raise GpuLost(*answer["lost"])
+            return self._died(trial, GpuLost(*answer["lost"]))
         if "study" in answer:
             message, mend, full = answer["study"]
-            self.order.jobs.back(trial)
-            self.order.control.running.pop(trial.id, None)
+            self.order.back(trial)
             raise (DiskFull if full else StudyError)(message, mend)
         return Record.from_dict(answer["record"])
+
+    def _died(self, trial: Trial, problem: Exception) -> Record | None:
+        self.health.check(now=True)  # a cluster that is gone is not the trial's fault
+        self.deaths[trial.id] += 1
+        hang = self.hangs.pop(trial.id, None)
+        reason = hang.reason if hang else f"its node or process died: {_first_line(problem)}"
+        again = self.deaths[trial.id] <= (1 if hang else RETRIES)
+        then = "runs again" if again else "is recorded as failed"
+        self.order.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
+        if again:
+            return None
+        error = f"The trial was ended {self.deaths[trial.id]} times, the last time because {reason}."
+        return Record(trial, "failed", versions=versions(), error=error)
+
+
+def _first_line(problem: Exception) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
 def _environment() -> dict[str, str]:
@@ -132,17 +180,31 @@ def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def remote_trial(content: dict[str, Any], keep: list[str], folder: str, work: str, path: list[str], environ: dict[str, str]) -> str:
+def remote_trial(
+    content: dict[str, Any],
+    keep: list[str],
+    folder: str,
+    work: str,
+    path: list[str],
+    environ: dict[str, str],
+    board: Any,
+    beat: float,
+) -> str:
     """Run one trial on whatever node this is; the answer is JSON."""
+    if _gpu_lost:
+        os._exit(1)  # Ray starts a new process, which may reach the GPU
     os.environ.update(environ)
     sys.path += [entry for entry in path if entry not in sys.path]
     home = Path(folder)
     if not (home / "study.json").is_file():  # this node does not see the study's folder
         home = prepare(Path(tempfile.gettempdir()) / f"deadhead-{os.getuid()}-{digest(folder)}")
+    trial = Trial(content)
     try:
-        record = function(work)(Trial(content), home, frozenset(keep), lambda text: None)
-    except GpuLost:
-        os._exit(1)  # Ray tries again in a new process
+        with signs_of_life(board, trial.id, beat) as tell:
+            record = function(work)(trial, home, frozenset(keep), tell)
+    except GpuLost as problem:
+        _gpu_lost.append(problem)
+        return json.dumps({"lost": [problem.message, problem.mend]})
     except StudyError as problem:
         return json.dumps({"study": [problem.message, problem.mend, isinstance(problem, DiskFull)]})
     return json.dumps({"record": json.loads(record.to_json())})

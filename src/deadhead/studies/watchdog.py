@@ -66,13 +66,15 @@ class Watchdog:
     def __init__(self, timeout: float | str | None = AUTO, clock: Callable[[], float] = time.monotonic):
         self.timeout, self.clock = timeout, clock
         self.silent: float | None = SILENT  # None where nobody gives a sign of life
+        self.starts = STARTS  # infinite where a trial may wait for a place to run
         self.lives: dict[str, Life] = {}
         self.longest, self.done = 0.0, 0
         self._looked = clock()
 
     def begin(self, trial: str) -> None:
         now = self.clock()
-        self.lives[trial] = Life(now, now + STARTS, now + STARTS, now + STARTS)
+        due = now + self.starts
+        self.lives[trial] = Life(now, due, due, due)
 
     def beat(self, trial: str) -> None:
         life = self.lives.get(trial)
