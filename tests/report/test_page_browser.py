@@ -415,6 +415,10 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
         )
         assert len(boxes) == 6
         assert all(left >= 0 and right <= width for left, right in boxes)
+        if panels > 1:  # two in a row on a phone, three on a desk
+            names = "[...document.querySelectorAll('#top .plot text')].filter((one) => /^l[0-9]$/.test(one.textContent))"
+            rows = page.run(f"return new Set({names}.map((one) => Math.round(one.getBoundingClientRect().top / 20))).size")
+            assert rows == {"phone": 5, "small phone": 5, "tablet": 3, "desk": 3}[size]
         picture = page.run("return document.querySelector('#top figure').getBoundingClientRect().top")
         assert page.run("return document.querySelector('h1').getBoundingClientRect().bottom") <= height
         assert picture < height * 0.6  # title and picture are on the first screen

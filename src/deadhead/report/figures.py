@@ -98,7 +98,7 @@ def _note(asked: Mapping[str, Any], spec: Spec) -> str:
         "gains": "A point for each pair of languages and search; the gain is that of the best pruning by test score. rho is Spearman's.",
         "similarity": "1: the same order of heads; 0: no relation.",
         "points": "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is of the space itself.",
-        "cost": "Dashed: the points that no other beats in both. `deadhead bench` measures latency.",
+        "cost": "Dashed: the points that no other beats in both. deadhead bench measures latency.",
     }.get(str(asked["kind"]), "")
 
 

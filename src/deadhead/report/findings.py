@@ -228,7 +228,11 @@ def _behind(study: Study, one: Removal) -> str:
 
 def _p(one: Sequence[float], other: Sequence[float]) -> str:
     p = two_means(one, other)
-    return "" if isnan(p) else f", t-test p = {p:.2g}"
+    return "" if isnan(p) else f", t-test {p_words(p)}"
+
+
+def p_words(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _best_and_worst(study: Study, found: Sequence[Removal]) -> list[str]:
@@ -255,7 +259,7 @@ def _choice_matters(found: Sequence[Removal]) -> list[str]:
             text = f"Without {words(lowest.cell)} the mean is {abs(difference):.1f} points {side} that without {words(other.cell)}"
             if isnan(p):
                 return [f"{text}; with so few trials this may be luck."]
-            return [f"{text} (t-test p = {p:.2g}: {'a difference' if p < RATE else 'no difference is shown'})."]
+            return [f"{text} (t-test {p_words(p)}: {'a difference' if p < RATE else 'no difference is shown'})."]
     return []
 
 
@@ -303,7 +307,7 @@ def _searched(found: Sequence[Pair]) -> list[str]:
         verdict = "no more than luck" if p >= 0.05 else "more than luck" if wins > losses else "worse than luck"
         return [
             f"The best of {k} lowest-k prunings beats the best of {k} unpruned seeds in {wins} of {len(both)} pairs of languages "
-            f"(sign test p = {p:.2g}): {verdict}."
+            f"(sign test {p_words(p)}): {verdict}."
         ]
     gains = [gain for pair in found if (gain := _gain(pair)) is not None]
     if not gains:

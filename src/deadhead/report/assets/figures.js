@@ -67,7 +67,8 @@ function narrower(spec, width, room) {
   const part = spec.spec || spec, across = spec.spec ? Math.max(1, Math.min(spec.columns || 1, panelsOf(spec))) : 1;
   if (!isNumber(part.width)) return false;
   const each = Math.floor(part.width - (width - room) / across) - 1;
-  if (each < LEAST && across > 1) spec.columns = Math.max(1, Math.min(across - 1, Math.floor((room * across) / width)));
+  const around = width / across - part.width, fewer = Array.from({ length: across - 1 }, (_, at) => across - 1 - at).find((columns) => room / columns - around >= LEAST);
+  if (each < LEAST && across > 1) spec.columns = fewer || 1;
   else if (each < LEAST / 2) return false;
   else {
     if (part.mark?.type === "rect" || part.layer?.[0]?.mark === "rect") part.height = Math.round((part.height * each) / part.width); // squares stay squares

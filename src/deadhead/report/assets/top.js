@@ -11,7 +11,7 @@ function drawTop(study) {
 }
 function drawFindings(findings) {
   if (!findings.length) return null;
-  const strong = (text) => String(text).split(/((?<![\w.,])[\u2212+-]?\d+(?:[.,]\d+)*(?![\w])(?:\s?%)?)/).map((part, at) => (at % 2 ? el("b", {}, part) : part));
+  const strong = (text) => String(text).replace(/(?<=^|[\s(])-(?=\d)/g, "\u2212").split(/((?<![\w.,])[\u2212+-]?\d+(?:[.,]\d+)*(?![\w])(?:\s?%)?)/).map((part, at) => (at % 2 ? el("b", {}, part) : part));
   return el("ol", { class: "findings", "aria-label": "Findings" }, findings.map((text) => el("li", {}, el("bdi", { dir: "auto" }, strong(text)))));
 }
 function drawProgress(progress) {
