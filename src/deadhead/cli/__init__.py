@@ -15,6 +15,7 @@ import typer
 from .. import __version__
 from ..errors import DeadheadError
 from . import claims, data, demo, evaluate, export, models, rank, report, serve, studies, training
+from .command import Command
 
 app = typer.Typer(
     name="deadhead",
@@ -46,9 +47,9 @@ ON_STUDIES: tuple[Callable[..., None], ...] = (
     serve.serve,
 )
 for command in ON_MODELS:
-    app.command()(command)
+    app.command(cls=Command)(command)
 for command in ON_STUDIES:
-    app.command(rich_help_panel="Studies")(command)
+    app.command(cls=Command, rich_help_panel="Studies")(command)
 app.add_typer(data.app)
 
 

@@ -29,7 +29,7 @@ from ..layout import Head, HeadLayout, spans
 from .biases import drop_bias, hold_biases, is_zero
 from .classes import dtype_named, saved_class, task_class
 from .discover import layout_of, located
-from .named import refuse_misnamed
+from .named import refuse_foreign_shards, refuse_misnamed
 from .sites import Site
 from .surgery import BIASES, FORMAT, RECORD, cut, record, refuse_ragged, unfit
 
@@ -37,7 +37,11 @@ FORMS = ("compact", "padded")
 FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")  # arguments that config and weights share
 SAFE: dict[str, Any] = {"use_safetensors": True}  # for from_pretrained
 # what reading a folder that somebody damaged may raise, in transformers' own code and below
-FAULTS = (SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, StrictDataclassError)
+FAULTS = (
+    SafetensorError, OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError,
+    StrictDataclassError,
+)  # fmt: skip
+LARGEST = 2**48  # number in a config.json
 ANY = "*"  # transformers 4 wrote layers without a block: it pruned models of one block only
 MADE = "with deadhead by removing"  # how a card of ours is told from one that somebody wrote
 
@@ -282,12 +286,16 @@ def _config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
     refuse_misnamed(folder, where)
+    refuse_foreign_shards(Path(folder) / where.get("subfolder", ""))
     path = Path(folder) / where.get("subfolder", "") / "config.json"
     if Path(folder).is_dir() and not path.exists():
         raise FolderError(f"{folder} has no config.json.", "name a folder that holds a saved model")
     try:
-        if path.exists() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
+        stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if not isinstance(stored, dict):
             raise ValueError("config.json holds no JSON object")
+        if huge := [name for name, value in stored.items() if isinstance(value, int) and abs(value) > LARGEST]:
+            raise ValueError(f"{huge[0]} in config.json is larger than {LARGEST:,}")  # transformers would build until memory ends
         with quiet():
             return AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)  # unsaid, the user would be asked
     except FAULTS as problem:

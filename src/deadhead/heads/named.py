@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,21 @@ def refuse_misnamed(name: str | Path, where: Mapping[str, Any]) -> None:
         raise FolderError(f"there is no folder {name}.", f"did you mean {near}?" if near else mend)
     if near and not _on_hub(str(name), where):
         raise FolderError(f"there is no folder {name}, nor could a model of that name be found on the hub.", f"did you mean {near}?")
+
+
+def refuse_foreign_shards(folder: Path) -> None:
+    """An error if an index of weights in a folder names a file that is not in that folder."""
+    for index in folder.glob("*.index.json") if folder.is_dir() else ():
+        try:
+            names = {str(name) for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+            raise FolderError(f"{index} is damaged: {problem!r}.", "save or download the folder again") from None
+        outside = sorted(name for name in names if Path(name).name != name or "\\" in name or "\0" in name)
+        if outside:
+            raise FolderError(
+                f"{index} names a file outside of its folder: {outside[0]!r}.",
+                "do not use this folder; download the model again",
+            )
 
 
 def _nearest(path: Path) -> Path | None:

@@ -197,14 +197,14 @@ class Ranking:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise DataError(f"there is no ranking at {path}.", "write one with: deadhead rank MODEL --task T --lang L --out FILE") from None
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        except (OSError, ValueError, RecursionError) as problem:
             raise DataError(f"{path} cannot be read as a ranking: {problem}.", "make it again with: deadhead rank ...") from None
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             met = stored.get("format", "none") if isinstance(stored, dict) else type(stored).__name__
             raise DataError(f"{path} is not a ranking of format {FORMAT} (met: {met}).", "make it again with: deadhead rank ...")
         try:
             return cls.from_dict(stored)
-        except (KeyError, TypeError, ValueError, AttributeError, HeadError) as problem:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError) as problem:
             raise DataError(f"{path} is damaged: {problem!r}.", "make it again with: deadhead rank ...") from None
 
     def plot(self, title: str | None = None) -> Any:

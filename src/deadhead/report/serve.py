@@ -27,6 +27,7 @@ from .page import assembled
 from .shelf import Shelf, as_json
 
 PORT = 8321
+MOST_FIELDS = 50  # of a query
 LOOPBACK = "127.0.0.1"
 OURS = ("localhost", "127.0.0.1", "::1")
 HEADERS = {
@@ -105,8 +106,11 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self) -> tuple[str, bytes, str]:
         if not self.server.allows(self.headers.get("Host")):
             raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "ask for localhost; another name is only answered with --host")
-        asked = urlsplit(self.path)
-        query = parse_qs(asked.query, max_num_fields=50)
+        try:
+            asked = urlsplit(self.path)
+            query = parse_qs(asked.query, max_num_fields=MOST_FIELDS)
+        except ValueError as problem:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"this address cannot be read: {problem}") from None
         names = list(dict.fromkeys(query.get("study", [])))
         shelf = self.server.shelf
         if unknown := [name for name in names if name not in shelf.studies()]:

@@ -48,25 +48,39 @@ def _from_manifest(root: Path) -> Iterator[Entry]:
         for name, item in about.items():
             if name not in used:
                 yield _entry(root, about, item["task"], item["language"], item["split"], {"": name}, default=False)
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError, OSError) as error:
         raise DataError(
             f"{path}: not a manifest this version understands ({type(error).__name__}: {error}).",
             "it needs `tasks` (task, language, split, file) and `files` (path, with its format)",
         ) from error
 
 
+def _inside(root: Path, name: Any) -> Path:
+    """The path of a file that a manifest names: always inside of its folder."""
+    path = Path(_text(name))
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{name!r} is outside of the folder")
+    return root / path
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"expected a text, got {value!r}")
+    return value
+
+
 def _entry(root: Path, about: Mapping[str, Any], task: str, lang: str, split: str, fields: Mapping[str, str], default: bool) -> Entry:
     first = next(iter(fields.values()))
     place = Path(first).parent
     source = place.parent.name if place.name in SPLIT_NAMES else place.name  # atis-en/train/seq.in
-    files = {field: root / name for field, name in fields.items()}
+    files = {field: _inside(root, name) for field, name in fields.items()}
     variant = VARIANT.search(Path(first).name.lower())
     return Entry(
-        task=task,
-        lang=lang,
+        task=_text(task),
+        lang=_text(lang),
         split="train" if split == "all" else SPLIT_NAMES.get(split, split),  # a corpus without splits is cut like a training file
         source=source,
-        format=about[first]["format"],
+        format=_text(about[first]["format"]),
         files=files,
         default=default,
         variant=variant[0] if variant else "",

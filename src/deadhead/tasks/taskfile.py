@@ -26,6 +26,7 @@ from .readers import FORMATS
 from .table import BLEU, KINDS, WORDS, Task
 from .tags import NER_TYPES
 
+LARGEST = 1_000_000  # characters; a task file is a screen
 METRICS_OF = {"classify": ("accuracy", "macro_f1"), "tag": ("span_f1", "accuracy"), "translate": BLEU}
 KEYS = {"name": str, "kind": str, "metrics": list, "languages": list, "texts": list, "label": str, "labels": list, "merge": str,
         "files": dict, "format": str, "columns": dict}  # fmt: skip
@@ -79,7 +80,14 @@ def _fields(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        fields = yaml.load(path.read_text("utf-8"), yaml.BaseLoader)  # all texts: `no` is a label, not False
+        text = path.read_text("utf-8")
+        if len(text) > LARGEST:
+            raise DataError(f"{path} has {len(text):,} characters; a task file has at most {LARGEST:,}.")
+        alias = next((e for e in yaml.parse(text, yaml.BaseLoader) if isinstance(e, yaml.AliasEvent)), None)
+        if alias is not None:  # a few hundred bytes of them can stand for gigabytes
+            line = alias.start_mark.line + 1
+            raise DataError(f"{path}:{line}: *{alias.anchor} repeats an anchor.", "write the value out")
+        fields = yaml.load(text, yaml.BaseLoader)  # all texts: `no` is a label, not False
     except OSError as error:
         raise DataError(f"{path}: there is no such task file.", "name a YAML file with --task-file") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

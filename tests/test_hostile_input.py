@@ -1,0 +1,146 @@
+"""Files that anybody may have written: each gets one clear error, at once, and names nothing outside its folder."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead import load
+from deadhead.cli import app
+from deadhead.errors import DataError, DeadheadError, FolderError
+from deadhead.ranking import Ranking
+from deadhead.tasks import load_data, read_task_file
+from deadhead.world import MODELS
+
+ENCODER = MODELS / "encoder"
+
+
+def test_aliases_in_a_task_file_are_refused_before_they_grow(tmp_path: Path) -> None:
+    """Nine lines of nine repetitions each stand for 9 ** 9 words."""
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in zip("abcdefgh", "bcdefghi", strict=True)]
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join([*lines, "kind: classify", "labels: *i"]))
+    start = time.monotonic()
+    with pytest.raises(DataError, match=r"bomb\.yaml:2: \*a repeats an anchor"):
+        read_task_file(file)
+    assert time.monotonic() - start < 30  # not minutes: nothing was expanded
+
+
+@pytest.mark.parametrize("name", ["../secret.tsv", "/etc/hostname", "pos/../../secret.tsv", "a\0b", ""])
+def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.tsv").write_text("word\tNOUN\n\n")
+    root = tmp_path / "data"
+    root.mkdir()
+    manifest = {"tasks": {"pos": {"en": {"test": name}}}, "files": {name: {"format": "tsv2"}}}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="not a manifest this version understands"):
+        load_data("pos", "en", "test", root=root)
+
+
+@pytest.mark.parametrize("form", [["x"], 3, None, {"a": 1}, "", "nul\0"])
+def test_a_manifest_with_an_odd_format(tmp_path: Path, form: Any) -> None:
+    (tmp_path / "x.tsv").write_text("word\tNOUN\n\n")
+    manifest = {"tasks": {"pos": {"en": {"test": "x.tsv"}}}, "files": {"x.tsv": {"format": form}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError):
+        load_data("pos", "en", "test", root=tmp_path)
+
+
+@pytest.mark.parametrize("shard", ["../elsewhere.safetensors", "/elsewhere.safetensors", "a/../../elsewhere.safetensors"])
+def test_an_index_of_weights_names_no_file_outside_its_folder(tmp_path: Path, shard: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(ENCODER, folder)
+    (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
+    index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": shard}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(FolderError, match="names a file outside of its folder"):
+        load(folder)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"weight_map": 3}', "[" * 5000])
+def test_a_damaged_index_of_weights(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(ENCODER, folder)
+    (folder / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(FolderError, match="damaged"):
+        load(folder)
+
+
+def test_a_ranking_with_a_score_of_400_digits(tmp_path: Path) -> None:
+    from deadhead.layout import Attention, HeadLayout
+
+    layout = HeadLayout([Attention("encoder", 0, size=2, kept=(0, 1), width=4)])
+    good = Ranking(dict.fromkeys(layout, 1.0), layout, model="m", method="gradient").to_dict()
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(good))
+    assert len(Ranking.load(file)) == 2  # the twin: as it is, it can be read
+    for digits in (400, 5000):
+        file.write_text(json.dumps(good).replace("1.0", "9" * digits, 1))
+        with pytest.raises(DataError, match=r"r\.json"):
+            Ranking.load(file)
+
+
+@pytest.mark.parametrize("field", ["architectures", "num_attention_heads", "hidden_size", "num_hidden_layers", "id2label", "model_type"])
+@pytest.mark.parametrize("value", [[], {}, -1, 0, "x", None, 10**400, [[]]])
+def test_an_odd_config_gets_one_error_or_loads(tmp_path: Path, field: str, value: Any) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(ENCODER, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, field: value}))
+    with suppress(DeadheadError):  # anything else is a bug
+        load(folder)
+
+
+@pytest.mark.parametrize("arguments", [["--out", ""], ["--out="]])
+@pytest.mark.parametrize("command", [["run", "smoke"], ["prune", str(ENCODER), "--random", "50"], ["plan", "smoke"]])
+def test_an_empty_out_is_not_the_current_folder(
+    command: list[str], arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*command, *arguments])
+    assert result.exit_code == 2
+    assert "--out" in result.output
+    assert "expected a value" in result.output
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_million_trials_are_refused_at_once(tmp_path: Path) -> None:
+    recipe = "steps: [finetune, prune, evaluate]\nfixed: {model: world/encoder, task: pos, source: en}\naxes: {seed: %s}\n"
+    (tmp_path / "long.yaml").write_text(recipe % "0..999999")
+    (tmp_path / "wide.yaml").write_text(recipe % "0..999, draw: 0..999, remove: [{random: 50}]")
+    for name, text in (("long", "too long"), ("wide", "more than 200,000 trials")):
+        result = CliRunner().invoke(app, ["plan", str(tmp_path / f"{name}.yaml")])
+        assert text in str(result.exception)
+
+
+def test_a_request_that_cannot_be_read_is_answered_400(tmp_path: Path) -> None:
+    from deadhead.report.serve import served
+    from deadhead.studies import load as recipe
+    from deadhead.studies.folder import prepare
+    from deadhead.studies.study import _describe
+
+    _describe(recipe("smoke"), prepare(tmp_path / "study"))
+    with served(tmp_path / "study", port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            port = server.server_address[1]
+            for path in ("/?" + "&".join(f"f{i}=1" for i in range(60)), "http://["):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                connection.putrequest("GET", path, skip_host=True)
+                connection.putheader("Host", f"127.0.0.1:{port}")
+                connection.endheaders()
+                assert connection.getresponse().status == 400
+                connection.close()
+        finally:
+            server.shutdown()
