@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from deadhead.studies.expand import Cell
 from deadhead.studies.recipe import Recipe
@@ -44,10 +45,11 @@ def of_recipe(folder: Path, recipe: Recipe, found: Callable[[Cell], dict[str, An
     """The study of a recipe as if it had been run: `found` tells what came of each cell's trial."""
     (folder / "records").mkdir(parents=True)
     done: set[str] = set()
-    for cell in recipe.cells:
-        if cell.trial.id not in done:
-            done.add(cell.trial.id)
-            write(Record(cell.trial, "done", **found(cell)), folder)
+    with patch("os.fsync"):  # thousands of records that nobody needs after a crash
+        for cell in recipe.cells:
+            if cell.trial.id not in done:
+                done.add(cell.trial.id)
+                write(Record(cell.trial, "done", **found(cell)), folder)
     cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
     (folder / "study.json").write_text(json.dumps({"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}))
     return folder
