@@ -73,7 +73,6 @@ def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) ->
     assert os.environ.get("RAY_ADDRESS") is None
 
 
-SMALL = ["seed=0", "search.lowest=1..2"]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
@@ -91,7 +90,7 @@ def strike(name: str, number: int) -> None:
 
 
 def struck(search_file: Path, folder: Path, name: str, number: int, **options: Any) -> Any:
-    """Run a small study, with one process of its cluster struck after two trials."""
+    """Run a small study, with one process of its cluster struck after two trials: long before the last one."""
     hit: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
@@ -101,11 +100,11 @@ def struck(search_file: Path, folder: Path, name: str, number: int, **options: A
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deadhead.studies.jobs.EVERY", 0.02)
-        return run(load(search_file, SMALL), folder, executor="ray", workers=1, work="slow_trivial:work", watch=watch, **options)
+        return run(load(search_file), folder, executor="ray", workers=1, work="slow_trivial:work", watch=watch, **options)
 
 
 def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
-    run(load(search_file, SMALL), folder, executor="serial", work=WORK)
+    run(load(search_file), folder, executor="serial", work=WORK)
     return told(folder)
 
 
@@ -137,7 +136,7 @@ def test_a_cluster_that_is_gone_stops_the_study(
     before = told(tmp_path / "s")
     assert len(before) >= 2
     assert all(record["state"] == "done" for record in before.values())
-    result = run(load(search_file, SMALL), tmp_path / "s", executor="serial", work=WORK)
+    result = run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     assert result.ran == result.total - len(before)
     assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
