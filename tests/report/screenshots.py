@@ -48,7 +48,7 @@ def take(page: Page, address: str, folder: Path) -> None:
     page.open(address)
     page.click("#theme")
     page.until("return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)")
-    page.run("document.getElementById('figures').scrollIntoView(); document.activeElement.blur()")
+    page.run("document.activeElement.blur()")
     _keep(page, folder / "page-dark.png")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -206,6 +207,20 @@ def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
     assert all(by_text[one["text"], one["second"]] == one["gold"] for one in sample)
     assert {one["predicted"] for one in sample} == {data.labels[0]}
     assert [one["errors"] for one in sample] == sorted((one["errors"] for one in sample), reverse=True)
+
+
+def test_a_share_of_heads_is_named_so_everywhere(tmp_path: Path) -> None:
+    made = content(study(tmp_path, DRAWN, drawn))
+    shown = [
+        made["tables"],
+        made["trials"],
+        [one["spec"] for one in made["figures"]],
+        [one["title"] for one in made["maps"]],
+        made["findings"],
+    ]
+    text = json.dumps(shown)
+    assert "random 50 %" in text
+    assert not re.search(r"random 50(?! %)", text)
 
 
 def test_findings_have_the_numbers(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ..errors import DeadheadError
 from ..layout import Head
 from ..studies.records import Record
 from .cells import Cell, Study
-from .words import STAGES
+from .words import STAGES, removal_words
 
 MOST_RANKINGS = 48  # maps of one kind that a page still shows
 MOST_MEASURED = 48
@@ -136,7 +136,7 @@ def _removed(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, 
         for name, several in by_label.items():
             counts = Counter(head for record in several for head in record.removed)
             yield {
-                "title": f"Removed: {name} ({len(several)} trial{'' if len(several) == 1 else 's'})",
+                "title": f"Removed: {removal_words(str(name))} ({len(several)} trial{'' if len(several) == 1 else 's'})",
                 "what": "removed",
                 "trial": None,
                 "scores": dict(counts),
