@@ -146,7 +146,7 @@ def on_cpu(shape: str, count: int, repeats: int) -> Iterator[Line]:
     batches = packed(rows, size=16)
     rank(model, batches[:1])
     runs = {
-        "ours": lambda: rank(model, batches).matrix(raw=True),
+        "ours": lambda: rank(model, batches, "gradient").matrix(raw=True),
         "plain": lambda: plain_pass(model, batches),
         "loop": lambda: one_by_one(model, rows),
     }
@@ -169,7 +169,7 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     best = 0.0
     for name, batches in ways.items():
         rank(model, batches[:: max(1, len(batches) // 8)])
-        seconds, _ = rounds({"ours": lambda batches=batches: rank(model, batches), "plain": lambda batches=batches: plain_pass(model, batches)}, "cuda", repeats)  # type: ignore[misc]  # fmt: skip
+        seconds, _ = rounds({"ours": lambda batches=batches: rank(model, batches, "gradient"), "plain": lambda batches=batches: plain_pass(model, batches)}, "cuda", repeats)  # type: ignore[misc]  # fmt: skip
         best = max(best, count / seconds["ours"])
         yield f"bf16, {name} ({len(batches)} batches): examples/s", count / seconds["ours"], "", None
         yield f"bf16, {name}: times one forward and activation backward", seconds["ours"] / seconds["plain"], "<= 1.15", None
@@ -180,7 +180,7 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     seconds, _ = timed(lambda: rank(model, thousand, "ablation"), "cuda")
     yield "leave-one-out, 144 heads, 1000 examples: seconds", seconds, "< 60", seconds < 60
     some = packed(rows[:4000], tokens=32768)
-    small = rank(model, some)
+    small = rank(model, some, "gradient")
     full = rank(build("12x12x768", "cuda", torch.float32, folder), some)
     rho = float(np.corrcoef(list(ranks(small.scores).values()), list(ranks(full.scores).values()))[0, 1])
     yield "bf16 against float32: Spearman", rho, ">= 0.99", rho >= 0.99

@@ -95,9 +95,9 @@ def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
 
 def test_rank_as_json_with_options(place, tmp_path):
     told = json.loads(
-        ask(place, tmp_path / "r.json", "--json", "--option", "unit=per_token", "--option", "rescale=false", "--max-examples", 5)
+        ask(place, tmp_path / "r.json", "--json", "--option", "unit=per_example", "--option", "normalize=true", "--max-examples", 5)
     )
-    assert told["options"] == {"unit": "per_token", "normalize": True, "rescale": False}
+    assert (told["method"], told["options"]["unit"], told["options"]["normalize"]) == ("taylor", "per_example", True)
     assert told["data"]["examples"] == 5
     assert told["lowest"] == [str(h) for h in Ranking.load(tmp_path / "r.json").lowest(8)]
 
@@ -121,16 +121,16 @@ def test_compare(place, tmp_path):
     shown = run("compare", tmp_path / "en.json", tmp_path / "flat.json")
     assert "Spearman" in shown
     assert "by chance" in shown
-    assert told["methods"] == ["gradient", "ablation", "gradient"]
-    for name in ("en gradient", "flat ablation", "en gradient / flat ablation"):
+    assert told["methods"] == ["taylor", "ablation", "taylor"]
+    for name in ("en taylor", "flat ablation", "en taylor / flat ablation"):
         assert name in " ".join(shown.replace("┃", " ").replace("│", " ").split())
-    assert "scored by different methods: gradient, ablation" in " ".join(shown.split())
+    assert "scored by different methods: taylor, ablation" in " ".join(shown.split())
 
 
 def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
     ask(place, tmp_path / "en.json")
     shown = run("compare", tmp_path / "en.json", tmp_path / "en.json")
-    assert "gradient" not in shown
+    assert "taylor" not in shown
     assert "methods" not in shown
 
 

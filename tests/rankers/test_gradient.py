@@ -39,7 +39,7 @@ def by_real_gates(model, batch) -> dict:
 @pytest.mark.parametrize("kind", KINDS)
 def test_batched_equals_one_by_one(case, kind, unit):
     one = case(kind)
-    together, alone = rank(one.model, [one.batch], unit=unit), rank(one.model, one.singles(), unit=unit)
+    together, alone = rank(one.model, [one.batch], "gradient", unit=unit), rank(one.model, one.singles(), "gradient", unit=unit)
     assert apart(together.raw, alone.raw) < 1e-12
     assert apart(together.scores, alone.scores) < 1e-10
     assert min(together.raw.values()) > 1e-5  # the twin: there is something to be equal
@@ -48,7 +48,7 @@ def test_batched_equals_one_by_one(case, kind, unit):
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_gates_that_multiply(case, kind):
     one = case(kind)
-    raw = rank(one.model, [one.batch]).raw
+    raw = rank(one.model, [one.batch], "gradient").raw
     tokens = int(one.batch["attention_mask"].sum())
     plain = {head: sum(map(abs, values)) / tokens for head, values in by_real_gates(one.model, one.batch).items()}
     assert apart(raw, plain) < 1e-12
@@ -60,7 +60,7 @@ def test_gate_gradient_equals_finite_difference(case, kind):
     if kind == "causal":
         one.model = tiny("gpt2").double()  # llama's norms compute in float32, too coarse for small steps
     single = one.singles()[0]
-    raw = rank(one.model, [single]).raw
+    raw = rank(one.model, [single], "gradient").raw
     tokens = int(single["attention_mask"].sum())
     step = 1e-5
     for head in discover(one.model):
@@ -77,10 +77,10 @@ def test_per_batch_is_the_gradient_of_the_mean_over_tokens(case):
     with gated(one.model, gates):
         logits = one.model(**one.batch).logits
         torch.nn.functional.cross_entropy(logits.flatten(0, 1), one.batch["labels"].flatten()).backward()
-    raw = rank(one.model, [one.batch], unit="per_batch").raw
+    raw = rank(one.model, [one.batch], "gradient", unit="per_batch").raw
     tokens = int(one.batch["attention_mask"].sum())
     assert max(abs(raw[h] - abs(float(gates.grad[h.layer, h.index])) / tokens) for h in raw) < 1e-12
-    assert apart(raw, rank(one.model, [one.batch]).raw) > 1e-3  # signs cancel inside a batch
+    assert apart(raw, rank(one.model, [one.batch], "gradient").raw) > 1e-3  # signs cancel inside a batch
 
 
 def test_cumulative_is_the_running_total_that_is_never_cleared(case):
@@ -94,51 +94,51 @@ def test_cumulative_is_the_running_total_that_is_never_cleared(case):
             one.model(**row).loss.backward()
         importance += gates.grad.abs()  # and no gates.grad.zero_()
         tokens += int(row["attention_mask"].sum())
-    raw = rank(one.model, singles, unit="cumulative").raw
+    raw = rank(one.model, singles, "gradient", unit="cumulative").raw
     assert max(abs(raw[h] - float(importance[h.layer, h.index]) / tokens) for h in layout) < 1e-12
-    assert apart(raw, rank(one.model, singles).raw) > 1e-3
+    assert apart(raw, rank(one.model, singles, "gradient").raw) > 1e-3
     assert apart(raw, rank(one.model, singles[::-1], unit="cumulative").raw) > 1e-3  # early examples count more
 
 
 def test_normalisation_is_that_of_the_paper(case):
     one = case("classify")
-    ranking = rank(one.model, [one.batch])
+    ranking = rank(one.model, [one.batch], "gradient")
     matrix = torch.tensor(ranking.matrix(raw=True))
     unit = matrix / (matrix.norm(dim=1, keepdim=True) + 1e-20)
     expected = (unit - unit.min()) / (unit.max() - unit.min())
     torch.testing.assert_close(torch.tensor(ranking.matrix()), expected, rtol=0, atol=1e-12)
-    assert rank(one.model, [one.batch], normalize=False).scores == spread(ranking.raw)
-    assert rank(one.model, [one.batch], rescale=False).scores == unit_layers(ranking.raw)
-    assert rank(one.model, [one.batch], normalize=False, rescale=False).scores == dict(ranking.raw)
+    assert rank(one.model, [one.batch], "gradient", normalize=False).scores == spread(ranking.raw)
+    assert rank(one.model, [one.batch], "gradient", rescale=False).scores == unit_layers(ranking.raw)
+    assert rank(one.model, [one.batch], "gradient", normalize=False, rescale=False).scores == dict(ranking.raw)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_taylor_is_gradient_by_example_and_tokens(case, kind):
     one = case(kind)
-    gradient = rank(one.model, [one.batch], normalize=False, rescale=False)
+    gradient = rank(one.model, [one.batch], "gradient", normalize=False, rescale=False)
     taylor = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens")
     assert taylor.scores == gradient.scores
     finished = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens", normalize=True, rescale=True)
-    assert finished.scores == rank(one.model, [one.batch]).scores
+    assert finished.scores == rank(one.model, [one.batch], "gradient").scores
 
 
 def test_taylor_divides_the_last_layer_of_a_classifier_by_sentences(case):
     one = case("classify")
-    by_tokens = rank(one.model, [one.batch], unit="per_token", normalize=False, rescale=False)
+    by_tokens = rank(one.model, [one.batch], "gradient", unit="per_token", normalize=False, rescale=False)
     taylor = rank(one.model, [one.batch], "taylor")
     factor = int(one.batch["attention_mask"].sum()) / len(one.batch["labels"])
     for head in taylor.scores:
         assert taylor[head] == pytest.approx(by_tokens[head] * (factor if head.layer == 1 else 1), rel=1e-12)
     tagger = case("tag")
     same = rank(tagger.model, [tagger.batch], "taylor").scores
-    assert same == rank(tagger.model, [tagger.batch], unit="per_token", normalize=False, rescale=False).scores
+    assert same == rank(tagger.model, [tagger.batch], "gradient", unit="per_token", normalize=False, rescale=False).scores
 
 
 def test_only_the_first_position_counts_in_the_last_layer_of_a_classifier(case):
     """Why Taylor's last layer has a divisor of its own: there, tokens and examples are one and the same."""
     one = case("classify")
     options = {"normalize": False, "rescale": False}
-    by_token, by_example = (rank(one.model, [one.batch], unit=unit, **options) for unit in ("per_token", "per_example"))
+    by_token, by_example = (rank(one.model, [one.batch], "gradient", unit=unit, **options) for unit in ("per_token", "per_example"))
     for head in by_token.scores:
         if head.layer == 1:
             assert by_token[head] == pytest.approx(by_example[head], rel=1e-10)
@@ -151,12 +151,12 @@ def test_removed_and_closed_heads_get_no_score_and_disturb_nobody(case, kind):
     one = case(kind)
     layout = discover(one.model)
     gone = [head for head in layout if (head.layer, head.index) in ((0, 0), (0, 1), (1, 2), (1, 3))]
-    closed = rank(one.model, [one.batch], closed=gone)
-    cut = rank(prune(case(kind).model, gone), [one.batch])
+    closed = rank(one.model, [one.batch], "gradient", closed=gone)
+    cut = rank(prune(case(kind).model, gone), [one.batch], "gradient")
     assert set(closed.scores) == set(cut.scores) == set(layout) - set(gone)
     assert apart(closed.raw, cut.raw) < 1e-12
     assert apart(closed.scores, cut.scores) < 1e-10
-    assert apart(closed.raw, rank(one.model, [one.batch]).raw) > 1e-4
+    assert apart(closed.raw, rank(one.model, [one.batch], "gradient").raw) > 1e-4
     assert closed.matrix(gone[0].block)[0, 0] != closed.matrix(gone[0].block)[0, 0]  # nan
 
 
@@ -169,7 +169,7 @@ def test_shared_weights_have_one_score_over_all_their_uses():
     randomise(model, 0)
     model = model.double().eval()
     batch = {"input_ids": torch.arange(3, 15).reshape(2, 6), "attention_mask": torch.ones(2, 6), "labels": torch.tensor([0, 1])}
-    raw = rank(model, [batch]).raw
+    raw = rank(model, [batch], "gradient").raw
     assert len(raw) == 4
     assert apart(raw, {h: sum(map(abs, v)) / 12 for h, v in by_real_gates(model, batch).items()}) < 1e-12
 
@@ -216,8 +216,8 @@ def test_progress_reaches_the_end_step_by_step(case):
 
 
 def test_small_floats_rank_alike(planted):
-    full = rank(planted.model, planted.batches)
-    half = rank(planted.model.to(torch.bfloat16), planted.batches)
+    full = rank(planted.model, planted.batches, "gradient")
+    half = rank(planted.model.to(torch.bfloat16), planted.batches, "gradient")
     assert isinstance(half, Ranking)
     assert full.spearman(half).rho > 0.9
     assert silent(1, 2) is None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import MissingExtra, unknown_name
+from ..rankers import METHOD
 from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .loading import model_and_tokenizer, watched
 from .model_options import Auto, Device, Dtype
@@ -35,7 +36,7 @@ def rank(
     task: TaskName = None,
     task_file: TaskFile = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    method: Annotated[str, typer.Option(help="gradient, taylor, lrp, l0, shapley, ablation, entropy or confidence.")] = "gradient",
+    method: Annotated[str, typer.Option(help="taylor, gradient, lrp, l0, shapley, ablation, entropy or confidence.")] = METHOD,
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
     max_examples: MaxExamples = None,
     data: Root = None,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..ranking import Ranking
+    from .label_free import Loss
 
     Batch = Mapping[str, Tensor]
 
@@ -37,6 +38,9 @@ RANKERS: dict[str, str] = {
     "entropy": "attention:Entropy",
     "confidence": "attention:Confidence",
 }
+
+
+METHOD = "taylor"  # by default: as near to leave-one-out as methods a hundred times dearer, see docs/results/rankers.md
 
 
 class Progress(Protocol):
@@ -117,8 +121,9 @@ def _words(wanted: Any) -> str:
 def rank(
     model: nn.Module,
     batches: Iterable[Batch],
-    method: str = "gradient",
+    method: str = METHOD,
     *,
+    loss: Loss | str | None = None,
     seed: int = 0,
     closed: Iterable[Head | str] = (),
     progress: Progress = silent,
@@ -129,6 +134,8 @@ def rank(
 
     Args:
         batches: dicts ready for `model(**batch)`, with `labels`; how they are cut does not matter to most methods.
+        loss: without labels, "self", the distance to what the whole model says, or a function of the model's outputs and the
+            batch that gives one number per example. `entropy` and `confidence` need neither labels nor loss.
         closed: heads that are taken as gone while the others are scored, and get no score themselves.
         data: what the ranking should remember about the data, besides its size and fingerprint.
         options: the fields of the method's class, for instance `unit="per_token"`.
@@ -138,6 +145,9 @@ def rank(
     >>> ranking = rank(model, batches)
     >>> prune(model, ranking.lowest(12))
     """
+    from .label_free import BY_ATTENTION, check_loss, with_loss
+
+    check_loss(method, loss, options)
     score = ranker(method, **options)
     from ..heads.discover import discover
     from ..heads.gates import gated
@@ -148,14 +158,15 @@ def rank(
     gone = layout.check(closed)
     left = layout.without(gone) if gone else layout
     with settled(model, seed), gated(model, closed=gone):
-        checked = check_batches(model, batches)
-        found = score(model, left, checked, seed=seed, progress=progress)
+        checked = check_batches(model, batches, labels=loss is None and method not in BY_ATTENTION)
+        measured = checked if loss is None else with_loss(model, checked, method, loss, seed)
+        found = score(model, left, measured, seed=seed, progress=progress)
         check_scores(method, left, found)
     return Ranking(
         scores=dict(found),
         layout=layout,
         method=method,
-        options=asdict(score),  # type: ignore[call-overload]
+        options={**asdict(score), **_loss_named(loss)},  # type: ignore[call-overload]
         model=_name(model),
         data={**describe(checked), **(data or {})},
         seed=seed,
@@ -163,6 +174,11 @@ def rank(
         raw=getattr(found, "raw", None),
         details=getattr(found, "details", {}),
     )
+
+
+def _loss_named(loss: Loss | str | None) -> dict[str, str]:
+    """The loss among the options of a ranking, if it was not that of labels."""
+    return {} if loss is None else {"loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)}
 
 
 def _name(model: nn.Module) -> str:

@@ -7,6 +7,7 @@ closed in every copy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from ..heads.gates import attach
 from ..heads.sites import Site
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, FiniteLoss, answer, attended, losses_of, on_device, task_of
+from .loss import IGNORED, LOSS, FiniteLoss, answer, attended, examples_of, losses_said, on_device, task_of
 from .replay import Replay, repeated, replaying
 
 MEASURES = ("loss", "accuracy")
@@ -51,7 +52,7 @@ class Ablation:
         with replaying(model) as replay:
             for number, batch in enumerate(batches):
                 batch = on_device(batch, model)
-                with replay.record(len(batch["labels"])):
+                with replay.record(examples_of(batch)):
                     full = _measures(model, batch, 1)
                 finite.add(full[0, 0])
                 whole.append(full[0].sum(1))
@@ -66,6 +67,8 @@ class Ablation:
     def _finished(self, whole: tuple[float, float], closed: Mapping[Head, tuple[float, float]]) -> Scores:
         by_loss = {head: loss - whole[0] for head, (loss, _) in closed.items()}
         by_accuracy = {head: whole[1] - accuracy for head, (_, accuracy) in closed.items()}
+        if math.isnan(whole[1]):  # measured by a loss without labels
+            return Scores(by_loss, details={"loss": whole[0]})
         other = by_accuracy if self.measure == "loss" else by_loss
         details = {
             "loss": whole[0],
@@ -85,9 +88,8 @@ def _without_each(
 ) -> Iterator[tuple[list[Head], Tensor]]:
     """Heads of one layer, and the measures of the batch with each of them closed."""
     columns = _scored(site, layout)
-    labels = batch["labels"]
-    size = len(labels)
-    positions = max(attended(batch).shape[1], labels.shape[1] if labels.dim() == 2 else 1)
+    labels, size = batch.get("labels"), examples_of(batch)
+    positions = max(attended(batch).shape[1], labels.shape[1] if labels is not None and labels.dim() == 2 else 1)
     at_once = max(1, min(len(columns), budget // (size * positions)))
     for start in range(0, len(columns), at_once):
         chosen = columns[start : start + at_once]
@@ -114,12 +116,15 @@ class _Closed:
 
 
 def _measures(model: nn.Module, batch: Mapping[str, Tensor], copies: int) -> Tensor:
-    """Copies x (loss, right tokens) x examples."""
-    logits, labels, shifted = answer(model, batch).logits, batch["labels"], task_of(model, batch) == "causal"
-    losses = losses_of(logits, labels, shifted=shifted)
-    if shifted:
-        logits, labels = logits[:, :-1], labels[:, 1:]
-    right = ((logits.argmax(-1) == labels) & (labels != IGNORED)).reshape(len(labels), -1).sum(1)
+    """Copies x (loss, right tokens) x examples; nothing is right or wrong where the loss needs no labels."""
+    said = answer(model, batch)
+    losses = losses_said(model, batch, said)
+    right = torch.full_like(losses, math.nan)
+    if LOSS not in batch:
+        logits, labels = said.logits, batch["labels"]
+        if task_of(model, batch) == "causal":
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        right = ((logits.argmax(-1) == labels) & (labels != IGNORED)).reshape(len(labels), -1).sum(1)
     precise = torch.float32 if losses.device.type == "mps" else torch.float64
     return torch.stack([losses.to(precise), right.to(precise)]).unflatten(1, (copies, -1)).transpose(0, 1)
 
@@ -127,4 +132,5 @@ def _measures(model: nn.Module, batch: Mapping[str, Tensor], copies: int) -> Ten
 def _means(sums: list[Tensor], batches: Sequence[Mapping[str, Tensor]]) -> tuple[float, float]:
     """The mean loss of an example and the accuracy of a labelled token, from sums over each batch."""
     loss, right = torch.stack(sums).sum(0).tolist()
-    return loss / sum(len(b["labels"]) for b in batches), right / sum(int((b["labels"] != IGNORED).sum()) for b in batches)
+    labelled = sum(int((b["labels"] != IGNORED).sum()) for b in batches if LOSS not in b)
+    return loss / sum(map(examples_of, batches)), right / labelled if labelled else math.nan

@@ -21,7 +21,7 @@ from ..heads.discover import located
 from ..heads.sites import Site
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, FiniteLoss, answer, attended, losses_of, on_device, task_of
+from .loss import IGNORED, FiniteLoss, answer, attended, examples_of, losses_of, on_device, output_of, positions_of, task_of
 
 AVERAGES = ("token", "sentence")
 
@@ -87,11 +87,21 @@ def statistics(
             stack.callback(site.core.register_forward_hook(watch.at(site)).remove)
         for number, batch in enumerate(batches):
             watch.batch = on_device(batch, model)
-            logits = answer(model, watch.batch).logits
-            finite.add(losses_of(logits, watch.batch["labels"], shifted=task_of(model, watch.batch) == "causal"))
+            finite.add(_signal(model, watch.batch, answer(model, watch.batch)))
             progress(number + 1, len(batches))
     finite.check()  # before layers are missed: a map of nan is not known for a map
     return _means(layout, found, watch)
+
+
+def _signal(model: nn.Module, batch: Mapping[str, Tensor], said: Any) -> Tensor:
+    """A number of each example that is finite if what the model said of it is."""
+    output = output_of(said)
+    if output is None:
+        return torch.zeros(examples_of(batch))
+    if batch.get("labels") is not None and hasattr(said, "logits"):
+        return losses_of(output, batch["labels"], shifted=task_of(model, batch) == "causal")
+    real = positions_of(said, batch)
+    return (output if real is None else output.masked_fill(real[..., None] == 0, 0)).flatten(1).sum(1)
 
 
 def _means(layout: HeadLayout, found: list[Site], watch: _Watch) -> dict[Head, float]:

@@ -15,9 +15,10 @@ from .. import __version__
 from ..errors import DataError, DeadheadError, UnsupportedModel
 from ..heads.kernels import computing
 from ..layout import Head, HeadLayout
-from .loss import IGNORED, answer, attended, on_device
+from .loss import IGNORED, INPUTS, answer, attended, examples_of, on_device
 
 ANSWERS = ("start_positions", "end_positions", "next_sentence_label", "label")  # labels under names that are not read
+LABEL_FREE = 'loss="self" (--loss self), entropy or confidence, which need no labels'
 
 
 @contextmanager
@@ -44,8 +45,8 @@ def settled(model: nn.Module, seed: int) -> Iterator[None]:
                 parameter.requires_grad_(flag)
 
 
-def check_batches(model: nn.Module, batches: Iterable[Mapping[str, Tensor]]) -> Sequence[Mapping[str, Tensor]]:
-    """The batches as a sequence, or what is wrong with them."""
+def check_batches(model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, labels: bool = True) -> Sequence[Mapping[str, Tensor]]:
+    """The batches as a sequence, or what is wrong with them. Not every method and loss needs labels."""
     if isinstance(batches, Mapping):
         raise DataError("one batch was given where a list of batches belongs.", "write rank(model, [batch])")
     if not isinstance(batches, Iterable):
@@ -56,7 +57,12 @@ def check_batches(model: nn.Module, batches: Iterable[Mapping[str, Tensor]]) -> 
     for number, batch in enumerate(found):
         if not isinstance(batch, Mapping):
             raise DataError(f"batch {number} is {type(batch).__name__}, not a dict.", "give dicts ready for model(**batch), with labels")
-        _check_labels(number, batch)
+        if labels:
+            _check_labels(number, batch)
+        elif not any(isinstance(batch.get(name), Tensor) and len(batch[name]) for name in INPUTS):
+            raise DataError(f"batch {number} has no inputs; it has: {', '.join(batch) or 'nothing'}.", "give each batch input_ids")
+    if not labels:
+        return found
     if not any(bool((batch["labels"] != IGNORED).any()) for batch in found):
         raise DataError(f"no token carries a label: every label is {IGNORED}.", "label at least one token of the data")
     _check_classes(model, found)
@@ -67,7 +73,7 @@ def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:
     labels = batch.get("labels")
     if labels is None:
         other = next((name for name in ANSWERS if name in batch), None)
-        hint = f"rename {other!r} to 'labels'" if other == "label" else "add a tensor 'labels' to every batch"
+        hint = f"rename {other!r} to 'labels'" if other == "label" else "add a tensor 'labels' to every batch, or rank by " + LABEL_FREE
         met = f" It has: {', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")
         raise DataError(f"batch {number} has no labels, and without them there is no loss to ask about.{met}", hint)
     if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dim() not in (1, 2):
@@ -90,7 +96,7 @@ def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) ->
     if not isinstance(logits, Tensor):
         raise UnsupportedModel(
             f"{type(model).__name__} answers without logits: it has no task layer.",
-            "load it with a task class, such as AutoModelForSequenceClassification",
+            f"load it with a task class, such as AutoModelForSequenceClassification, or rank by {LABEL_FREE}",
         )
     labels = first["labels"]
     if logits.shape[:-1] != labels.shape:
@@ -131,7 +137,7 @@ def describe(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
                 digest.update(f"{name}{tuple(plain.shape)}{plain.dtype}".encode())
                 digest.update(plain.flatten().view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
     return {
-        "examples": sum(len(batch["labels"]) for batch in batches),
+        "examples": sum(map(examples_of, batches)),
         "tokens": sum(int(attended(batch).sum()) for batch in batches),
         "batches": len(batches),
         "fingerprint": digest.hexdigest()[:16],

@@ -24,7 +24,7 @@ from ..heads.sites import Site
 from ..layout import Head, HeadLayout
 from ..ranking.scores import spread, unit_layers
 from . import Progress, Scores
-from .loss import IGNORED, FiniteLoss, attended, example_losses, task_of
+from .loss import IGNORED, LOSS, FiniteLoss, attended, example_losses, examples_of, task_of
 
 UNITS = ("per_example", "per_batch", "per_token", "cumulative")
 DIVISORS = ("auto", "sentences", "tokens")
@@ -119,12 +119,14 @@ def accumulated(
     }
     if not any(found.values()):
         raise _no_gradient(gates, "the gradient of the loss is 0 at every one of them: the loss does not depend on attention")
-    examples, tokens = (sum(count) for count in zip(*((len(b["labels"]), int(attended(b).sum())) for b in batches), strict=True))
+    examples, tokens = (sum(count) for count in zip(*((examples_of(b), int(attended(b).sum())) for b in batches), strict=True))
     return {head: found.get(head, 0.0) for head in layout}, examples, tokens
 
 
 def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
     """What each example weighs in the mean over the labelled tokens of its batch."""
+    if LOSS in batch:
+        return torch.full((examples_of(batch),), 1 / examples_of(batch)).to(like)
     labels = batch["labels"]
     labelled = (labels != IGNORED).reshape(len(labels), -1).sum(1).to(like)
     return labelled / labelled.sum().clamp(min=1)
@@ -132,7 +134,7 @@ def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
 
 def _gradients(model: nn.Module, batch: Mapping[str, Tensor], gates: OpenGates, finite: FiniteLoss) -> dict[Place, Tensor]:
     """d loss / d gate for each attention layer reached: examples x heads, or examples x positions x heads."""
-    gates.begin(len(batch["labels"]))
+    gates.begin(examples_of(batch))
     losses = finite.add(example_losses(model, batch))
     if not losses.requires_grad:
         raise _no_gradient(
@@ -147,7 +149,7 @@ def _no_gradient(gates: OpenGates, why: str) -> UnsupportedModel:
     which = ", ".join(names if len(names) < 5 else [*names[:3], "...", names[-1]])
     return UnsupportedModel(
         f"no gate gets a gradient ({len(names)}: {which}), because {why}.",
-        "see that the logits come from these layers, undetached, and that the task layer's weights are not all 0",
+        "see that the logits, or the loss, come from these layers, undetached, and that the task layer's weights are not all 0",
     )
 
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import DeadheadError, unknown_name
+from ..heads.discover import discover
 from ..heads.gates import gated
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
@@ -98,7 +99,10 @@ class L0:
         self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], penalty: float, seed: int, tell: _Tell
     ) -> tuple[Tensor, float]:
         """Train the gates; log a of each head of the layout, in its order, and the last epoch's task loss."""
-        model = _trainable_copy(model) if self.train_weights else model
+        shut: list[Head] = []
+        if self.train_weights:  # a copy is not gated, so heads that are closed in the model are closed in it again
+            shut = [head for head in discover(model) if head not in layout]
+            model = _trainable_copy(model)
         device = next(model.parameters()).device
         log_a = torch.full((len(layout),), self.start, device=device, requires_grad=True)
         groups: list[dict[str, Any]] = [{"params": [log_a], "lr": self.gate_rate, "weight_decay": 0.0}]
@@ -111,7 +115,7 @@ class L0:
         torch.manual_seed(seed)  # of dropout, where the weights are trained
         for step, number in enumerate(itertools.islice(_endless(len(batches), seed), self.steps)):
             gates = sampled(log_a, torch.rand(len(layout), generator=noise).to(device))
-            with gated(model, _by_block(gates, layout)):
+            with gated(model, closed=shut), gated(model, _by_block(gates, layout)):
                 loss = finite.add(example_losses(model, batches[number]), number).mean()
                 optimizer.zero_grad()
                 (loss + share * chance_open(log_a).sum()).backward()

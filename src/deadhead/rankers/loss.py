@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from ..errors import DataError
 
 IGNORED = -100  # the label that transformers leaves out of a loss
+# What a batch may hold besides inputs and labels, where it is not measured by its labels: see label_free.py.
+LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
+INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")  # what a model reads, of which one is in a batch
 # Language models that read left to right but are trained on labels that are already in their place.
 IN_PLACE = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
 
@@ -27,7 +30,10 @@ def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
 
     A masked language model counts as a tagger: its labels sit where its predictions are.
     """
-    if batch["labels"].dim() == 1:
+    labels, target = batch.get("labels"), batch.get(TARGET)
+    if labels is None or target is not None:
+        return "classify" if target is not None and target.dim() == 2 else "tag"
+    if labels.dim() == 1:
         return "classify"
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return "seq2seq"
@@ -46,7 +52,43 @@ def _shifts(kind: type) -> bool:
 def example_losses(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
     """The loss of each example of the batch, on the model's device; 0 for one without a label."""
     batch = on_device(batch, model)
-    return losses_of(answer(model, batch).logits, batch["labels"], shifted=task_of(model, batch) == "causal")
+    return losses_said(model, batch, answer(model, batch))
+
+
+def losses_said(model: nn.Module, batch: Mapping[str, Any], said: Any) -> Tensor:
+    """The loss of each example, given what the model said: the batch's own loss, or the cross-entropy of its labels."""
+    if LOSS in batch:
+        found: Tensor = batch[LOSS](said, batch)
+        return found
+    return losses_of(said.logits, batch["labels"], shifted=task_of(model, batch) == "causal")
+
+
+def examples_of(batch: Mapping[str, Any]) -> int:
+    """How many examples a batch has."""
+    labels = batch.get("labels")
+    return len(attended(batch) if labels is None else labels)
+
+
+def output_of(said: Any) -> Tensor | None:
+    """What a model is there for: its logits, or the hidden states of its last layer."""
+    for name in ("logits", "last_hidden_state"):
+        if isinstance(getattr(said, name, None), Tensor):
+            return getattr(said, name)
+    return None
+
+
+def positions_of(said: Any, batch: Mapping[str, Any]) -> Tensor | None:
+    """Which positions of the output are no padding; None where it has but one of each example."""
+    output = output_of(said)
+    if output is None or output.dim() < 3:
+        return None
+    real: Tensor | None = attended(batch)
+    if getattr(said, "encoder_last_hidden_state", None) is not None:  # what comes out are positions of the decoder
+        labels = batch.get("labels")
+        real = batch.get("decoder_attention_mask", None if labels is None else labels != IGNORED)
+    if real is None or real.shape != output.shape[:2]:
+        return torch.ones(output.shape[:2], dtype=output.dtype, device=output.device)
+    return real.to(output)
 
 
 def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
@@ -63,12 +105,9 @@ def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tenso
 
 def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
     """What the model says to a batch, without having it compute the loss of the whole batch or keep a cache."""
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    if (
-        getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-        and "decoder_input_ids" not in inputs
-        and batch["labels"].dim() == 2
-    ):
+    inputs = {name: value for name, value in batch.items() if name not in ("labels", LOSS, TARGET, SEEDS)}
+    both, labels = getattr(getattr(model, "config", None), "is_encoder_decoder", False), batch.get("labels")
+    if both and "decoder_input_ids" not in inputs and labels is not None and labels.dim() == 2:
         shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shift is None:
             inputs["labels"] = batch["labels"]  # the model shifts them itself
@@ -100,9 +139,7 @@ def attended(batch: Mapping[str, Tensor]) -> Tensor:
     mask = batch.get("attention_mask")
     if mask is not None and mask.dim() == 2:
         return mask.bool()
-    inputs = next(
-        (batch[n] for n in ("input_ids", "inputs_embeds", "input_features", "pixel_values") if batch.get(n) is not None), batch["labels"]
-    )
+    inputs = next(batch[name] for name in (*INPUTS, "labels") if batch.get(name) is not None)
     return torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..heads.discover import located
 from ..heads.sites import Site
+from .loss import examples_of
 
 
 class Replay:
@@ -105,7 +106,7 @@ def repeated(batch: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
     """The whole batch so many times over, one copy after the other."""
     if times == 1:
         return dict(batch)
-    examples = len(batch["labels"])
+    examples = examples_of(batch)
     return {
         name: torch.cat([value] * times) if isinstance(value, Tensor) and value.dim() and len(value) == examples else value
         for name, value in batch.items()

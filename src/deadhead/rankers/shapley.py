@@ -25,7 +25,7 @@ from ..errors import DeadheadError, unknown_name
 from ..heads.gates import gated
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, FiniteLoss, answer, losses_of, on_device, task_of
+from .loss import IGNORED, LOSS, FiniteLoss, answer, examples_of, losses_of, losses_said, on_device, task_of
 
 MEASURES = ("accuracy", "loss")
 
@@ -180,7 +180,7 @@ class ModelValue:
         count, finite = 0.0, FiniteLoss()
         for batch in self.batches:
             batch = on_device(batch, self.model)
-            examples = len(batch["labels"])
+            examples = examples_of(batch)
             at_once = max(1, self.rows // examples)
             for i in range(0, len(sets), at_once):
                 part = sets[i : i + at_once]
@@ -195,8 +195,13 @@ class ModelValue:
         copies = {name: _repeated(value, examples, len(sets)) for name, value in batch.items()}
         gates = {block: gate.repeat_interleave(examples, 0) for block, gate in self._gates(sets).items()}
         with gated(self.model, gates):
-            logits = answer(self.model, copies).logits
-        labels, shifted = copies["labels"], task_of(self.model, copies) == "causal"
+            said = answer(self.model, copies)
+        if LOSS in batch:
+            losses = losses_said(self.model, copies, said)
+            if list(sets) == [frozenset()]:
+                finite.add(losses)
+            return -losses.view(len(sets), examples).sum(1), float(examples)
+        logits, labels, shifted = said.logits, copies["labels"], task_of(self.model, copies) == "causal"
         if list(sets) == [frozenset()]:  # once, on the whole model: the largest of nan is a class like any other
             finite.add(losses_of(logits, labels, shifted=shifted))
         if self.measure == "loss":

@@ -1,0 +1,179 @@
+"""Ranking without labels: a loss of one's own, and the distance to what the whole model says, against brute force."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from deadhead import discover, gated, rank
+from deadhead.errors import DataError, DeadheadError, UnknownName, UnsupportedModel
+from deadhead.layout import Head
+from deadhead.rankers import label_free
+from deadhead.rankers.loss import answer, example_losses
+
+USELESS = Head("encoder", 0, 2)
+QUICK: dict[str, dict[str, Any]] = {"shapley": {"permutations": 30, "tolerance": -1.0}, "l0": {"steps": 60, "penalty": 0.3}}
+METHODS = ("taylor", "gradient", "ablation", "shapley", "l0")
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Any:
+    """An embedding model: no labels, no logits, and a head whose output weights are 0."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
+    model = BertModel(BertConfig(**sizes, initializer_range=0.4, max_position_embeddings=16)).double().eval()
+    with torch.no_grad():
+        model.encoder.layer[0].attention.output.dense.weight[:, 16:24] = 0
+    return model.requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[dict[str, torch.Tensor]]:
+    draw = torch.Generator().manual_seed(1)
+    lengths = torch.tensor([9, 4, 7, 6])
+    found = []
+    for _ in range(2):
+        mask = (torch.arange(9)[None] < lengths[:, None]).long()
+        found.append({"input_ids": torch.randint(3, 50, (4, 9), generator=draw) * mask, "attention_mask": mask})
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_head_that_does_nothing_comes_last(method: str, embedder: Any, texts: Any) -> None:
+    ranking = rank(embedder, texts, method, loss="self", **QUICK.get(method, {}))
+    assert ranking.lowest(1) == (USELESS,)
+    assert ranking[ranking.lowest(2)[1]] > ranking[USELESS]
+    assert ranking.options["loss"] == "self"
+    assert len(set(ranking.scores.values())) > 6
+    assert rank(embedder, texts, method, loss="self", **QUICK.get(method, {})).scores == ranking.scores  # seeded
+
+
+@pytest.mark.parametrize("method", ["entropy", "confidence"])
+def test_statistics_of_attention_need_neither_labels_nor_logits(method: str, embedder: Any, texts: Any) -> None:
+    ranking = rank(embedder, texts, method)
+    assert len(ranking) == 8
+    before = embedder.config._attn_implementation
+    embedder.set_attn_implementation("eager")
+    maps = [embedder(**batch, output_attentions=True).attentions[0] for batch in texts]
+    embedder.set_attn_implementation(before)
+    real = torch.cat([batch["attention_mask"] for batch in texts])
+    each = torch.cat([torch.special.entr(m).sum(-1) if method == "entropy" else m.amax(-1) for m in maps])
+    mean = (each * real[:, None]).sum((0, 2)) / real.sum()
+    for index in range(4):
+        wanted = -float(mean[index]) if method == "entropy" else float(mean[index])
+        assert ranking[Head("encoder", 0, index)] == pytest.approx(wanted, abs=1e-5)
+
+
+def hidden(model: Any, batch: Any, gates: dict[Head, float]) -> torch.Tensor:
+    with gated(model, gates):
+        return model(**batch).last_hidden_state * batch["attention_mask"][..., None]
+
+
+def test_ablation_measures_the_distance_itself(embedder: Any, texts: Any) -> None:
+    scores = rank(embedder, texts, "ablation", loss="self").scores
+    for head in discover(embedder):
+        each = []
+        for batch in texts:
+            whole, less = hidden(embedder, batch, {}), hidden(embedder, batch, {head: 0.0})
+            share = (whole - less).square().sum(-1) / whole.square().sum(-1).clamp(min=1e-9)
+            each.append(share.sum(1) / batch["attention_mask"].sum(1))
+        assert scores[head] == pytest.approx(float(torch.cat(each).mean()), rel=1e-6, abs=1e-12)
+
+
+def moved(model: Any, batch: Any, head: Head) -> torch.Tensor:
+    """How far the output of each example moves as the gate of a head does, as a share of its size; by finite differences."""
+    step = 1e-4
+    slope = (hidden(model, batch, {head: 1 + step}) - hidden(model, batch, {head: 1 - step})) / (2 * step)
+    return slope.flatten(1).norm(dim=1) / hidden(model, batch, {}).flatten(1).norm(dim=1)
+
+
+def test_gradients_estimate_how_far_the_output_moves(embedder: Any, texts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_free, "DRAWS", 120)
+    raw = rank(embedder, texts, "gradient", loss="self").raw
+    assert raw is not None
+    tokens = sum(int(batch["attention_mask"].sum()) for batch in texts)
+    for head in discover(embedder):
+        wanted = sum(float(moved(embedder, batch, head).sum()) for batch in texts) * math.sqrt(2 / math.pi) / tokens
+        assert raw[head] == pytest.approx(wanted, rel=0.12, abs=1e-12)  # a mean of 960 draws
+
+
+def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: Any) -> None:
+    gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
+    (batch,) = label_free.with_loss(embedder, texts[:1], "ablation", "self", 0)
+    with gated(embedder, gates):
+        example_losses(embedder, batch).sum().backward()
+    assert gates.grad is not None
+    assert gates.grad.abs().max() < 1e-12
+
+
+def test_logits_are_compared_as_predictions(case: Any) -> None:
+    one = case("classify")
+    batch = {name: value for name, value in one.batch.items() if name != "labels"}
+    scores = rank(one.model, [batch], "ablation", loss="self").scores
+    with torch.no_grad():
+        whole = one.model(**batch).logits.log_softmax(-1)
+        for head in discover(one.model):
+            with gated(one.model, closed=[head]):
+                less = one.model(**batch).logits.log_softmax(-1)
+            assert scores[head] == pytest.approx(float((whole.exp() * (whole - less)).sum(-1).mean()), abs=1e-9)
+
+
+def test_probes_of_logits_are_fisher_information(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_free, "DRAWS", 150)
+    one = case("classify")
+    batch = {name: value for name, value in one.batch.items() if name != "labels"}
+    prepared = label_free.with_loss(one.model, [batch], "gradient", "self", 0)
+    gates = torch.ones(4, 2, 4, dtype=torch.float64, requires_grad=True)
+    squares = torch.zeros(4, 2, 4, dtype=torch.float64)
+    for draw in prepared:
+        with gated(one.model, gates):
+            (slope,) = torch.autograd.grad(example_losses(one.model, draw).sum(), gates)
+        squares += slope.square() / len(prepared)
+    with gated(one.model, gates):
+        logits = one.model(**batch).logits
+        slopes = torch.stack([torch.autograd.grad(logits[:, k].sum(), gates, retain_graph=True)[0] for k in range(logits.shape[1])])
+    chances = logits.detach().softmax(-1).T[:, :, None, None]
+    fisher = (chances * slopes.square()).sum(0) - (chances * slopes).sum(0).square()
+    assert torch.allclose(squares.mean(0), fisher.mean(0), rtol=0.35)
+
+
+@pytest.mark.parametrize("method", ["taylor", "gradient", "ablation", "shapley"])
+def test_a_loss_of_ones_own_is_taken_as_it_is(method: str, case: Any) -> None:
+    one = case("classify")
+    options = {"shapley": {"measure": "loss", "permutations": 3}}.get(method, {})
+
+    def entropy_of_labels(said: Any, batch: Any) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(said.logits, batch["labels"], reduction="none")
+
+    mine = rank(one.model, [one.batch], method, loss=entropy_of_labels, **options)
+    assert mine.options["loss"] == "entropy_of_labels"
+    wanted = rank(one.model, [one.batch], method, **options)
+    assert mine.scores == pytest.approx(dict(wanted.scores), rel=1e-9)
+
+
+def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
+    with pytest.raises(DataError, match=r'(?s)batch 0 has no labels.*loss="self"'):
+        rank(embedder, texts)
+    with pytest.raises(UnsupportedModel, match=r'(?s)without logits.*loss="self"'):
+        rank(embedder, [{**texts[0], "labels": torch.zeros(4, dtype=torch.long)}])
+    with pytest.raises(UnknownName, match="Did you mean 'self'"):
+        rank(embedder, texts, loss="slef")
+    with pytest.raises(DeadheadError, match="loss is int"):
+        rank(embedder, texts, loss=3)  # type: ignore[arg-type]
+    with pytest.raises(DeadheadError, match="entropy looks at attention alone"):
+        rank(embedder, texts, "entropy", loss="self")
+    with pytest.raises(DeadheadError, match="lrp explains the logit"):
+        rank(embedder, texts, "lrp", loss="self")
+    with pytest.raises(DeadheadError, match="measure=accuracy needs labels"):
+        rank(embedder, texts, "shapley", loss="self", measure="accuracy")
+    with pytest.raises(DeadheadError, match="random signs"):
+        rank(embedder, texts, loss="self", unit="per_batch")
+    with pytest.raises(DataError, match=r"shape \(\), torch.float64 for a batch of 4 examples"):
+        rank(embedder, texts, loss=lambda said, batch: said.last_hidden_state.sum())
+    with pytest.raises(DataError, match="batch 0 has no inputs"):
+        rank(embedder, [{"ids": texts[0]["input_ids"]}], loss="self")
+    assert answer(embedder, label_free.with_loss(embedder, texts, "ablation", "self", 0)[0]).last_hidden_state.shape == (4, 9, 32)
