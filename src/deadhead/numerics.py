@@ -27,7 +27,7 @@ from .errors import DeadheadError
 
 THREADS = "DEADHEAD_THREADS"
 MOST = 1024
-SIDE = 64  # of the matrices that try half precision: torch hands smaller ones to other kernels
+SIDE = 128  # of the matrices that try half precision: torch hands smaller ones to other kernels
 TINY = 1e-40  # a denormal number of float32
 
 
@@ -104,9 +104,12 @@ def computes_half() -> bool:
         warnings.simplefilter("ignore")  # torch warns when it switches oneDNN off; that is what is looked for
         for dtype in (torch.bfloat16, torch.float16):
             square = torch.ones(SIDE, SIDE, dtype=dtype)
-            torch.nn.functional.linear(square, square, square[0])
-            torch.nn.functional.linear(square, square)
+            for given in (square, square[None].expand(2, -1, -1)):
+                torch.nn.functional.linear(given, square, square[0])
+                torch.nn.functional.linear(given, square)
+            torch.mm(square.t(), square)  # as in the backward pass
             torch.bmm(square[None], square[None])
+            torch.mv(square, square[0])
         return bool(torch.backends.mkldnn.enabled)
 
 
