@@ -305,3 +305,11 @@ def test_several_sources(tmp_path: Path) -> None:
     assert [one["mark"] for one in row] == [None] * 4
     assert "no unpruned seeds to test against" in made["test"]
     assert [one["published"] for one in row] == [41.5, None, None, 43.5]
+
+
+def test_a_search_names_data_that_was_short(tmp_path: Path) -> None:
+    def short(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        return replace(searched(trial, labels), details={"shortfalls": {"en train": {"expected": 2_500_000, "got": 1_486_965}}})
+
+    (made,) = tables(study(tmp_path, SEARCH, short))
+    assert "Less data than the recipe asks for: pos en train 1,486,965 of 2,500,000 rows." in made["note"]

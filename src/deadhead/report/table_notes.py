@@ -18,7 +18,7 @@ LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-robe
 def remarks(study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]) -> list[str]:
     """The sentences that apply to a table of these cells."""
     held = list({cell.trial: cell for cell in cells}.values())
-    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file), *_short_of_data(study, held)]
+    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file), *short_of_data(study, held)]
 
 
 def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
@@ -60,7 +60,7 @@ def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) 
     ]
 
 
-def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
+def short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
     """Where trainings (or rankings) had fewer rows than the recipe asks for; one record speaks for all with the same data."""
     alike = {(str(cell.axes.get("task")), tuple(cell.learnt)): cell for cell in cells if cell.summary is not None and cell.state == "done"}
     short: dict[str, str] = {}
