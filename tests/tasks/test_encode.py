@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import Row, dataset, encode
+from deadhead.tasks import Row, batches, dataset, encode
 from deadhead.tasks import encode as encode_function
 from deadhead.tasks.encode import IGNORED, Encoded
 from deadhead.tasks.pieces import Pieces
@@ -165,6 +165,21 @@ def test_translation_pairs(tokenizers: dict[str, Any]) -> None:
     assert len(window(encoded, 1)) == 20
     assert window(encoded, 1)[-1] == tokenizer.sep_token_id
     assert encoded.notes == {"source texts cut": 1}
+
+
+def test_the_padding_side_of_the_tokenizer_does_not_matter(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+    """Training and scoring pad on the right themselves, whatever a decoder's tokenizer is set to."""
+    import copy
+
+    data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",)), Row(("a",), ("negative",))])
+    batch = {}
+    for side in ("left", "right"):
+        tokenizer = copy.deepcopy(tokenizers["bytelevel" if "bytelevel" in tokenizers else next(iter(tokenizers))])
+        tokenizer.padding_side = side
+        batch[side] = next(iter(batches(encode(data, tokenizer, cache=tmp_path / side))))
+    for name, value in batch["left"].items():
+        assert value.tolist() == batch["right"][name].tolist()
+    assert batch["left"]["attention_mask"][:, 0].all()
 
 
 def test_truncation_left_on_in_the_tokenizer_does_not_matter(tokenizers: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from .. import __version__
 from ..errors import DataError, DeadheadError, UnsupportedModel
 from ..heads.kernels import computing
 from ..layout import Head, HeadLayout
-from .loss import IGNORED, INPUTS, answer, attended, examples_of, on_device
+from .loss import IGNORED, INPUTS, answer, attended, examples_of, on_device, right_padded
 
 ANSWERS = ("start_positions", "end_positions", "next_sentence_label", "label")  # labels under names that are not read
 LABEL_FREE = 'loss="self" (--loss self), entropy or confidence, which need no labels'
@@ -62,11 +62,11 @@ def check_batches(model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, 
         elif not any(isinstance(batch.get(name), Tensor) and len(batch[name]) for name in INPUTS):
             raise DataError(f"batch {number} has no inputs; it has: {', '.join(batch) or 'nothing'}.", "give each batch input_ids")
     if not labels:
-        return found
+        return [right_padded(model, batch) for batch in found]
     if not any(bool((batch["labels"] != IGNORED).any()) for batch in found):
         raise DataError(f"no token carries a label: every label is {IGNORED}.", "label at least one token of the data")
     _check_classes(model, found)
-    return found
+    return [right_padded(model, batch) for batch in found]
 
 
 def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:

@@ -49,9 +49,36 @@ def _shifts(kind: type) -> bool:
     return not any(n in IN_PLACE for n in names) and any(n in known or n.endswith("ForCausalLM") for n in names)
 
 
+def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The batch with its padding on the right, so that no number depends on the side a tokenizer pads.
+
+    With padding on the left, the first token of a decoder would be predicted from a padding position, models that count
+    positions would count the padding, and queries that may read nothing make some kernels answer nan.
+    """
+    both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    ours = [name for name in batch if not name.startswith("decoder_") and not (both and name == "labels")]
+    made = {**batch, **_rolled({name: batch[name] for name in ours}, "attention_mask")}
+    theirs = {name: batch[name] for name in batch if name not in ours}
+    return {**made, **_rolled(theirs, "decoder_attention_mask")}
+
+
+def _rolled(batch: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Each row of the tensors of batch x tokens without the padding before it, which comes after it instead."""
+    mask = batch.get(name)
+    if mask is None or mask.dim() != 2:
+        return {}
+    before = (mask != 0).long().cumsum(1).eq(0).sum(1, keepdim=True) % mask.shape[1]
+    if not bool(before.any()):
+        return {}
+    index = (torch.arange(mask.shape[1], device=mask.device) + before) % mask.shape[1]
+    rows = torch.arange(len(mask), device=mask.device)[:, None]
+    aligned = {n: t for n, t in batch.items() if isinstance(t, Tensor) and t.shape[:2] == mask.shape}
+    return {n: t[rows.to(t.device), index.to(t.device)] for n, t in aligned.items()}
+
+
 def example_losses(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
     """The loss of each example of the batch, on the model's device; 0 for one without a label."""
-    batch = on_device(batch, model)
+    batch = on_device(right_padded(model, batch), model)
     return losses_said(model, batch, answer(model, batch))
 
 
