@@ -62,6 +62,10 @@ class MissingExtra(DeadheadError):
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", mend)
 
 
+class Notice(UserWarning):
+    """What a user should know and need not act on; the command line prints it as one line."""
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     """The error for a name that is not known, with the nearest one and the whole list."""
     names = sorted(known)

@@ -313,6 +313,29 @@ def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) 
     assert "Mend: remove all heads of a group" in done.err
 
 
+@pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])
+def test_prune_says_what_it_kept(claimed: str | None, typed: Type, tmp_path: Path) -> None:
+    """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
+    build = transformers.BertModel(
+        transformers.BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16)
+    )
+    build.to("cpu").bfloat16().save_pretrained(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "dtype": claimed, "architectures": ["BertForTokenClassification"]}))
+    (tmp_path / "model" / "LICENSE").write_text("kept")
+    done = typed("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
+    assert (done.code, len(done.err.splitlines())) == (0, 1)
+    assert done.err.startswith(f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of")
+    assert "weights in bfloat16, as in the source: " in done.out
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("model", "out")]
+    assert sizes[1] < sizes[0]  # whatever config.json says, a model of 16 bits must not grow when heads leave it
+    assert "kept from the source: LICENSE\n" in done.out
+    words = ("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "other", "--dtype", "float32", "--json")
+    facts = json.loads(typed(*words).out)
+    assert (facts["dtype"], facts["kept_files"]) == ("float32", ["LICENSE"])
+    assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size
+
+
 # -- bench and export
 
 

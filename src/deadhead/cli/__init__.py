@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Annotated
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
-from ..errors import DeadheadError
+from ..errors import DeadheadError, Notice
 from . import claims, data, demo, evaluate, export, models, rank, report, serve, studies, training
 from .command import Command
 
@@ -64,10 +66,28 @@ def root(version: Annotated[bool, typer.Option("--version", callback=_version, i
     pass
 
 
+@contextmanager
+def _notices() -> Iterator[None]:
+    """Print what a user should know as one line; other warnings as Python does."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
+        if issubclass(category, Notice):
+            typer.secho(f"note: {message}", fg="yellow", err=True)
+        else:
+            before(message, category, *place, **further)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
 def main() -> None:
     """Run the command line; a user's mistake becomes one message and exit code 1."""
     try:
-        app()
+        with _notices():
+            app()
     except DeadheadError as problem:
         typer.secho(f"{type(problem).__name__}: {problem}", fg="red", err=True)
         sys.exit(1)

@@ -252,9 +252,11 @@ def prune(
         ranked = Ranking.load(ranking)
     from ..heads import discover, save
     from ..heads import prune as cut
+    from ..heads.source import fetch, stored_dtype
     from ..strategies import choose
 
-    loaded = load_model(model, auto, dtype)
+    kept = stored_dtype(model) if dtype in (None, "auto") else dtype  # what the config says may be twice as large
+    loaded = load_model(model, auto, kept)
     layout = discover(loaded)
     options: dict[str, Any] = {} if ranked is None else {"scores": ranked.scores_for(layout)}
     if how == "random":
@@ -262,7 +264,8 @@ def prune(
     gone = layout.check(h for h in amount.split(",")) if how == "heads" else layout.check(choose(how, layout, amount, seed=seed, **options))
     before = sum(p.numel() for p in loaded.parameters())
     cut(loaded, gone, drop_output_bias=drop_output_bias)
-    save(loaded, out, _tokenizer(model), form=form)
+    fetch(model)
+    save(loaded, out, form=form)
     after = sum(p.numel() for p in loaded.parameters())
     facts = {
         "out": str(out),
@@ -270,26 +273,33 @@ def prune(
         "removed": [str(h) for h in gone],
         "left": len(layout) - len(gone),
         "parameters": [before, after],
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "bytes": sum(file.stat().st_size for file in out.glob("*.safetensors")),
+        "kept_files": _kept_files(loaded),
     }
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
     else:
-        typer.echo(
-            f"{len(gone)} of {len(layout)} heads removed, {before:,} -> {after:,} parameters ({1 - after / before:.1%} less), in {out}"
-        )
+        _show_pruned(facts, asked_dtype=dtype)
 
 
-def _tokenizer(model: str) -> Any:
-    """The tokenizer that lies with the model, if one does."""
-    from transformers import AutoTokenizer
+def _kept_files(loaded: Any) -> list[str]:
+    """What was taken along from the folder of the source, weights and card aside."""
+    from ..heads.source import source_of, taken_along
 
-    from ..tasks.pieces import UNREADABLE, knows_words
+    source = source_of(loaded)
+    return [] if source is None else [str(f) for f in taken_along(source, tokenizer=True) if (source / f).is_file()]
 
-    try:
-        found = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-    except UNREADABLE:
-        return None
-    return found if knows_words(found) else None
+
+def _show_pruned(facts: dict[str, Any], asked_dtype: str | None) -> None:
+    gone, left, (before, after) = len(facts["removed"]), facts["left"], facts["parameters"]
+    typer.echo(
+        f"{gone} of {gone + left} heads removed, {before:,} -> {after:,} parameters ({1 - after / before:.1%} less), in {facts['out']}"
+    )
+    why = "as in the source" if asked_dtype in (None, "auto") else "as asked by --dtype"
+    typer.echo(f"weights in {facts['dtype']}, {why}: {facts['bytes'] / 2**20:.1f} MiB")
+    if facts["kept_files"]:
+        typer.echo(f"kept from the source: {', '.join(facts['kept_files'])}")
 
 
 def bench(

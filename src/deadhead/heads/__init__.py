@@ -2,8 +2,9 @@
 
 from .discover import discover
 from .export import export
-from .folder import load, save
+from .folder import save
 from .gates import gated
+from .loading import load
 from .surgery import prune
 
 __all__ = ["discover", "export", "gated", "load", "prune", "save"]

@@ -22,8 +22,8 @@ from ..errors import DeadheadError
 from ..numerics import is_half, onednn
 from .classes import AS_SAVED
 from .discover import discover
-from .folder import load
 from .kernels import device_named
+from .loading import load
 
 CHILD = """
 import sys, torch

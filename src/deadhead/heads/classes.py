@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def saved_class(config: Any, folder: str | Path) -> Any:
             "install the release it was saved with",
         )
     return cls
+
+
+def bare_class(model: Any, report: Mapping[str, Any]) -> Any:
+    """The class of the model without its task layers, where the weights hold nothing of any of them; else None."""
+    body = model.base_model
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    on_top = {id(p) for p in parameters.values()} - {id(p) for p in body.parameters()}
+    missing = {id(parameters[name]) for name in report["missing_keys"] if name in parameters}
+    return type(body) if body is not model and on_top and on_top <= missing else None
 
 
 def task_class(auto: Any, config: Any, folder: str | Path) -> Any:

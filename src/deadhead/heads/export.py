@@ -16,7 +16,8 @@ from torch import nn
 
 from ..errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from .classes import dtype_named
-from .folder import load, quiet
+from .loading import load
+from .quiet import quiet
 from .source import folder_of, has_tokenizer
 
 LIMITS = {torch.float32: 1e-4, torch.float16: 2e-2, torch.float64: 1e-4}  # of the largest output, between two runtimes

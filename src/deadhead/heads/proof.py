@@ -18,8 +18,9 @@ from torch import nn
 from ..errors import DeadheadError
 from ..layout import Head, HeadLayout
 from .discover import discover
-from .folder import load, save
+from .folder import save
 from .gates import gated
+from .loading import load
 from .surgery import prune
 
 TOLERANCE = 1e-4  # of the effect; models that compute parts in float32 whatever their weights leave about 1e-6

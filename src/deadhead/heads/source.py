@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import shutil
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from ..errors import Notice
+from .quiet import quiet
+
 # Weights, whoever reads them, and what a training leaves beside them: of the model as it was, so no part of what is saved.
-WEIGHTS = re.compile(
-    r"\.(safetensors|bin|pt|pth|ckpt|h5|msgpack|ot|onnx|onnx_data|gguf|ggml|tflite|mlmodel|pkl|pickle|npz|npy|zip|gz)$"
-    r"|\.(safetensors|bin|h5|msgpack)\.index\.json$|\.distcp$|tfevents"
-)
-NOT_TAKEN = re.compile(r"^(\..*|onnx|openvino|coreml|checkpoint-\d+|runs|__pycache__)$")  # hidden, the model once more, earlier states
-WRITTEN = ("config.json", "README.md")  # by `save` itself; in the top folder
+KINDS = [
+    "safetensors",
+    "bin",
+    "pt",
+    "pth",
+    "ckpt",
+    "h5",
+    "msgpack",
+    "ot",
+    "onnx",
+    "onnx_data",
+    "gguf",
+    "ggml",
+    "tflite",
+    "mlmodel",
+    "pkl",
+    "pickle",
+    "npz",
+    "npy",
+    "distcp",
+]
+WEIGHTS = re.compile(rf"\.({'|'.join(KINDS)})(\.index\.json|\.zip|\.gz)?$|tfevents")
+AGAIN = ("onnx", "openvino", "coreml")  # folders that hold the model once more
+NOT_TAKEN = re.compile(rf"^(\..*|{'|'.join(AGAIN)}|checkpoint-\d+|runs|__pycache__)$")  # also hidden files and earlier states
+FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}  # as safetensors names them
+HEADER = 100_000_000  # bytes, the most that safetensors allows for the head of a file
+CARD = "README.md"
+WRITTEN = ("config.json", CARD)  # by `save` itself; in the top folder
 TOKENIZER = re.compile(
     r"^(tokenizer.*|vocab.*|merges\.txt|added_tokens\.json|special_tokens_map\.json|spiece\.model|sentencepiece.*|.*\.spm|chat_template.*)$"
 )
@@ -40,6 +71,35 @@ def source_of(model: Any) -> Path | None:
     config = getattr(model, "config", None)
     name = getattr(config, "_name_or_path", "")
     return folder_of(name, revision=getattr(config, "_commit_hash", None)) if name else None
+
+
+def fetch(name: str) -> None:
+    """For a model on the hub, have what a saved copy takes along in the cache too, where loading fetches only what it reads."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    if Path(name).is_dir() or HF_HUB_OFFLINE:
+        return
+    try:
+        with quiet():
+            snapshot_download(name, ignore_patterns=[*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in AGAIN)])
+    except Exception:  # no network, no right to see it: the hub client has an error of its own for each
+        warnings.warn(Notice(f"the hub did not answer for the other files of {name}: what its cache holds is taken along."), stacklevel=2)
+
+
+def stored_dtype(name: str | Path) -> torch.dtype | None:
+    """The precision that most of the weights of a model have on disk, from the heads of the files alone; None where it cannot be told."""
+    counts: Counter[str] = Counter()
+    folder = folder_of(name)
+    for file in () if folder is None else folder.glob("*.safetensors"):
+        try:
+            with file.open("rb") as raw:
+                header = json.loads(raw.read(min(int.from_bytes(raw.read(8), "little"), HEADER)))
+            for entry in (value for name, value in header.items() if name != "__metadata__"):
+                counts[entry["dtype"]] += math.prod(entry["shape"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None  # damaged, which loading reports
+    return FLOATS.get(counts.most_common(1)[0][0]) if counts else None
 
 
 def has_tokenizer(folder: Path) -> bool:

@@ -1,0 +1,73 @@
+"""A config that names a class with a task layer, over weights of the bare model, as all-mpnet-base-v2 has them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from safetensors.torch import load_file, save_file
+from tiny_models import answers, apart, build_class
+
+from deadhead.errors import FolderError, Notice
+from deadhead.heads import load, prune, save
+from deadhead.heads.coverage import FURTHER
+
+CASES = {
+    "MPNetForMaskedLM": "MPNetModel",  # all-mpnet-base-v2; its output weights are those of the embeddings
+    "BertForTokenClassification": "BertModel",
+    "LlamaForCausalLM": "LlamaModel",
+}
+
+
+@pytest.fixture(params=CASES)
+def named(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, Any]:
+    """The class that config.json names, the folder, and the model that its weights are."""
+    model = build_class(getattr(transformers, CASES[request.param]), **(FURTHER["mpnet"] if "MPNet" in request.param else {}))
+    model.save_pretrained(tmp_path / "model")
+    edit(tmp_path / "model", lambda config: config.update(architectures=[request.param], tie_word_embeddings=False))
+    return request.param, tmp_path / "model", model
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def weights(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_the_class_that_fits_the_weights_is_loaded(named: tuple[str, Path, Any], tmp_path: Path) -> None:
+    claimed, folder, model = named
+    with pytest.warns(Notice, match=rf"names {claimed}, but the weights are those of {CASES[claimed]}: loaded as that"):
+        loaded = load(folder).eval()
+    assert type(loaded) is type(model)
+    assert apart(answers(loaded), answers(model)) == 0
+    block = "decoder" if "Llama" in claimed else "encoder"
+    small = save(prune(loaded, [f"{block}.0.0", f"{block}.0.1"]), tmp_path / "small")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)  # what is saved says what it is
+        assert apart(answers(load(small).eval()), answers(loaded)) == 0
+
+
+def test_damage_is_still_refused(named: tuple[str, Path, Any]) -> None:
+    _, folder, _ = named
+    lost = next(name for name in load_file(folder / "model.safetensors") if "layer" in name and name.endswith("weight"))
+    weights(folder, lambda tensors: tensors.pop(lost))
+    with pytest.raises(FolderError, match="is missing"):
+        load(folder)
+
+
+def test_half_a_task_layer_is_damage(tmp_path: Path) -> None:
+    build_class(transformers.BertForTokenClassification).save_pretrained(tmp_path)
+    weights(tmp_path, lambda tensors: tensors.pop("classifier.weight"))
+    with pytest.raises(FolderError, match=r"classifier\.weight is missing"):
+        load(tmp_path)

@@ -1,0 +1,136 @@
+"""A saved model takes along what lies with its source, weights aside, and its card says what happened to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+import yaml
+from tiny_models import answers, apart, build_class
+from tokenizers import Tokenizer
+from tokenizers import models as token_models
+
+from deadhead.heads import load, prune, save
+
+FILES = {
+    "LICENSE": "All rights kept.",
+    "tokenizer_config.json": "{}",
+    "vocab.txt": "a\nb\n",
+    "modules.json": '[{"path": "1_Pooling"}, {"path": "2_Normalize"}]',
+    "config_sentence_transformers.json": "{}",
+    "1_Pooling/config.json": '{"pooling_mode_mean_tokens": true}',
+    "name with blanks é.txt": "kept",
+    "README.md": "---\nlicense: cc-by-4.0\ntags:\n- embeddings\nmodel-index:\n- name: x\n---\n\n# MiniLM\n\nIt scores 99.\n",
+}
+NOT_TAKEN = ("pytorch_model.bin", "model.onnx", "onnx/config.json", "optimizer.pt", "checkpoint-500/config.json", ".secret", ".cache/x", "tf_model.h5",
+             "pytorch_model.bin.index.json", "openvino/model.xml")  # fmt: skip
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    model = build_class(transformers.BertModel).float()
+    model.save_pretrained(tmp_path / "mini lm")
+    for name, text in FILES.items():
+        put(tmp_path / "mini lm", name, text)
+    for name in NOT_TAKEN:
+        put(tmp_path / "mini lm", name, "x")
+    (tmp_path / "mini lm" / "2_Normalize").mkdir()
+    return tmp_path / "mini lm"
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def words() -> Any:
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(token_models.WordLevel({"hi": 0}, unk_token="hi")))
+
+
+@pytest.mark.parametrize("form", ["compact", "padded"])
+def test_everything_but_weights_is_taken_along(form: str, source: Path, tmp_path: Path) -> None:
+    small = save(prune(load(source), ["encoder.0.1"]), tmp_path / "small", form=form)
+    assert files(small) == {*FILES, "config.json", "model.safetensors"}
+    assert (small / "2_Normalize").is_dir()
+    for name, text in FILES.items():
+        if name != "README.md":
+            assert (small / name).read_text(encoding="utf-8") == text
+
+
+def test_also_of_what_transformers_loaded_and_from_another_directory(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = transformers.AutoModel.from_pretrained(source)
+    assert "modules.json" in files(save(prune(plain, ["encoder.0.1"]), tmp_path / "plain"))
+    monkeypatch.chdir(tmp_path)
+    model = load("mini lm")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "modules.json" in files(save(model, "small"))
+    assert "_name_or_path" not in json.loads(Path("small/config.json").read_text())
+
+
+def test_of_a_model_in_the_cache_of_the_hub(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, commit = tmp_path / "hub" / "models--someone--minilm", "a" * 40
+    (home / "snapshots").mkdir(parents=True)
+    source.rename(home / "snapshots" / commit)
+    put(home, "refs/main", commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"), raising=False)
+    small = save(prune(load("someone/minilm"), ["encoder.0.1"]), tmp_path / "small")
+    assert {"LICENSE", "modules.json", "1_Pooling/config.json", "vocab.txt"} <= files(small)
+    card = (small / "README.md").read_text()
+    assert "Made from `someone/minilm` with deadhead by removing 1 attention heads" in card
+    assert yaml.safe_load(card.split("---")[1])["base_model"] == "someone/minilm"
+
+
+def test_a_tokenizer_that_is_given_replaces_that_of_the_source(source: Path, tmp_path: Path) -> None:
+    small = save(load(source), tmp_path / "small", words())
+    assert "hi" in (small / "tokenizer.json").read_text()
+    assert not (small / "vocab.txt").exists()
+    assert (small / "LICENSE").exists()
+
+
+def test_the_card(source: Path, tmp_path: Path) -> None:
+    card = save(prune(load(source), ["encoder.0.1", "encoder.1.3"]), tmp_path / "small") / "README.md"
+    text = card.read_text()
+    front = yaml.safe_load(text.split("---")[1])
+    assert front == {"library_name": "transformers", "license": "cc-by-4.0", "tags": ["embeddings", "deadhead", "pruned"]}
+    assert "Made from `mini lm` with deadhead by removing 2 attention heads" in text
+    assert "| encoder | 1 | 3 | 3 of 4 |" in text
+    assert "Its licence (cc-by-4.0) applies to this model too. The licence is in LICENSE." in text
+    assert text.index("Results in it are not those of this one") < text.index("It scores 99.")
+    again = (save(prune(load(tmp_path / "small"), ["encoder.0.0"]), tmp_path / "smaller") / "README.md").read_text()
+    assert "removing 3 attention heads" in again
+    assert "2 of these were gone from `small` already." in again
+    assert again.count("It scores 99.") == again.count("# MiniLM") == 1
+    assert str(tmp_path) not in text + again
+
+
+def test_a_card_does_not_tell_of_heads_that_were_not_removed(source: Path, tmp_path: Path) -> None:
+    text = (save(load(source, auto="AutoModelForTokenClassification"), tmp_path / "out") / "README.md").read_text()
+    assert "Saved with deadhead from `mini lm`: no attention head was removed." in text
+    assert "It is a BertForTokenClassification with weights in float32. `mini lm` was saved as BertModel." in text
+    assert "pruned" not in yaml.safe_load(text.split("---")[1])["tags"]
+
+
+@pytest.mark.parametrize("card", ["---\n: [broken\n---\n\n# Mine\n", "# Mine\n", "---\n- a list\n---\n# Mine\n", "---\nlicense: mit\n"])
+def test_an_odd_card_of_the_source(card: str, source: Path, tmp_path: Path) -> None:
+    put(source, "README.md", card)
+    text = (save(load(source), tmp_path / "out") / "README.md").read_text()
+    assert yaml.safe_load(text.split("---")[1])["tags"] == ["deadhead"]
+    assert card.strip() in text
+
+
+def test_saving_into_the_source_keeps_what_is_there(source: Path) -> None:
+    before = files(source)
+    model = prune(load(source), ["encoder.0.1"])
+    save(model, source)
+    assert files(source) == before
+    assert "It scores 99." in (source / "README.md").read_text()
+    assert apart(answers(load(source).eval()), answers(model)) == 0
