@@ -79,7 +79,7 @@ def _notices() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)
-        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.showwarning = show
         yield
 
 
