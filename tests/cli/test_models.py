@@ -321,7 +321,9 @@ def test_prune_says_what_it_kept(claimed: str | None, typed: Type, tmp_path: Pat
     )
     build.to("cpu").bfloat16().save_pretrained(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "dtype": claimed, "architectures": ["BertForTokenClassification"]}))
+    (tmp_path / "model" / "config.json").write_text(
+        json.dumps({**config, "dtype": claimed, "architectures": ["BertForTokenClassification"]})
+    )
     (tmp_path / "model" / "LICENSE").write_text("kept")
     done = typed("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
