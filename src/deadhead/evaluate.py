@@ -9,7 +9,6 @@ Batches are sorted by length and as large as fit; should memory run out, they ar
 from __future__ import annotations
 
 import json
-import os
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from . import files
 from .errors import DataError, FolderError
 from .tasks import Dataset, Encoded, Measured, Task, score
 from .tasks.bootstrap import Interval, bootstrap, difference
@@ -72,18 +72,19 @@ class Predictions:
         self._check(data)
         return bootstrap(self.named(), data, task, **options)
 
-    def save(self, path: str | Path) -> Path:
-        """Write them compressed, to be read back with `Predictions.load`."""
+    def save(self, path: str | Path, *, durable: bool = True) -> Path:
+        """Write them compressed, to be read back with `Predictions.load`. `durable` waits until the disk has them."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
         about = json.dumps({name: getattr(self, name) for name in ABOUT})
         small = self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32)
-        with draft.open("wb") as file:
-            np.savez_compressed(
-                file, about=np.array(about), numbers=small, sizes=self.sizes.astype(np.uint32), texts=np.array(json.dumps(self.texts))
-            )
-        os.replace(draft, path)
+        sizes, texts = self.sizes.astype(np.uint32), np.array(json.dumps(self.texts))
+
+        def fill(draft: Path) -> None:
+            with draft.open("wb") as file:
+                np.savez_compressed(file, about=np.array(about), numbers=small, sizes=sizes, texts=texts)
+
+        files.put(path, fill, durable=durable)
         return path
 
     @classmethod
@@ -154,10 +155,12 @@ def evaluate(
     for name, encoded in sets.items():
         predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
         if folder is not None:
-            predictions.save(Path(folder) / f"{name}.npz")
+            predictions.save(Path(folder) / f"{name}.npz", durable=False)
         found[name] = predictions.score(encoded.data, task)
         if folder is not None:
             _note(Path(folder) / f"{name}.json", found[name])
+    if folder is not None:
+        files.sync_tree(Path(folder))  # once for all of them
     return found
 
 
@@ -171,9 +174,8 @@ def predict_sets(
 
 def _note(path: Path, measured: Measured) -> None:
     """Keep the numbers, with the signature of those that have one."""
-    draft = path.with_name(f".draft-{os.getpid()}-{path.name}")
-    draft.write_text(json.dumps({"metrics": measured, "signature": measured.signature}, indent=1) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+    text = json.dumps({"metrics": measured, "signature": measured.signature}, indent=1) + "\n"
+    files.write(path, text, durable=False)
 
 
 def rescore(folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None) -> dict[str, Measured]:

@@ -7,16 +7,15 @@ Higher means more important; heads without a score (closed, removed) are in the 
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .. import files
 from ..errors import DataError, HeadError
 from ..layout import Head, HeadLayout
 
@@ -175,19 +174,12 @@ class Ranking:
         target = Path(path)
         if target.is_dir():
             raise DataError(f"{target} is a folder.", f"name a file, for instance {target / 'ranking.json'}")
-        device = target.exists() and not target.is_file()  # /dev/stdout must stay what it is
-        draft = target if device else target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        text = json.dumps(self.to_dict(), indent=1) + "\n"
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-            if not device:
-                os.replace(draft, target)
+            files.put(target, lambda draft: draft.write_text(text, encoding="utf-8"))
         except OSError as problem:
             raise DataError(f"{target} could not be written: {problem.strerror}.", "free some space, or name another file") from problem
-        finally:
-            if not device:
-                with suppress(OSError):
-                    draft.unlink()
         return target
 
     @classmethod

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import files
 from ..errors import DeadheadError
 from .folder import StudyError
 from .trial import Trial, digest
@@ -211,7 +210,4 @@ def _cache_folder() -> Path:
 
 def _write(entry: Path, text: str) -> None:
     entry.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=entry.parent)
-    with open(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.replace(draft, entry)
+    files.write(entry, text, durable=False)

@@ -28,6 +28,7 @@ from .trial import Trial, digest
 from .watchdog import Hang
 
 RETRIES = 3  # of a trial whose node or process died
+OPEN = "the Ray cluster asks for no token: whoever reaches its ports can run code on it. Start it with RAY_AUTH_MODE=token."
 _gpu_lost: list[GpuLost] = []  # in a process of the cluster: why it must end
 
 
@@ -42,6 +43,8 @@ def run(order: Order) -> None:
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, options.get("address"), order.workers, cpus)
+        if os.environ.get("RAY_AUTH_MODE") != "token":  # Ray sets it where it finds a token
+            order.control.report(OPEN)
     try:
         # a trial that asks for no GPU sees none, so where there are some each trial gets one unless told otherwise
         gpus = float(options.get("gpus", 1 if ray.cluster_resources().get("GPU") else 0))

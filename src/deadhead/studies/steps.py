@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from .. import files
 from ..errors import DeadheadError
 from . import material
 from .folder import plain, prepare
@@ -237,8 +238,8 @@ def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:
 def _predictions(folder: Path, trial: Trial, split: str) -> Path:
     home = folder / "predictions" / trial.id
     plain(home)
-    for draft in (home / split).glob(".draft-*"):  # of a run that was killed, or met a full disk
-        draft.unlink(missing_ok=True)
+    if (home / split).is_dir():
+        files.remove_drafts(home / split)  # of a run that was killed, or met a full disk
     return home / split
 
 
