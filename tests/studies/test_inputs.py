@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deadhead.cli import app
+from deadhead.report.content import content
 from deadhead.studies import load, plan, run, status
 from deadhead.studies.inputs import InputsChanged, attached, differing, file_hash, fingerprints
 from deadhead.studies.recipe import Recipe, with_inputs
@@ -95,6 +96,8 @@ def test_accepted_changes_mark_the_old_records_and_share_no_work(world: Path, mo
     assert run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").ran == 0  # asked once, not again
     text = CliRunner().invoke(app, ["status", str(world / "s")]).output
     assert "do not share their inputs" in text
+    assert "do not share their inputs: the data of pos in" in json.dumps(content(world / "s")["tables"])
+    assert "do not share their inputs" not in json.dumps(content(fresh)["tables"])  # the twin
 
 
 def test_an_overwritten_model_is_refused(world: Path) -> None:

@@ -16,7 +16,7 @@ from ..tasks import points
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text
 from .published import Published, number
 from .summed import BY_LANGUAGE, Layout, Part, Unit, entry, grid, keys_in_order, whose
-from .table_notes import short_of_data
+from .table_notes import about_data
 from .tested import SEEDS
 from .words import measured_words, sentence
 
@@ -278,7 +278,7 @@ def _table(
     )
     if any(column[-1:] == ("gain, stop rule",) for column in columns):
         note += " Stop rule: heads are removed one by one until the score falls for the first time, and the best k up to there counts."
-    short = short_of_data(study, list({cell.trial: cell for unit in units.values() for cell in unit.cells.values()}.values()))
+    short = about_data(study, list({cell.trial: cell for unit in units.values() for cell in unit.cells.values()}.values()))
     note = " ".join(filter(None, [note, *short, whose(study, file)]))
     made = grid(str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file, SEEDS)
     return {**made, "test": made["test"] or UNTESTED}

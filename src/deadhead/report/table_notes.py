@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import DeadheadError
 from ..layout import Head
+from ..studies.inputs import differing
 from ..studies.records import read_within
 from ..tasks import task_of
 from .cells import Cell, Study, as_dict, fixed_of, parts_of
@@ -18,7 +19,7 @@ LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-robe
 def remarks(study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]) -> list[str]:
     """The sentences that apply to a table of these cells."""
     held = list({cell.trial: cell for cell in cells}.values())
-    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file), *short_of_data(study, held)]
+    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file), *about_data(study, held)]
 
 
 def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
@@ -60,7 +61,18 @@ def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) 
     ]
 
 
-def short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
+def about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
+    """Where records of one table read different files, or less data than the recipe asks for."""
+    return [*_different_inputs(cells), *_short_of_data(study, cells)]
+
+
+def _different_inputs(cells: Sequence[Cell]) -> list[str]:
+    contents = [cell.summary.trial for cell in cells if cell.summary is not None and cell.state == "done"]
+    names = "; ".join(f"{name} in {versions} versions" for name, versions in differing(contents).items())
+    return [f"These records do not share their inputs: {names}."] if names else []
+
+
+def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
     """Where trainings (or rankings) had fewer rows than the recipe asks for; one record speaks for all with the same data."""
     alike = {(str(cell.axes.get("task")), tuple(cell.learnt)): cell for cell in cells if cell.summary is not None and cell.state == "done"}
     short: dict[str, str] = {}
