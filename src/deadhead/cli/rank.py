@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import MissingExtra, unknown_name
+from ..errors import DataError, MissingExtra, unknown_name
 from ..rankers import METHOD
 from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .loading import model_and_tokenizer, watched
@@ -31,12 +31,18 @@ def rank(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A folder with a fine-tuned model, or its name on the hub.", show_default=False)
     ],
-    lang: Annotated[str, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The JSON file to write.", show_default=False)],
+    lang: Annotated[str | None, typer.Option(help="The language of the data, such as en; several by commas.", show_default=False)] = None,
     task: TaskName = None,
     task_file: TaskFile = None,
+    text: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Plain text instead of a task: a text on each line, or a pair with a tab.")
+    ] = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     method: Annotated[str, typer.Option(help="taylor, gradient, lrp, l0, shapley, ablation, entropy or confidence.")] = METHOD,
+    loss: Annotated[
+        str | None, typer.Option(metavar="self", help="Without labels: the distance to what the whole model says of the texts.")
+    ] = None,
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
     max_examples: MaxExamples = None,
     data: Root = None,
@@ -52,31 +58,45 @@ def rank(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score every head of a fine-tuned model by how much it matters, and save the ranking.
+    """Score every head of a model by how much it matters, and save the ranking.
+
+    A fine-tuned model is scored by its labels. An embedding model, or one without labelled data, by `--loss self`.
 
     Examples:
 
         deadhead rank ./pos-en --task pos --lang en --out ranking.json
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --option permutations=50 --max-examples 512 --out shapley.json
+
+        deadhead rank ./all-MiniLM-L6-v2 --loss self --text sentences.txt --out embeddings.json
     """
-    known = needed_task(task, task_file)
+    known = _source(task, task_file, lang, text)
     options = options_of(option or [])
     check_file(out, "--out", "ranking.json", force=force)  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
     from ..heads.kernels import device_named
+    from ..rankers import check_method
     from ..rankers import rank as score
-    from ..rankers import ranker
 
-    ranker(method, **options)
+    needs_labels = check_method(method, loss, options)
     place = str(device_named(device))
-    chosen = _data(known, lang, split, data, max_examples, seed)
+    if text is None:
+        chosen: Dataset | list[tuple[str, ...]] = _data(known, str(lang), split, data, max_examples, seed)
+    elif needs_labels:
+        raise DataError(f"plain text has no labels, by which {method} scores heads.", "add --loss self, or --method entropy")
+    else:
+        chosen = _texts(text, max_examples, seed)
     loaded, tokenizer = model_and_tokenizer(model, auto, dtype, place)
-    batches = _batches(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
-    facts = {"task": known if isinstance(known, str) else known.name, "lang": lang, "split": split, **_facts(chosen, batches)}
+    if isinstance(chosen, list) or _label_free(loaded, chosen, needs_labels, loss):
+        batches, facts = _unlabelled(loaded, tokenizer, chosen, batch, max_length)
+    else:
+        batches, facts = _labelled(loaded, tokenizer, chosen, batch, max_length, in_file_order=options.get("unit") in IN_ORDER)
+    named = (
+        {"text": text.name} if text is not None else {"task": known if isinstance(known, str) else known.name, "lang": lang, "split": split}
+    )
     with watched(method) as progress:
-        ranking = score(loaded, batches, method, seed=seed, progress=progress, data=facts, **options)
+        ranking = score(loaded, batches, method, loss=loss, seed=seed, progress=progress, data={**named, **facts}, **options)
     ranking.save(out)
     if plot is not None:
         ranking.plot().save(str(plot))
@@ -121,14 +141,63 @@ def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int 
     return draw_examples(load_data(task, langs[0] if len(langs) == 1 else langs, split, root=root), most, seed)
 
 
-def _batches(loaded: Any, tokenizer: Any, data: Dataset, size: int | None, max_length: int, *, in_file_order: bool) -> Batches:
+def _texts(file: Path, most: int | None, seed: int) -> list[tuple[str, ...]]:
+    from ..tasks.dataset import shuffled
+    from ..tasks.texts import read_texts
+
+    texts = read_texts(file)
+    return texts if most is None else [texts[i] for i in sorted(shuffled(len(texts), f"rank/{seed}")[:most])]
+
+
+def _source(task: str | None, task_file: Path | None, lang: str | None, text: Path | None) -> str | Task:
+    """The task, or nothing where there is plain text; an error for both and for neither."""
+    if text is not None:
+        if task is not None or task_file is not None or lang is not None:
+            raise typer.BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
+        return ""
+    known = needed_task(task, task_file)
+    if lang is None:
+        raise typer.BadParameter("name the language of the data, such as --lang en", param_hint="--lang")
+    return known
+
+
+def _label_free(loaded: Any, data: Dataset, needs_labels: bool, loss: str | None) -> bool:
+    """Whether only the texts of this data are read: always by --loss self, else where the model is not of the task."""
+    from ..training.labels import made_for
+
+    if getattr(loaded.config, "is_encoder_decoder", False):
+        return False  # its decoder reads the labels
+    return loss is not None or (not needs_labels and not made_for(loaded, data))
+
+
+def _unlabelled(
+    loaded: Any, tokenizer: Any, chosen: Dataset | list[tuple[str, ...]], size: int | None, max_length: int
+) -> tuple[Any, dict[str, Any]]:
+    """Batches of texts, and what the ranking remembers of them."""
+    from ..tasks.texts import fingerprint, text_batches, texts_of
+
+    if getattr(loaded.config, "is_encoder_decoder", False):
+        raise DataError(f"{type(loaded).__name__} reads two texts, one by its decoder.", "name a task of translations with --task")
+    texts = chosen if isinstance(chosen, list) else texts_of(chosen)
+    made = text_batches(texts, tokenizer, size=size or 32, max_length=max_length)
+    notes = {**({} if isinstance(chosen, list) else chosen.notes), **made.notes}
+    facts = {"examples": made.examples, "windows": made.examples, "padding": round(made.padding, 4), "notes": notes}
+    return made.batches, {**facts, "fingerprint": fingerprint(texts)}
+
+
+def _labelled(
+    loaded: Any, tokenizer: Any, data: Dataset, size: int | None, max_length: int, *, in_file_order: bool
+) -> tuple[Batches, dict[str, Any]]:
+    """Batches with labels, and what the ranking remembers of them."""
     from ..tasks import batches, encode
     from ..training.labels import model_labels
 
     encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(loaded, data))
     if size is None and loaded.device.type == "cuda" and not in_file_order:
-        return batches(encoded, tokens=TOKENS_ON_GPU)
-    return batches(encoded, size=size or 32, sort=not in_file_order)
+        made = batches(encoded, tokens=TOKENS_ON_GPU)
+    else:
+        made = batches(encoded, size=size or 32, sort=not in_file_order)
+    return made, _facts(data, made)
 
 
 def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:

@@ -145,20 +145,19 @@ def rank(
     >>> ranking = rank(model, batches)
     >>> prune(model, ranking.lowest(12))
     """
-    from .label_free import BY_ATTENTION, check_loss, with_loss
-
-    check_loss(method, loss, options)
+    needs_labels = check_method(method, loss, options)
     score = ranker(method, **options)
     from ..heads.discover import discover
     from ..heads.gates import gated
     from ..ranking import Ranking
     from .check import check_batches, check_scores, describe, settled, versions
+    from .label_free import with_loss
 
     layout = discover(model)
     gone = layout.check(closed)
     left = layout.without(gone) if gone else layout
     with settled(model, seed), gated(model, closed=gone):
-        checked = check_batches(model, batches, labels=loss is None and method not in BY_ATTENTION)
+        checked = check_batches(model, batches, labels=needs_labels)
         measured = checked if loss is None else with_loss(model, checked, method, loss, seed)
         found = score(model, left, measured, seed=seed, progress=progress)
         check_scores(method, left, found)
@@ -176,6 +175,18 @@ def rank(
     )
 
 
+def check_method(method: str, loss: Loss | str | None, options: dict[str, Any]) -> bool:
+    """An error unless there is such a method with these options and this loss; whether it needs labels.
+
+    A measure that was left open becomes the loss, where one is given.
+    """
+    ranker(method, **options)
+    from .label_free import BY_ATTENTION, check_loss
+
+    check_loss(method, loss, options)
+    return loss is None and method not in BY_ATTENTION
+
+
 def _loss_named(loss: Loss | str | None) -> dict[str, str]:
     """The loss among the options of a ranking, if it was not that of labels."""
     return {} if loss is None else {"loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)}
@@ -187,4 +198,4 @@ def _name(model: nn.Module) -> str:
     return (Path(name).name if Path(name).is_dir() else name) or type(model).__name__
 
 
-__all__ = ["RANKERS", "Progress", "Ranker", "Scores", "rank", "ranker", "silent"]
+__all__ = ["METHOD", "RANKERS", "Progress", "Ranker", "Scores", "check_method", "rank", "ranker", "silent"]

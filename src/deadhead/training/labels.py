@@ -11,13 +11,17 @@ from ..tasks import KINDS, Dataset
 NO_CLASS = "O"  # of no use to tell tasks apart: every tagger of spans has it
 
 
-def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
-    """The labels in the model's own order; an error where it was made for another task."""
+def made_for(loaded: Any, data: Dataset) -> bool:
+    """Whether this is a model for tasks of this kind."""
     import transformers
 
     auto = getattr(transformers, KINDS[data.task.kind].model)
-    made = auto._model_mapping.get(type(loaded.config), ())
-    if not isinstance(loaded, made):
+    return isinstance(loaded, auto._model_mapping.get(type(loaded.config), ()))
+
+
+def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
+    """The labels in the model's own order; an error where it was made for another task."""
+    if not made_for(loaded, data):
         raise DataError(
             f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {KINDS[data.task.kind].model}.",
             f"fine-tune it first: deadhead finetune MODEL --task {data.task.name} --lang en --out DIR",
