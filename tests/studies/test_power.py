@@ -12,7 +12,8 @@ from small_study import WORK, told
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.studies import load, run, status, stop
+from deadhead.studies import folder as place
+from deadhead.studies import load, run, shared, status, stop
 from deadhead.studies.recipe import Recipe
 
 SMALL = ["seed=0", "search.lowest=1..2"]
@@ -133,3 +134,18 @@ def test_the_command_says_what_was_damaged(trained: Path, tmp_path: Path) -> Non
     assert said.stderr.count("was damaged (model/model.safetensors has 0 bytes of") == 1
     said = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
     assert "was damaged (model/model.safetensors has 0 bytes of" in said.stdout
+
+
+def test_shared_work_keeps_only_what_is_read_back(tmp_path: Path) -> None:
+    """A saved model takes along the files it came with, whatever they are."""
+
+    def write(home: Path) -> None:
+        (home / "model").mkdir()
+        for name in ("state.json", "model/config.json", "model/vocab.txt", "model/modeling.py"):
+            (home / name).write_text("{}")
+
+    folder = place.prepare(tmp_path / "s")
+    shared.keep(folder, "key", write)
+    home = shared.find(folder, "key")
+    assert home is not None
+    assert sorted(file.name for file in home.rglob("*") if file.is_file()) == ["config.json", "state.json", "whole.json"]

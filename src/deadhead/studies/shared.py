@@ -158,6 +158,8 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
 
     def fill(draft: Path) -> None:
         write(draft)
+        for stranger in list(_strangers(draft)):  # a model takes along files that no trial reads, such as vocab.txt
+            stranger.unlink()
         found = sorted(path for path in draft.rglob("*") if path.is_file())
         listed = {path.relative_to(draft).as_posix(): {"size": path.stat().st_size, "sha256": _hash(path)} for path in found}
         (draft / WHOLE).write_text(json.dumps({"format": 1, "files": listed}, indent=1), encoding="utf-8")
