@@ -32,6 +32,13 @@ def test_promised(model_type: str) -> None:
     assert row.model_type == model_type
 
 
+@pytest.mark.parametrize(("model_type", "status"), [("jamba", "pass"), ("mamba", "n/a")])
+def test_layers_of_states(model_type: str, status: str) -> None:
+    """Beside attention they are left alone; by themselves they have no heads."""
+    with quiet():
+        assert measure(model_type).status == status
+
+
 def test_what_is_no_attention_or_cannot_be_proved_says_why() -> None:
     with quiet():
         refused, elsewhere = measure("convbert"), measure("resnet")

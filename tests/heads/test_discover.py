@@ -136,6 +136,21 @@ def test_a_known_attention_of_a_refused_kind_says_why() -> None:
         discover(build("convbert"))
 
 
+@pytest.mark.parametrize("family", ["mamba", "mamba2"])
+def test_a_model_of_states_has_no_heads(family: str) -> None:
+    with pytest.raises(NoAttention, match=r"has no attention heads:\n.*MambaMixer|Mamba2Mixer is not softmax attention") as met:
+        discover(build(family))
+    assert met.value.mend == "name a model that has softmax attention"
+
+
+def test_latent_attention_is_refused_for_what_it_is() -> None:
+    with pytest.raises(UnknownArchitecture, match="DeepseekV3Attention is latent attention: its heads share the compressed") as met:
+        discover(build("deepseek_v3"))
+    assert not isinstance(met.value, NoAttention)
+    assert "sites.py" not in str(met.value.mend)
+    assert "queries, keys and values of their own" in str(met.value.mend)
+
+
 def test_a_model_without_attention_says_so() -> None:
     with pytest.raises(NoAttention, match="has no attention"):
         discover(nn.Sequential(nn.Linear(2, 2)))

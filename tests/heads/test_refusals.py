@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +12,11 @@ import torch
 from tiny_models import answers, apart, build, hooks, uneven
 from torch import nn
 
+import deadhead
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, prune, save
 from deadhead.layout import Head
+from deadhead.ranking import Ranking
 
 
 @contextmanager
@@ -192,3 +195,16 @@ def test_the_budget_is_met_exactly() -> None:
         model = build(family)
         gone, before = uneven(model), len(discover(model))
         assert len(discover(prune(model, gone))) == before - len(gone)
+
+
+def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
+    model = build("llama")
+    layout = discover(model)
+    ranking = Ranking({head: float(head.index % 2) + 0.1 * head.layer for head in layout}, layout, "gradient")
+    with pytest.raises(GroupError) as problem:
+        deadhead.prune(model, ranking.lowest(1))
+    call = re.search(r"prune\(model, .*ranking\.scores\)\)", str(problem.value.mend))
+    assert call is not None
+    known = {"deadhead": deadhead, "prune": deadhead.prune, "discover": discover, "model": model, "ranking": ranking, "K": 2}
+    eval(call[0], known)
+    assert len(discover(model)) == 6

@@ -41,7 +41,7 @@ def source(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         put(tmp_path / "mini lm", name, text)
     for name in NOT_TAKEN:
-        put(tmp_path / "mini lm", name, "{\"weight_map\": {}}")
+        put(tmp_path / "mini lm", name, '{"weight_map": {}}')
     (tmp_path / "mini lm" / "2_Normalize").mkdir()
     return tmp_path / "mini lm"
 

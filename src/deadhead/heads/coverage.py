@@ -60,6 +60,9 @@ FURTHER: dict[str, dict[str, Any]] = {
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "longformer": {"attention_window": [8, 8]},
     "led": {"attention_window": [8, 8]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},  # else none of so few layers is attention
+    "nemotron_h": {"layer_types": ["mamba", "attention"]},
+    "mamba2": {"num_heads": 8},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "big_bird": {"attention_type": "original_full"},
     "bigbird_pegasus": {"attention_type": "original_full"},
@@ -174,7 +177,8 @@ def shrunk(config_class: type, overrides: dict[str, Any] | None = None) -> Any:
     for name, part in vars(default).items():
         if hasattr(part, "to_diff_dict") and hasattr(part, "model_type"):
             wanted[name] = shrunk(type(part)).to_dict()
-    if isinstance(getattr(default, "layer_types", None), list):
+    kinds_can_be_set = not isinstance(getattr(config_class, "layer_types", None), property)
+    if kinds_can_be_set and isinstance(getattr(default, "layer_types", None), list):
         kinds = list(dict.fromkeys(default.layer_types))
         wanted["layer_types"] = (kinds * LAYERS)[:LAYERS]
     wanted.update(overrides or {})

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import NoAttention, UnknownArchitecture
 from ..layout import HeadLayout
-from .sites import Site, sites
+from .sites import NO_HEADS, Site, sites
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
 CROSS_NAMES = ("encoder_attn", "crossattention", "EncDecAttention", "encdec", "cross")
@@ -103,14 +103,23 @@ def _number(found: list[Site], model: nn.Module) -> None:
 
 
 def _unknown(model: nn.Module, passed: dict[str, str]) -> UnknownArchitecture:
+    """Why no head of this model can be gated, and what can be done about it, if anything."""
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
-    lines = [f"  {path}: {reason}" for path, reason in list(passed.items())[:4]]
-    if not lines:
-        lines = [f"  {path}  ({', '.join(n for n, _ in module.named_children())})" for path, module in list(_walk(model))[:4]]
-    if not lines:
-        return NoAttention(f"{kind!r} has no attention.", "name a model that has attention heads")
+    reasons = [f"  {path}: {reason}" for path, reason in list(passed.items())[:4]]
+    shown = "\n".join(reasons)
+    others = [path for path, _ in _walk(model) if path not in passed]
+    if all(reason.endswith(NO_HEADS) for reason in passed.values()) and not others:
+        return NoAttention(
+            f"{kind!r} has no attention heads{f':{chr(10)}{shown}' if reasons else '.'}", "name a model that has softmax attention"
+        )
+    if reasons and not any("known name" in reason for reason in passed.values()):
+        return UnknownArchitecture(
+            f"no attention of {kind!r} has heads that deadhead can gate:\n{shown}",
+            "name a model whose heads have queries, keys and values of their own; docs/coverage.md lists those that work",
+        )
+    looks = [f"  {path}  ({', '.join(n for n, _ in module.named_children())})" for path, module in list(_walk(model))[:4]]
     return UnknownArchitecture(
-        f"no attention that deadhead can gate was found in {kind!r}. This looks like its attention:\n" + "\n".join(lines),
+        f"no attention that deadhead can gate was found in {kind!r}. This looks like its attention:\n" + (shown or "\n".join(looks)),
         "add the names of its parts to the tables at the top of deadhead/heads/sites.py, then run: deadhead heads MODEL --check",
     )
 

@@ -32,20 +32,8 @@ TRIPLES = (
     ("q_head", "k_head", "v_head"),
 )
 FUSED = ("query_key_value", "qkv_proj", "Wqkv", "c_attn", "in_proj", "qkv", "att_proj")
-OUTPUTS: tuple[str, ...] = (
-    "o_proj",
-    "out_proj",
-    "out_lin",
-    "dense",
-    "o",
-    "c_proj",
-    "Wo",
-    "proj",
-    "projection",
-    "projection_layer",
-    "linear_out",
-)
-OUTPUTS += ("to_out", "attention_out", "post_proj", "output", "output_proj")
+OUTPUTS: tuple[str, ...] = ("o_proj", "out_proj", "out_lin", "dense", "o", "c_proj", "Wo", "proj", "projection", "projection_layer")
+OUTPUTS += ("linear_out", "to_out", "attention_out", "post_proj", "output", "output_proj")
 OUTPUTS_OUTSIDE = ("output.dense", "output")  # seen from the parent of the module that owns q, k and v
 WIDTHS = ("head_dim", "attention_head_size", "head_size", "d_head", "key_value_proj_dim", "dim_per_head", "dim_head", "head_width")
 COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
@@ -66,9 +54,12 @@ HARMLESS: tuple[str, ...] = (
     "relative_pos_embeddings",
 )
 HARMLESS += ("rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv", "rel_logits_proj")
-# Families that fuse q, k and v head by head; all others put all queries first, then all keys, then all values.
+# Families that fuse q, k and v head by head; all others: all queries, then all keys, then all values.
 INTERLEAVED = ("bloom", "gpt_neox", "gpt_neox_japanese", "falcon", "deberta", "persimmon", "gpt_bigcode")
+LATENT = {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}  # of DeepSeek's attention, and of those that followed it
 NOT_SOFTMAX = re.compile(r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet")
+
+NO_HEADS = "is not softmax attention over heads"
 
 
 @dataclass
@@ -169,9 +160,14 @@ def look(core: nn.Module, path: str, parent: nn.Module | None) -> Site | str | N
         return _xlnet(core, path)
     projections = _projections(core)
     if not projections:
-        return None
+        latent = LATENT & core._modules.keys()
+        return (
+            f"{name} is latent attention: its heads share the compressed queries, keys and values of {', '.join(sorted(latent))}"
+            if latent
+            else None
+        )
     if NOT_SOFTMAX.search(name):
-        return f"{name} is not softmax attention over heads"
+        return f"{name} {NO_HEADS}"
     out = _output(core, parent)
     if out is None:
         return f"{name} has {', '.join(projections)} but no output projection with a known name" if "ttention" in name else None

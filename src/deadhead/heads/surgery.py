@@ -328,7 +328,9 @@ def refuse_ragged(site: Site, left: list[int]) -> None:
         raise GroupError(
             f"{site.block} layer {site.layer}: heads {spans(range(short * site.group, (short + 1) * site.group))} read one key/value head, "
             f"and only {'head' if len(sizes[short]) == 1 else 'heads'} {spans(sizes[short])} would be left while other groups keep more.",
-            "remove all heads of a group, or equally many from each group of the layer",
+            "remove all heads of a group, or equally many from each group of the layer. The lowest K of a ranking, by whole groups: "
+            'prune(model, deadhead.strategies.choose("lowest", discover(model), K, scores=ranking.scores)), '
+            "or: deadhead prune MODEL --lowest K --ranking FILE --out DIR",
         )
 
 
