@@ -192,7 +192,11 @@ def _labelled(
     from ..tasks import batches, encode
     from ..training.labels import model_labels
 
-    encoded = encode(data, tokenizer, max_length=max_length, labels=model_labels(loaded, data))
+    try:
+        labels = model_labels(loaded, data)
+    except DataError as problem:
+        raise DataError(problem.message, f"{problem.mend}; or rank it without labels: --loss self") from None
+    encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
     if size is None and loaded.device.type == "cuda" and not in_file_order:
         made = batches(encoded, tokens=TOKENS_ON_GPU)
     else:
