@@ -16,9 +16,10 @@ ONLY = {
     "install": set(),
     "errors": {"install"},
     "files": set(),
+    "swap": {"errors", "files"},
     "layout": {"errors"},
     "numerics": {"errors"},
-    "heads": {"errors", "files", "layout", "numerics"},
+    "heads": {"errors", "files", "layout", "numerics", "swap"},
     "translation": {"errors", "heads"},
 }  # a room -> the rooms it may know
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know

@@ -9,9 +9,6 @@ zeroed, and loads exactly anywhere.
 from __future__ import annotations
 
 import copy
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from ..errors import FolderError, UnsupportedModel, unknown_name
+from ..swap import draft_in, swap
 from .card import card, is_ours
 from .discover import layout_of, located
 from .quiet import quiet
@@ -53,62 +51,27 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
     if target.exists() and not target.is_dir():
         raise FolderError(f"{target} is a file.", "name a folder")
     config = model.config
-    # written beside and moved over file by file: a folder that is being replaced is never half of each
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=target))
-    except OSError as problem:
-        raise FolderError(f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
-    try:
-        model.config = copy.deepcopy(config)  # saving writes into it, and the user's own may be shared
-        setattr(model.config, RECORD, {**record(found), "form": form})
-        weights = _padded(model, found) if form == "padded" else None
-        # some families fuse projections on disk, which only works out while they have their full shapes
-        with quiet():
-            model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size, save_original_format=form == "padded")
-        if tokenizer is not None:
-            tokenizer.save_pretrained(draft)
-        if source is not None and not source.samefile(target):
-            take_along(source, draft, tokenizer=tokenizer is None)
-        if not (target / CARD).exists() or is_ours((target / CARD).read_text(encoding="utf-8", errors="replace")):
-            model.config = config  # which names the class and the place that the model was loaded from
-            (draft / CARD).write_text(card(model, layout_of(found, {}), form, source), encoding="utf-8")
-        _move_in(draft, target)
+        with draft_in(target) as draft:
+            model.config = copy.deepcopy(config)  # saving writes into it, and the user's own may be shared
+            setattr(model.config, RECORD, {**record(found), "form": form})
+            weights = _padded(model, found) if form == "padded" else None
+            # some families fuse projections on disk, which only works out while they have their full shapes
+            with quiet():
+                model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size, save_original_format=form == "padded")
+            if tokenizer is not None:
+                tokenizer.save_pretrained(draft)
+            if source is not None and not source.samefile(target):
+                take_along(source, draft, tokenizer=tokenizer is None)
+            if not (target / CARD).exists() or is_ours((target / CARD).read_text(encoding="utf-8", errors="replace")):
+                model.config = config  # which names the class and the place that the model was loaded from
+                (draft / CARD).write_text(card(model, layout_of(found, {}), form, source), encoding="utf-8")
+            swap(draft, target)
     except (OSError, SafetensorError) as problem:
         raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
         model.config = config
     return target
-
-
-def _move_in(draft: Path, target: Path) -> None:
-    """Put the files of the draft in the place of those in the folder; should that fail, put the old ones back."""
-    new = sorted(draft.iterdir())
-    names = {f.name for f in new} | {f.name for f in target.glob("model*.safetensors*")}  # shards of another size would stay behind
-    aside = draft / ".aside"
-    aside.mkdir()
-    try:
-        for name in names:
-            if (target / name).exists():
-                os.replace(target / name, aside / name)
-        for file in new:
-            if file.is_file():
-                file.chmod(0o666 & ~_umask())  # weights come out readable by their owner alone
-            os.replace(file, target / file.name)
-    except OSError:
-        for file in new:
-            if not file.exists():
-                os.replace(target / file.name, file)
-        for old in aside.iterdir():
-            os.replace(old, target / old.name)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:

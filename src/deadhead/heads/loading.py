@@ -17,6 +17,7 @@ from torch import nn
 
 from ..errors import FolderError, HeadError, Notice
 from ..layout import Head
+from ..swap import finish
 from .biases import drop_bias, hold_biases, is_zero
 from .classes import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .discover import layout_of, located
@@ -61,7 +62,9 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
     dtype: precision of the weights, such as `torch.float32` or "float32"; by default what config.json says, else that of the weights.
     """
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
-    dtype, config = dtype_named(dtype), _config(folder, where)
+    dtype = dtype_named(dtype)
+    finish(Path(folder) / kwargs.get("subfolder", ""))
+    config = _config(folder, where)
     saved = _saved(config, folder)
     cls = saved_class(config, folder) if auto is None else task_class(auto, config, folder)
     if auto is not None:

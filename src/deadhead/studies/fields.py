@@ -17,6 +17,7 @@ from pathlib import Path as File
 from typing import Any
 
 from ..errors import DeadheadError, unknown_name
+from ..swap import MARKER
 from .plain import Path
 from .trial import SPLITS
 
@@ -55,7 +56,7 @@ def _model(value: Any) -> Iterator[Problem]:
         yield (), "this is a folder or a name on the hub."
     elif value.startswith("world/") and value not in WORLD and not File(value).is_dir():
         yield (), unknown_name("model of the small world", value, WORLD).message
-    elif value.startswith((".", "/", "~")) and not (File(value).expanduser() / "config.json").is_file():
+    elif value.startswith((".", "/", "~")) and not any((File(value).expanduser() / name).is_file() for name in ("config.json", MARKER)):
         yield (), f"there is no model in {value} (no config.json)."
 
 

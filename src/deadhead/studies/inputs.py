@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import files
 from ..errors import DeadheadError
+from ..swap import finish
 from .folder import StudyError
 from .trial import Trial, digest
 
@@ -143,6 +144,7 @@ def _fingerprint(name: str) -> str | None:
 def _of_model(name: str) -> str | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
+        finish(folder)  # a save that was cut short: the fingerprint is that of the model which `load` gives
         files = sorted(file for file in folder.iterdir() if file.suffix in MODEL_FILES)
         return digest([[file.name, file_hash(file)] for file in files if file.is_file()])
     return _hub_revision(name)
