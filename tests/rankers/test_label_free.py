@@ -92,13 +92,13 @@ def moved(model: Any, batch: Any, head: Head) -> torch.Tensor:
 
 
 def test_gradients_estimate_how_far_the_output_moves(embedder: Any, texts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_free, "DRAWS", 120)
+    monkeypatch.setattr(label_free, "DRAWS", 300)
     raw = rank(embedder, texts, "gradient", loss="self").raw
     assert raw is not None
     tokens = sum(int(batch["attention_mask"].sum()) for batch in texts)
     for head in discover(embedder):
         wanted = sum(float(moved(embedder, batch, head).sum()) for batch in texts) * math.sqrt(2 / math.pi) / tokens
-        assert raw[head] == pytest.approx(wanted, rel=0.12, abs=1e-12)  # a mean of 960 draws
+        assert raw[head] == pytest.approx(wanted, rel=0.08, abs=1e-12)  # a mean of 2,400 draws: five standard errors
 
 
 def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: Any) -> None:
@@ -123,7 +123,7 @@ def test_logits_are_compared_as_predictions(case: Any) -> None:
 
 
 def test_probes_of_logits_are_fisher_information(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_free, "DRAWS", 150)
+    monkeypatch.setattr(label_free, "DRAWS", 400)
     one = case("classify")
     batch = {name: value for name, value in one.batch.items() if name != "labels"}
     prepared = label_free.with_loss(one.model, [batch], "gradient", "self", 0)
@@ -138,7 +138,7 @@ def test_probes_of_logits_are_fisher_information(case: Any, monkeypatch: pytest.
         slopes = torch.stack([torch.autograd.grad(logits[:, k].sum(), gates, retain_graph=True)[0] for k in range(logits.shape[1])])
     chances = logits.detach().softmax(-1).T[:, :, None, None]
     fisher = (chances * slopes.square()).sum(0) - (chances * slopes).sum(0).square()
-    assert torch.allclose(squares.mean(0), fisher.mean(0), rtol=0.35)
+    assert torch.allclose(squares.mean(0), fisher.mean(0), rtol=0.25)
 
 
 @pytest.mark.parametrize("method", ["taylor", "gradient", "ablation", "shapley"])
