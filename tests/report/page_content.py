@@ -35,6 +35,7 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
         "models": ["world/encoder" + hostile],
         "versions": {"deadhead": "0.1", "torch": "2.13.0", "transformers": "5.22.2", "device": "cpu"},
         "data": {f"{lang}/{split}": f"{rng.getrandbits(48):012x}" for lang in LANGUAGES for split in ("train", "test")},
+        "damaged": [],
         "progress": {"total": len(trials), "done": len(trials) - 2, "failed": 1, "left": 1, "running": 1},
         "findings": [
             "Removing the lowest half of the heads costs 0.4 points on average over 3 languages, less than the spread of 0.9 over seeds.",

@@ -24,13 +24,13 @@ from deadhead.report.findings import findings
 from deadhead.report.measured_findings import scored
 from deadhead.report.opened import opened
 from deadhead.studies.folder import StudyError
-from deadhead.studies.records import Record, summaries
+from deadhead.studies.records import Record, scan
 from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS, load_data
 
 MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
 PARTS = {"format", "name", "about", "recipe", "models", "versions", "data", "progress", "findings", "tables", "figures", "claims"}
-PARTS |= {"words", "opened", "layout", "maps", "trials", "records", "heads"}
+PARTS |= {"words", "opened", "damaged", "layout", "maps", "trials", "records", "heads"}
 
 
 def test_all_parts_as_plain_data(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_all_parts_as_plain_data(tmp_path: Path) -> None:
 
 def test_a_study_is_read_once_for_all_that_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    monkeypatch.setattr("deadhead.studies.scores.summaries", lambda home: read.append(home) or summaries(home))
+    monkeypatch.setattr("deadhead.studies.scores.scan", lambda home: read.append(home) or scan(home))
     made = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
     assert made["claims"]
     assert len(read) == 1

@@ -56,10 +56,16 @@ def claims(
     from ..claims import check
     from ..claims import published as of_papers
     from ..claims.markdown import markdown
+    from ..studies.records import damage
+    from ..studies.scores import Studied
 
     if bool(studies) == published:
         raise DeadheadError("name the folder of a study, or give --published; one of the two.", "deadhead claims STUDY")
-    found = of_papers(paper) if published else check(*(studies or ()), paper=paper)
+    read = [Studied.at(study) for study in studies or ()]
+    for one in read:
+        if one.damaged:
+            typer.secho(f"{one.home}: {damage(one.damaged)}", fg="yellow", err=True)
+    found = of_papers(paper) if published else check(*read, paper=paper)
     if as_json:
         typer.echo(json.dumps([verdict.to_dict() for verdict in found], indent=1, ensure_ascii=False))
         return

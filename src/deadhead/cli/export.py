@@ -53,10 +53,13 @@ def export(
         ]
     if csv is not None or parquet is not None:
         from ..studies.frame import write_csv, write_parquet
+        from ..studies.records import damage, scan
 
         for name, file, put in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
             if file is not None:
                 rows = put(folder, file)
                 facts |= {name: str(file), "rows": rows}
                 lines.append(f"{rows} rows written to {file}")
+        if text := damage(scan(folder).damaged):
+            typer.secho(text, fg="yellow", err=True)
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))

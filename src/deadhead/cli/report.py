@@ -37,7 +37,7 @@ def report(
     from ..report.page import write
 
     page = out or studies[0] / ("report.html" if len(studies) == 1 else "comparison.html")
-    write(studies if len(studies) > 1 else studies[0], page)
+    write(studies if len(studies) > 1 else studies[0], page, lambda text: typer.secho(text, fg="yellow", err=True))
     typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
     if figures is not None:
         names = [study.resolve().name for study in studies]

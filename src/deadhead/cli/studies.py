@@ -251,6 +251,8 @@ def plan(
 
 
 def _show_plan(found: Plan) -> None:
+    from ..studies.records import damage
+
     already = f", {found.done} of them done already" if found.done else ""
     already += f", {found.failed} failed (`run --retry-failed` tries those again)" if found.failed else ""
     cells = f" for {found.cells:,} cells" if found.cells != found.trials else ""
@@ -258,7 +260,8 @@ def _show_plan(found: Plan) -> None:
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
     typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
     typer.echo(f"  About {_clock(found.seconds)} and {_size(found.bytes)} of disk ({found.basis}).")
-    for line in (*found.warnings, *(f"Too little data: {line}" for line in found.shortfalls)):
+    damaged = [damage(found.damaged)] if found.damaged else []
+    for line in (*damaged, *found.warnings, *(f"Too little data: {line}" for line in found.shortfalls)):
         typer.secho(f"  {line}", fg="yellow")
     if found.lacking:
         typer.secho("  Missing, and `run` would begin nothing without it:", fg="yellow")
@@ -328,6 +331,8 @@ def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
 
 
 def _lines(found: Status) -> Iterator[str]:
+    from ..studies.records import damage
+
     state = "stopping" if found.stopping else "running" if found.active else "complete" if not found.left else "not running"
     left = f", about {_clock(found.eta)} to go" if found.eta is not None and found.left else ""
     if found.eta is None and found.running:
@@ -335,6 +340,8 @@ def _lines(found: Status) -> Iterator[str]:
     yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
     if found.others:
         yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
+    if found.damaged:
+        yield f"  {damage(found.damaged)}"
     for text in found.reports:
         yield f"  {text}"
     for name, versions in found.mixed.items():

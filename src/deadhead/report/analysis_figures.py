@@ -25,6 +25,7 @@ from .values import scores_of
 
 ENDS = ("top", "bottom")
 DISTANCE = "syntactic"  # of URIEL's
+FEWEST_HEADS = 3  # that two rankings must share to be compared
 FEWEST = 3  # pairs of languages for a picture of them
 
 
@@ -155,7 +156,9 @@ def _apart(pair: Pair, rankings: Mapping[str, Mapping[str, float]]) -> float | N
 
 def _alike(pair: Pair, rankings: Mapping[str, Mapping[str, float]]) -> float | None:
     both = {name: rankings[name] for name in (pair.source, pair.target) if name in rankings}
-    return similarity(both)[pair.source, pair.target].rho if len(both) == 2 else None
+    if len(both) < 2 or len(both[pair.source].keys() & both[pair.target].keys()) < FEWEST_HEADS:
+        return None
+    return similarity(both)[pair.source, pair.target].rho
 
 
 def _told(panel: Sequence[Row]) -> str:

@@ -112,6 +112,7 @@ class Study:
     recipe: Mapping[str, Any]
     cells: tuple[Cell, ...]
     published: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)  # file -> its rows
+    unreadable: list[str] = field(default_factory=list)  # records that turned out to be damaged when they were opened
 
     @cached_property
     def languages(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from ..studies import folder as place
-from ..studies.records import Record
+from ..studies.records import MOST_NAMED, Record, damage
 from ..studies.scores import unhurried
 from ..studies.status import seconds
 from .cells import Cell, Study, as_dict, parts_of, read_study
@@ -47,6 +47,7 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "versions": _versions(records),
         "data": {name: value for record in records.values() for name, value in record.data.items()},
         "progress": progress(study),
+        "damaged": damaged(study),
         "opened": {"records": len(records), "of": len(study.known_trials)},
         "findings": findings(study, records, made),
         "tables": made,
@@ -58,6 +59,14 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "records": shown(study, records),
         "heads": heads(study, records, shape),
     }
+
+
+def damaged(study: Study) -> list[str]:
+    """What is said about records that are damaged: those the index does not vouch for, and those found damaged when opened."""
+    names = study.unreadable
+    late = f"damaged although the index knows {'it' if len(names) == 1 else 'them'}: {', '.join(names[:MOST_NAMED])}"
+    late = f"{len(names)} opened record{' is' if len(names) == 1 else 's are'} {late}; delete {study.home / 'index.jsonl'} and give `deadhead run` again"
+    return [text for text in (damage(study.read.damaged), late if names else "") if text]
 
 
 def progress(study: Study) -> dict[str, Any]:

@@ -57,15 +57,21 @@ def _named(record: Record) -> Iterator[str]:
 
 def ranking_of(record: Record) -> Mapping[str, Any]:
     """The ranking a trial made or went by; empty where there is none."""
-    found = record.details.get("ranking")
-    return found if isinstance(found, dict) and isinstance(found.get("scores"), dict) else {}
+    found = record.details.get("ranking") or {}
+    if None in found.get("scores", {}).values():  # what was no number
+        return {**found, "scores": {head: score for head, score in found["scores"].items() if score is not None}}
+    return found
 
 
 def measures_of(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    measures = record.details.get("measures")
+    """What was measured at each stage, by name; heads whose number was none are left out."""
+    measures = record.details.get("measures") or {}
     for stage in STAGES:
-        found = measures.get(stage) if isinstance(measures, dict) else None
-        if isinstance(found, dict):
+        if measures.get(stage):
+            found = dict(measures[stage])
+            for name in ("entropy", "weights"):
+                if name in found:
+                    found[name] = {head: value for head, value in found[name].items() if value is not None}
             yield stage, found
 
 

@@ -26,8 +26,8 @@ def opened(study: Study, most: int = MOST) -> dict[str, Record]:
             break
         try:
             found[name] = read_within(study.home, name)
-        except DeadheadError:  # damaged or just rewritten; the index passes it over next time
-            continue
+        except DeadheadError:  # damaged, and of the size and time that the index knows
+            study.unreadable.append(name)
     return found
 
 

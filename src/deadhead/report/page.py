@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -39,15 +39,20 @@ class PageError(DeadheadError):
     """A page that cannot be made as asked."""
 
 
-def write(folder: str | Path | Sequence[str | Path], out: str | Path) -> Path:
-    """Draw a study, or several beside each other, into one HTML file."""
+def write(folder: str | Path | Sequence[str | Path], out: str | Path, warn: Callable[[str], None] = lambda text: None) -> Path:
+    """Draw a study, or several beside each other, into one HTML file.
+
+    warn: called with a sentence about what could not be shown: damaged records.
+    """
     from .content import content
 
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     named = _names([Path(one) for one in folders])
-    whole = html(
-        *({**content(Path(one)), **({"folder": name} if len(folders) > 1 else {})} for one, name in zip(folders, named, strict=True))
-    )
+    contents = [content(Path(one)) for one in folders]
+    for one, name in zip(contents, named, strict=True):
+        for text in one["damaged"]:
+            warn(f"{name}: {text}" if len(folders) > 1 else text)
+    whole = html(*({**one, **({"folder": name} if len(folders) > 1 else {})} for one, name in zip(contents, named, strict=True)))
     target = Path(out)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@
     STUDY/shared/KEY/       work that several trials share, by the hash of what shaped it
     STUDY/predictions/ID/   what the model of a trial said of each test set
     STUDY/training/         states of trainings under way, to go on from after a kill
-    STUDY/damaged/          shared work that was found damaged, and was done again
+    STUDY/damaged/          records and shared work that were found damaged, and were made again
     STUDY/logs/             what the workers printed
     STUDY/live.json         what the run is doing now
     STUDY/stop              asks it to stop
@@ -181,6 +181,23 @@ def no_room(problem: BaseException | None) -> bool:
             return True
         problem = problem.__cause__ or problem.__context__
     return False
+
+
+def set_aside(path: Path, damaged: Path) -> Path | None:
+    """Move a file or folder among the damaged ones; where it is now, or None if another process has moved it."""
+    try:
+        damaged.mkdir(exist_ok=True)
+        target = damaged / path.name
+        number = 1
+        while target.exists():
+            number += 1
+            target = damaged / f"{path.stem}-{number}{path.suffix}"
+        with suppress(FileNotFoundError):
+            os.rename(path, target)
+            return target
+    except OSError as problem:
+        raise refused(damaged, problem) from problem
+    return None
 
 
 def sweep(folder: Path) -> None:

@@ -22,7 +22,7 @@ from .inputs import InputsChanged
 from .needs import FIND, estimated_rows, lacking, mends, short, told
 from .processes import cores, gpus
 from .recipe import Recipe, with_inputs
-from .records import Summary, summaries
+from .records import Scan, Summary, scan
 from .resume import resume
 from .shared import wanted
 from .status import seconds
@@ -65,6 +65,7 @@ class Plan:
     tasks: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     removals: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()  # ids of records that cannot be used; their trials run again
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -73,8 +74,8 @@ class Plan:
 def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Plan:
     """Count what a recipe asks for, less what the folder already holds."""
     recipe = recipe if recipe.inputs else with_inputs(recipe)
-    known = summaries(Path(out)) if out is not None and (Path(out) / "records").is_dir() else {}
-    notes = warnings(recipe)
+    stored = scan(Path(out)) if out is not None and (Path(out) / "records").is_dir() else Scan()
+    known, notes = dict(stored.known), warnings(recipe)
     if out is not None and known:
         try:
             held = resume(recipe, Path(out), {name: one.state for name, one in known.items()})
@@ -117,6 +118,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         warnings=notes,
         shortfalls=tuple(map(str, short(left))),
         **contents(recipe),
+        damaged=tuple(stored.damaged),
     )
 
 

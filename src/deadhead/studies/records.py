@@ -2,14 +2,17 @@
 
 A record is everything the report needs about one trial. `write` renames it into place; `read` gives
 one back whole; `summaries` gives the trial, state, metrics and cost of all of them, out of an index
-that is only trusted for files whose size and time it knows. Loads no torch, and no pickle ever.
+that is only trusted for files whose size and time it knows. A file that is not as deadhead writes it
+(`validity`) is damaged: it counts as absent, `scan` lists it, and `heal` moves it out of the way.
+Loads no torch, and no pickle ever.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -19,27 +22,13 @@ from ..files import Syncer
 from . import folder as place
 from .folder import DiskFull, StudyError
 from .trial import Trial
+from .validity import STATES, is_summary, problem
 
 FORMAT = 1
-STATES = ("done", "failed")
 SUMMARY = ("state", "trial", "metrics", "cost")
-NUMBERS = frozenset((float, int, type(None)))  # types a metric may have; what was no number is null
-TEXTS, NAMES = frozenset((str,)), frozenset((str, list))
-TYPES: Mapping[str, frozenset[type]] = {  # those that fields of a trial may have; lists are of texts
-    "model": TEXTS,
-    "task": TEXTS,
-    "source": NAMES,
-    "train": NAMES,
-    "targets": frozenset((list,)),
-    "splits": NAMES,
-    "data": frozenset((dict,)),
-    "inputs": frozenset((dict,)),
-    "rank": frozenset((dict,)),
-    "remove": frozenset((dict, str)),
-    "seed": frozenset((int,)),
-    "draw": frozenset((int,)),
-}
 BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
+ID = re.compile("[0-9a-f]{16}")  # what a trial's id looks like: other files in the folder are somebody else's
+MOST_NAMED = 5  # damaged records that a message names
 
 
 @dataclass(frozen=True)
@@ -126,13 +115,17 @@ def read_within(folder: Path, name: str) -> Record:
     file = target(folder, name)
     try:
         stored = json.loads(place.read(file))
-        if not _is_record(stored, name):
-            raise ValueError("this is no record of that trial")
-        return Record.from_dict(stored)
     except FileNotFoundError:
         raise StudyError(f"there is no record {name} in {folder}.", f"deadhead status {folder} tells what is done") from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise StudyError(f"{file} is damaged: {problem!r}.", "delete it and run the study again") from None
+    except (OSError, ValueError, RecursionError) as unreadable:
+        raise _damaged(file, repr(unreadable)) from None
+    if reason := problem(stored, name):
+        raise _damaged(file, reason)
+    return Record.from_dict(stored)
+
+
+def _damaged(file: Path, reason: str) -> StudyError:
+    return StudyError(f"{file} is damaged: {reason}.", "give the command of the study again: `deadhead run` runs the trial again")
 
 
 @dataclass(frozen=True)
@@ -151,53 +144,80 @@ def lean(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name not in BULKY}
 
 
+@dataclass(frozen=True)
+class Scan:
+    """What lies in the folder of the records."""
+
+    known: Mapping[str, Summary] = field(default_factory=dict)  # by trial id
+    damaged: Mapping[str, str] = field(default_factory=dict)  # id -> what is wrong with the file
+    fresh: bool = False  # whether the index did not know some of them
+
+
 def summaries(folder: Path) -> dict[str, Summary]:
-    """All records by trial id; files that are no records (half, foreign, links) are passed over."""
-    found, _ = _summaries(place.inside(Path(folder)))
-    return found
+    """All records by trial id, without those that are damaged."""
+    return dict(scan(folder).known)
 
 
-def heal(folder: Path) -> dict[str, Summary]:
-    """The summaries, after bringing the index up to the records. Only for the one who holds the lock."""
-    found, fresh = _summaries(folder)
+def scan(folder: Path) -> Scan:
+    """All records by trial id, and what is damaged; files that are none (foreign, links) are skipped."""
+    home = place.inside(Path(folder))
+    files = _files(home / "records")
+    known = _index(home / "index.jsonl", files)
+    damaged: dict[str, str] = {}
+    fresh = False
+    for name, stamp in files.items():
+        if name not in known:
+            stored, reason = _stored(home, name)
+            if reason is None:
+                known[name] = Summary(name, stamp[1] / 1e9, stored["state"], lean(stored["trial"]), stored["metrics"], stored["cost"])
+                fresh = True
+            elif reason and ID.fullmatch(name):
+                damaged[name] = reason
+    return Scan({name: known[name] for name in files if name in known}, damaged, fresh)
+
+
+def _stored(home: Path, name: str) -> tuple[Any, str | None]:
+    """The content of a record's file, and what is wrong with it."""
+    try:
+        stored = json.loads(place.read(target(home, name)))
+    except FileNotFoundError:
+        return None, ""  # moved away just now: not there, and not damaged
+    except OSError as unreadable:
+        return None, f"it cannot be read: {unreadable.strerror}"
+    except (ValueError, RecursionError):
+        return None, "it is not JSON"
+    return stored, problem(stored, name)
+
+
+def damage(names: Collection[str]) -> str:
+    """What a reader is told about damaged records; empty if there are none."""
+    if not names:
+        return ""
+    several = sorted(names)
+    more = f" and {len(several) - MOST_NAMED:,} more" if len(several) > MOST_NAMED else ""
+    start = "1 record is damaged" if len(several) == 1 else f"{len(several):,} records are damaged"
+    it = "it" if len(several) == 1 else "them"
+    return f"{start} and not shown: {', '.join(several[:MOST_NAMED])}{more}; `deadhead run` runs {it} again"
+
+
+def heal(folder: Path) -> list[str]:
+    """Move damaged records to STUDY/damaged, and bring the index up to the others; a sentence about each that was moved.
+
+    Only for the one who holds the lock.
+    """
+    found = scan(folder)
+    reports = []
+    for name, reason in found.damaged.items():
+        if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
+            reports.append(f"records/{name}.json was damaged ({reason}): moved to {moved.relative_to(folder)}, and the trial runs again")
     index, lines = folder / "index.jsonl", 0
     if index.exists():
         with open(index, "rb") as file:
             lines = sum(1 for _ in file)
-    if fresh or lines > 2 * len(found) + 100:
-        whole = (_line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost) for one in found.values())
+    if found.fresh or lines > 2 * len(found.known) + 100:
+        whole = (_line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost) for one in found.known.values())
         place.write(index, "".join(whole), durable=False)  # made again from the records
-    return found
-
-
-def _summaries(folder: Path) -> tuple[dict[str, Summary], bool]:
-    """The summaries, and whether the index did not know some of them."""
-    files = _files(folder / "records")
-    known = _index(folder / "index.jsonl", files)
-    fresh = False
-    for name, stamp in files.items():
-        if name not in known:
-            stored = place.read_json(target(folder, name))
-            if _is_record(stored, name):
-                known[name] = Summary(name, stamp[1] / 1e9, stored["state"], lean(stored["trial"]), stored["metrics"], stored["cost"])
-                fresh = True
-    return {name: known[name] for name in files if name in known}, fresh
-
-
-def _is_record(stored: Any, name: str) -> bool:
-    return isinstance(stored, dict) and stored.get("id") == name and _is_summary([stored.get(part) for part in SUMMARY])
-
-
-def _is_summary(parts: list[Any]) -> bool:
-    """Whether these are state, trial, metrics and cost as deadhead writes them, so that whoever reads on may rely on it."""
-    state, trial, metrics, cost = parts
-    if state not in STATES or not (isinstance(trial, dict) and isinstance(metrics, dict) and isinstance(cost, dict)):
-        return False
-    for name, value in trial.items():
-        kind = type(value)
-        if name in TYPES and (kind not in TYPES[name] or (kind is list and not TEXTS.issuperset(map(type, value)))):
-            return False
-    return NUMBERS.issuperset(map(type, metrics.values()))
+    return reports
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -243,11 +263,16 @@ def _parsed(text: bytes) -> Iterator[list[Any]]:
     except (ValueError, RecursionError):
         found = [place.json_or_none(line) for line in _lines(text)]
     rows = (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
-    yield from (row for row in rows if isinstance(row[0], str) and _is_summary(row[3:]))
+    yield from (row for row in rows if isinstance(row[0], str) and is_summary(row[3:]))
 
 
 def states(folder: Path) -> dict[str, str]:
-    """The state of every record, read from the beginnings of the index's lines where it knows the file."""
+    """The state of every record that is not damaged."""
+    return checked_states(folder)[0]
+
+
+def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """The state of every record, read from the beginnings of the index's lines where it knows the file; and the ids of damaged ones."""
     home = place.inside(Path(folder))
     files = _files(home / "records")
     known: dict[str, str] = {}
@@ -256,11 +281,14 @@ def states(folder: Path) -> dict[str, str]:
         name, state = parts[0][2:-1].decode("utf-8", "replace"), parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else ""
         if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
             known[name] = state
+    damaged = []
     for name in files.keys() - known.keys():
-        stored = place.read_json(target(home, name))
-        if _is_record(stored, name):
+        stored, reason = _stored(home, name)
+        if reason is None:
             known[name] = stored["state"]
-    return known
+        elif reason and ID.fullmatch(name):
+            damaged.append(name)
+    return known, sorted(damaged)
 
 
 def _number(text: bytes) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 from . import folder as place
 from .expand import label, strategy_of
-from .records import Summary, summaries
+from .records import Summary, scan
 from .search import Arm, arms_among
 from .study import described
 from .trial import removal
@@ -99,6 +99,7 @@ class Studied:
     home: Path
     told: Mapping[str, Any]  # as `run` wrote it down: name, recipe, cells
     known: Mapping[str, Summary]
+    damaged: tuple[str, ...] = ()  # ids of records that cannot be used
 
     @classmethod
     def at(cls, folder: str | Path | Studied) -> Studied:
@@ -106,7 +107,8 @@ class Studied:
         if isinstance(folder, Studied):
             return folder
         home = place.inside(Path(folder))
-        return cls(home, described(home), summaries(home))
+        told, found = described(home), scan(home)
+        return cls(home, told, found.known, tuple(found.damaged))
 
     def scores(self, arms: Collection[str] | None = None, metric: Callable[[str], str] | None = None) -> list[Score]:
         """Every number of every done trial; cells that share a trial and differ in nothing a score tells are one row.

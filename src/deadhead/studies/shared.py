@@ -14,11 +14,11 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from .. import files
 from .folder import StudyError, json_or_none, read_json, refused
+from .folder import set_aside as move
 from .trial import Trial
 
 READ = (".json", ".safetensors", ".md")
@@ -130,26 +130,9 @@ def set_aside(folder: Path, keys: Iterable[str] | None = None, *, deep: bool = F
         if home.is_symlink() or not home.is_dir() or files.is_draft(key) or next(_strangers(home), None):
             continue  # `find` refuses what deadhead did not write
         reason = damage(home, deep=deep)
-        if reason is not None and (target := _move(home, folder / "damaged")) is not None:
+        if reason is not None and (target := move(home, folder / "damaged")) is not None:
             reports.append(f"shared/{key} was damaged ({reason}): moved to {target.relative_to(folder)} and done again")
     return reports
-
-
-def _move(home: Path, damaged: Path) -> Path | None:
-    """Where the folder is now; None if another process has moved it."""
-    try:
-        damaged.mkdir(exist_ok=True)
-        target = damaged / home.name
-        number = 1
-        while target.exists():
-            number += 1
-            target = damaged / f"{home.name}-{number}"
-        with suppress(FileNotFoundError):
-            os.rename(home, target)
-            return target
-    except OSError as problem:
-        raise refused(damaged, problem) from problem
-    return None
 
 
 def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:

@@ -14,6 +14,8 @@ from .inputs import differing
 from .records import Summary
 from .study import described
 
+LARGEST = 1e15  # of the seconds and counts of a run
+
 
 @dataclass(frozen=True)
 class Running:
@@ -41,6 +43,7 @@ class Status:
     eta: float | None  # seconds until all is done, as far as one can tell
     failures: tuple[str, ...]  # ids
     reports: tuple[str, ...] = ()  # what went wrong in the last run and was put right
+    damaged: tuple[str, ...] = ()  # ids of records that cannot be used; they count as left
     mixed: Mapping[str, int] = field(default_factory=dict)  # inputs that the records do not share -> number of versions
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +55,7 @@ def status(folder: str | Path) -> Status:
     home = place.inside(Path(folder))
     study = described(home)
     planned = list(dict.fromkeys(trial for _, trial in study["cells"]))
-    known = records.states(home)
+    known, damaged = records.checked_states(home)
     states = [known.get(trial, "left") for trial in planned]
     active = place.is_running(home)
     live = _live(home) if active else {}
@@ -72,6 +75,7 @@ def status(folder: str | Path) -> Status:
         failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
         mixed=_mixed(home, planned) if study.get("earlier") else {},
         reports=_reports(home),
+        damaged=tuple(damaged),
     )
 
 
@@ -93,7 +97,7 @@ def _live(home: Path) -> dict[str, Any]:
         return {}
     counts = [live.get(name) for name in ("started", "done", "failed", "workers")]
     times = [one.get("since") if isinstance(one, dict) else None for one in live["running"].values()]
-    return live if all(isinstance(number, int | float) for number in (*counts, *times)) else {}
+    return live if all(map(_is_number, (*counts, *times))) else {}
 
 
 def _age(live: dict[str, Any]) -> float:
@@ -109,7 +113,12 @@ def _running(name: str, one: dict[str, Any], age: float) -> Running:
 
 
 def _number(value: Any) -> float:
-    return max(0.0, float(value)) if isinstance(value, int | float) and value == value else 0.0
+    return max(0.0, float(value)) if _is_number(value) else 0.0
+
+
+def _is_number(value: Any) -> bool:
+    """Whether this is a number that a time can be computed from."""
+    return isinstance(value, int | float) and abs(value) < LARGEST  # NaN is not
 
 
 def _eta(left: int, live: dict[str, Any], folder: Path, running: Sequence[Running]) -> float | None:

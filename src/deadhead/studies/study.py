@@ -79,9 +79,8 @@ def run(
     folder = place.prepare(Path(out))
     with place.locked(folder):
         place.sweep(folder)
-        damaged = shared.set_aside(folder)
+        damaged = [*shared.set_aside(folder), *records.heal(folder)]
         (folder / "stop").unlink(missing_ok=True)
-        records.heal(folder)
         known = records.states(folder)
         held = resume(recipe, folder, known, accept_changed=accept_changed, retry_failed=retry_failed)
         recipe, kept = held.recipe, held.kept

@@ -7,6 +7,7 @@ function drawTop(study) {
       el("div", { class: "title" }, el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} \u00b7 ${count(total, "trial")}`), el("h1", {}, said(study.name)), el("p", { class: "about" }, said(study.about || ""))),
       picture ? drawFigure(picture, study) : null, findings),
     done < total || failed ? drawProgress(study.progress) : null,
+    (study.damaged || []).map((text) => el("p", { class: "damaged", role: "status" }, said(text))),
     drawFacts(study));
 }
 function drawFindings(findings) {
