@@ -16,7 +16,7 @@ from test_crash import workers_of
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.cli.studies import _lines
+from deadhead.cli.status import _lines
 from deadhead.studies import folder as place
 from deadhead.studies import load, run, status, watchdog
 from deadhead.studies.folder import StudyError

@@ -16,6 +16,7 @@ import typer
 from small_study import WORK
 from typer.testing import CliRunner
 
+from deadhead.cli import status as status_command
 from deadhead.cli import studies as commands
 from deadhead.cli.export import export
 from deadhead.errors import DeadheadError, MissingExtra
@@ -37,7 +38,7 @@ def study(search_file: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def app() -> typer.Typer:
     made = typer.Typer()
-    for command in (commands.run, commands.plan, commands.recipes, commands.status, commands.stop, export):
+    for command in (commands.run, commands.plan, commands.recipes, status_command.status, commands.stop, export):
         made.command()(command)
     return made
 

@@ -16,7 +16,7 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError, Notice
-from . import claims, data, demo, evaluate, export, models, rank, report, serve, studies, training
+from . import claims, data, demo, evaluate, export, models, rank, report, serve, status, studies, training
 from .command import Command
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ ON_STUDIES: tuple[Callable[..., None], ...] = (
     studies.run,
     studies.plan,
     studies.recipes,
-    studies.status,
+    status.status,
     studies.stop,
     studies.clean,
     claims.claims,

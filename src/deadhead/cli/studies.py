@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .amounts import clock, in_bytes
+
 if TYPE_CHECKING:
-    from ..studies import Recipe, Result, Status
+    from ..studies import Recipe, Result
     from ..studies.plan import Plan
 
 MUCH = 100_000_000  # bytes worth a word
-QUIET = 30.0  # seconds without a sign of life worth a word
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A built-in recipe, or a .yaml file of your own.", show_default=False)]
 Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again.")]
@@ -130,7 +131,7 @@ def _surround(data: str | None, threads: int | None = None) -> None:
 
 def tell(result: Result, out: Path) -> None:
     typer.echo(
-        f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; {result.ran} run in {_clock(result.seconds)}."
+        f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; {result.ran} run in {clock(result.seconds)}."
     )
     if result.failed:
         typer.echo(f"What failed: deadhead status {out} --failures; to try again, give --retry-failed.")
@@ -141,7 +142,7 @@ def tell(result: Result, out: Path) -> None:
 
     models, size = clean(out, dry=True)
     if size >= MUCH:
-        typer.echo(f"{models} trained models that no trial waits for take {_size(size)}; to free them: deadhead clean {out}")
+        typer.echo(f"{models} trained models that no trial waits for take {in_bytes(size)}; to free them: deadhead clean {out}")
 
 
 @contextmanager
@@ -259,7 +260,7 @@ def _show_plan(found: Plan) -> None:
     typer.echo(f"{found.name}: {found.trials:,} trial{'s' * (found.trials != 1)}{cells}{already}.")
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
     typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
-    typer.echo(f"  About {_clock(found.seconds)} and {_size(found.bytes)} of disk ({found.basis}).")
+    typer.echo(f"  About {clock(found.seconds)} and {in_bytes(found.bytes)} of disk ({found.basis}).")
     damaged = [damage(found.damaged)] if found.damaged else []
     for line in (*damaged, *found.warnings, *(f"Too little data: {line}" for line in found.shortfalls)):
         typer.secho(f"  {line}", fg="yellow")
@@ -291,75 +292,6 @@ def recipes(as_json: AsJson = False) -> None:
     )
 
 
-def status(
-    study: Study,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every second until it ends.")] = False,
-    failures: Annotated[bool, typer.Option("--failures", help="Show what failed, and why.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """How far a study has come: done, running, failed, left, and how long it will take.
-
-    Example:
-
-        deadhead status my-study --watch
-    """
-    from ..studies import status as look
-
-    found = look(study)
-    if watch:
-        found = _watch(study, look)
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
-    else:
-        for line in _lines(found):
-            typer.echo(line)
-    if failures:
-        _show_failures(study, found)
-
-
-def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
-    from rich.console import Console
-    from rich.live import Live
-
-    found = look(study)
-    with Live(console=Console(stderr=True), transient=True) as live:
-        while found.active:
-            live.update("\n".join(_lines(found)))
-            time.sleep(1)
-            found = look(study)
-    return found
-
-
-def _lines(found: Status) -> Iterator[str]:
-    from ..studies.records import damage
-
-    state = "stopping" if found.stopping else "running" if found.active else "complete" if not found.left else "not running"
-    left = f", about {_clock(found.eta)} to go" if found.eta is not None and found.left else ""
-    if found.eta is None and found.running:
-        left = ", the time to go cannot be told: what runs takes longer than any trial before" if found.done else ""
-    yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
-    if found.others:
-        yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
-    if found.damaged:
-        yield f"  {damage(found.damaged)}"
-    for text in found.reports:
-        yield f"  {text}"
-    for name, versions in found.mixed.items():
-        yield f"  the records do not share their inputs: {name} in {versions} versions"
-    for one in found.running:
-        quiet = f"  (no sign of life for {_clock(one.quiet)})" if one.quiet >= QUIET else ""
-        yield f"  {one.id}  {_clock(one.seconds)}  {one.note}{quiet}"
-
-
-def _show_failures(study: Path, found: Status) -> None:
-    from ..studies import read
-
-    for name in found.failures:
-        record = read(study, name)
-        fields = {k: v for k, v in record.trial.content.items() if k not in ("finetune", "steps")}
-        typer.echo(f"\n{name}  {json.dumps(fields, ensure_ascii=False)}\n{(record.error or '').rstrip()}")
-
-
 def stop(study: Study, now: Annotated[bool, typer.Option("--now", help="At once, without finishing the running trials.")] = False) -> None:
     """Ask a running study to stop once the running trials are done. `deadhead run` goes on with it later."""
     from ..studies import stop as ask
@@ -383,21 +315,5 @@ def clean(study: Study) -> None:
 
     models, size = tidy(study)
     typer.echo(
-        f"{models} trained model{'' if models == 1 else 's'} deleted, {_size(size)} freed." if models else "there is nothing to delete."
+        f"{models} trained model{'' if models == 1 else 's'} deleted, {in_bytes(size)} freed." if models else "there is nothing to delete."
     )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours >= 48:
-        return f"{hours / 24:.1f} days"
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{rest} s"
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
