@@ -204,7 +204,7 @@ def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.Monk
     [
         ("weak-link/table4", 4 * (1 + 9 * 3)),
         ("weak-link/table5", 4 * 17),
-        ("contributions/search", 3 * (1 + 4 * 12)),
+        ("contributions/search", 2 * 3 * (1 + 4 * 12)),
     ],
 )
 def test_recipes_have_the_papers_trials(name: str, trials: int) -> None:
