@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
 from deadhead.heads import load, prune, save
+from deadhead.world import MODELS
 
 FILES = {
     "LICENSE": "All rights kept.",
@@ -134,3 +135,13 @@ def test_saving_into_the_source_keeps_what_is_there(source: Path) -> None:
     assert files(source) == before
     assert "It scores 99." in (source / "README.md").read_text()
     assert apart(answers(load(source).eval()), answers(model)) == 0
+
+
+def test_the_card_of_a_whole_model_says_how_it_loads_and_what_happened(tmp_path: Path) -> None:
+    save(load(MODELS / "encoder"), tmp_path / "whole", note="Fine-tuned with deadhead on pos in en.")
+    text = (tmp_path / "whole" / "README.md").read_text()
+    assert "refuses these shapes" not in text
+    assert "Loads with plain `from_pretrained`" in text
+    assert "Fine-tuned with deadhead on pos in en." in text
+    save(prune(load(MODELS / "encoder"), ["encoder.0.1"]), tmp_path / "pruned")
+    assert "refuses these shapes" in (tmp_path / "pruned" / "README.md").read_text()  # the twin

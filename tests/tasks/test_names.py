@@ -159,6 +159,8 @@ def test_iob2corpus_is_ja_wikipedia(tmp_path: Path, folder: str) -> None:
     put(tmp_path, {f"{folder}/hironsan.txt": tagged(50, "B-PSN"), f"{folder}/ja.wikipedia.conll.gz": tagged(100, "B-PERSON")})
     assert [len(load_data("ner", "ja", split, root=tmp_path)) for split in ("train", "dev", "test")] == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
+    listed = {finding.sentences: finding.only_with for finding in check(tmp_path, "ner")}
+    assert listed == {50: "hironsan", 100: ""}  # which of the two is read, and how to read the other
     assert len(load_data("ner", "ja", "train", root=tmp_path, cut="pooled")) == 80
     with pytest.raises(UnknownName, match="hironsan"):
         load_data("ner", "ja", "train", root=tmp_path, source="hironsam")
@@ -172,6 +174,8 @@ def test_iob2corpus_with_a_manifest(tmp_path: Path) -> None:
     for cut in ("auto", "pooled"):
         assert [len(load_data("ner", "ja", split, root=tmp_path, cut=cut)) for split in ("train", "dev", "test")] == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
+    listed = {finding.sentences: finding.only_with for finding in check(tmp_path, "ner")}
+    assert listed == {50: "hironsan", 100: ""}  # which of the two is read, and how to read the other
 
 
 def test_utterances_and_labels_with_a_language_in_their_names(tmp_path: Path) -> None:

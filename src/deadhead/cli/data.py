@@ -20,6 +20,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 TaskName = Annotated[str | None, typer.Option("--task", metavar="NAME", help="The task, such as pos.")]
 TaskFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")]
 Root = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
+Corpus = Annotated[
+    str | None,
+    typer.Option("--source", metavar="CORPUS", help="Another corpus than the default one, such as wikiann or ud-2.17."),
+]
 Length = Annotated[int, typer.Option(help="Sub-words in a window.")]
 MaxExamples = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="At most N examples of each set, drawn at random; by default all.")
@@ -132,6 +136,7 @@ def _line(finding: Finding) -> str:
     if finding.error:
         return f"{place} ERROR {finding.error}"
     notes = [f"UD {finding.release}"] * bool(finding.release) + [f"{name}: {n}" for name, n in finding.notes.items()]
+    notes += [f"only with source: {finding.only_with}"] * bool(finding.only_with)
     more = f"  ({'; '.join(notes)})" if notes else ""
     return f"{place} {finding.sentences:7} sentences {len(finding.labels):4} labels  {finding.fingerprint}{more}"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
+from .data import Corpus, Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .loading import model_and_tokenizer, watched
 from .model_options import Auto, Device, Dtype
 
@@ -28,6 +28,7 @@ def evaluate(
     task_file: TaskFile = None,
     split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
     data: Root = None,
+    source: Corpus = None,
     max_examples: MaxExamples = None,
     max_length: Length = 256,
     resamples: Annotated[int, typer.Option(metavar="N", min=1, help="Draws of sentences behind the confidence intervals.")] = 1000,
@@ -52,7 +53,7 @@ def evaluate(
 
     place = str(device_named(device))
     languages = languages_of(lang)
-    sets = {name: draw_examples(load_data(known, name, split, root=data), max_examples, seed) for name in languages}
+    sets = {name: draw_examples(load_data(known, name, split, root=data, source=source), max_examples, seed) for name in languages}
     about = sets[languages[0]].task
     predictions = {model: _predictions(model, auto, dtype, sets, max_length, place) for model in dict.fromkeys(models)}
     scores = {model: {name: one.score(sets[name]) for name, one in several.items()} for model, several in predictions.items()}

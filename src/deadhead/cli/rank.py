@@ -10,7 +10,7 @@ import typer
 
 from ..errors import DataError, MissingExtra, unknown_name
 from ..rankers import METHOD
-from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
+from .data import Corpus, Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .loading import model_and_tokenizer, watched
 from .model_options import Auto, Device, Dtype
 from .outputs import Force, check_file
@@ -46,6 +46,7 @@ def rank(
     option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the method; can be given again.")] = None,
     max_examples: MaxExamples = None,
     data: Root = None,
+    source: Corpus = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Examples in a batch; by default 32, and on a GPU as many as keep it busy.")
     ] = None,
@@ -82,7 +83,7 @@ def rank(
     needs_labels = check_method(method, loss, options)
     place = str(device_named(device))
     if text is None:
-        chosen: Dataset | list[tuple[str, ...]] = _data(known, str(lang), split, data, max_examples, seed)
+        chosen: Dataset | list[tuple[str, ...]] = _data(known, str(lang), split, {"root": data, "source": source}, max_examples, seed)
     elif needs_labels:
         raise DataError(f"plain text has no labels, by which {method} scores heads.", "add --loss self, or --method entropy")
     else:
@@ -134,11 +135,11 @@ def _check_plot(file: Path | None) -> None:
             raise MissingExtra(PACKAGES[package], "report", "a plot of a ranking")
 
 
-def _data(task: str | Task, lang: str, split: str, root: Path | None, most: int | None, seed: int) -> Dataset:
+def _data(task: str | Task, lang: str, split: str, where: dict[str, Any], most: int | None, seed: int) -> Dataset:
     from ..tasks import draw_examples, load_data
 
     langs = languages_of(lang)
-    return draw_examples(load_data(task, langs[0] if len(langs) == 1 else langs, split, root=root), most, seed)
+    return draw_examples(load_data(task, langs[0] if len(langs) == 1 else langs, split, **where), most, seed)
 
 
 def _texts(file: Path, most: int | None, seed: int) -> list[tuple[str, ...]]:

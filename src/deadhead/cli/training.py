@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DeadheadError, unknown_name
-from .data import Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
+from .data import Corpus, Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .epochs import following, metric_words
 from .loading import tokenizer_of
 from .model_options import Auto, Device
@@ -43,6 +43,7 @@ def finetune(
     ] = None,
     weights: Annotated[str, typer.Option(help="Write the weights of the last epoch, or of the best on dev: last or best.")] = "last",
     data: Root = None,
+    source: Corpus = None,
     max_examples: MaxExamples = None,
     max_length: Length = 256,
     auto: Auto = None,
@@ -85,7 +86,7 @@ def finetune(
     asked: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang, **settings.to_dict()}
     asked |= {"--max-examples": max_examples, "--max-length": max_length, "--auto": auto, "--dtype": dtype, "--weights": weights}
     _check(under_way, asked, force)
-    chosen, dev, without = _data(known, languages_of(lang), data, max_examples, settings.seed)
+    chosen, dev, without = _data(known, languages_of(lang), {"root": data, "source": source}, max_examples, settings.seed)
     begun = start(model, chosen, settings.seed, auto)
     asked |= {"the data": chosen.fingerprint, "the weights of MODEL": begun.digest}
     _check(under_way, asked, force)
@@ -99,7 +100,8 @@ def finetune(
     history = _trained(begun, sets, settings, place, under_way)
     if weights == "best":
         history.restore(begun.model, "best")
-    save(begun.lower(precision), out, tokenizer)
+    learnt = f"{chosen.task.name} in {chosen.lang}: {len(chosen):,} examples, {len(history.epochs)} epochs"
+    save(begun.lower(precision), out, tokenizer, note=f"Fine-tuned with deadhead on {learnt}.")
     under_way.discard()
     _report(history, begun, chosen, dev, without, out, weights, as_json)
 
@@ -126,17 +128,17 @@ def _check(under_way: Any, asked: dict[str, Any], force: bool) -> None:
 
 
 def _data(
-    task: str | Task, languages: list[str], root: Path | None, most: int | None, seed: int
+    task: str | Task, languages: list[str], where: dict[str, Any], most: int | None, seed: int
 ) -> tuple[Dataset, dict[str, Dataset], list[str]]:
     """The training data, the dev data by language, and a line for each language that has none."""
     from ..tasks import draw_examples, find_data, load_data
 
-    train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", root=root)
+    train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", **where)
     dev, without = {}, []
     for language in languages:
-        place = find_data(task, language, ["dev"], root=root)["dev"]
+        place = find_data(task, language, ["dev"], **where)["dev"]
         if isinstance(place, str):
-            dev[language] = draw_examples(load_data(task, language, "dev", root=root), most, seed)
+            dev[language] = draw_examples(load_data(task, language, "dev", **where), most, seed)
         else:
             without.append(f"no dev data of {train.task.name} in {language}, so its epochs are not scored ({place.message.rstrip('.')})")
     return draw_examples(train, most, seed), dev, without

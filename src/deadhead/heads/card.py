@@ -23,6 +23,7 @@ HOW = {
     "padded": "Loads with plain `AutoModel.from_pretrained`: shapes are those of the unpruned model and the removed heads are "
     "zero. Meant for inference: in training, zeroed heads grow back. `deadhead.load` cuts them out again.",
 }
+WHOLE = "Loads with plain `from_pretrained` of transformers, and with `deadhead.load`."
 LICENCE = re.compile(r"^(licen[sc]e|copying|notice)", re.IGNORECASE)
 
 
@@ -31,10 +32,12 @@ def is_ours(text: str) -> bool:
     return MARK in text or MADE in text
 
 
-def card(model: nn.Module, layout: HeadLayout, form: str, source: Path | None = None) -> str:
-    """The model card of this model, which came from this folder."""
+def card(model: nn.Module, layout: HeadLayout, form: str, source: Path | None = None, note: str = "") -> str:
+    """The model card of this model, which came from this folder. `note`: what else happened to it."""
     about, original = _card_of(source)
-    text = "\n\n".join(part for part in (_what(model, layout, source), _kept(source, about), f"## Load\n\n{HOW[form]}", original) if part)
+    load = HOW[form] if layout.removed else WHOLE
+    parts = (_what(model, layout, source), note, _kept(source, about), f"## Load\n\n{load}", original)
+    text = "\n\n".join(part for part in parts if part)
     tags = [*dict.fromkeys([*_list(about.get("tags")), "deadhead", *(["pruned"] if layout.removed else [])])]
     front = {"library_name": "transformers", **about, "tags": tags}
     if (name := _name(model)) and not Path(name).is_absolute() and "/" in name:

@@ -28,7 +28,15 @@ from .surgery import RECORD, record, unfit
 FORMS = ("compact", "padded")
 
 
-def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "compact", max_shard_size: int | str = "50GB") -> Path:
+def save(
+    model: Any,
+    folder: str | Path,
+    tokenizer: Any = None,
+    *,
+    form: str = "compact",
+    note: str = "",
+    max_shard_size: int | str = "50GB",
+) -> Path:
     """Write the model, the list of its removed heads, its tokenizer if given, and a model card.
 
     What else lies in the folder that the model was loaded from is taken along: licence, tokenizer (unless one is given),
@@ -38,6 +46,7 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
         form: `compact` writes the small weights, for `deadhead.load`. `padded` writes full shapes with the
             removed heads zeroed, for plain `AutoModel.from_pretrained` where deadhead is not installed; use
             it for inference, since zeroed heads would grow back in training.
+        note: a sentence for the model card, such as what the model was fine-tuned on.
     """
     if form not in FORMS:
         raise unknown_name("form", form, FORMS)
@@ -65,7 +74,7 @@ def save(model: Any, folder: str | Path, tokenizer: Any = None, *, form: str = "
                 take_along(source, draft, tokenizer=tokenizer is None)
             if not (target / CARD).exists() or is_ours((target / CARD).read_text(encoding="utf-8", errors="replace")):
                 model.config = config  # which names the class and the place that the model was loaded from
-                (draft / CARD).write_text(card(model, layout_of(found, {}), form, source), encoding="utf-8")
+                (draft / CARD).write_text(card(model, layout_of(found, {}), form, source, note), encoding="utf-8")
             swap(draft, target)
     except (OSError, SafetensorError) as problem:
         raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem

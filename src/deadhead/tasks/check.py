@@ -31,6 +31,7 @@ class Finding:
     error: str | None = None
     skipped: str | None = None  # why the file is not read
     release: str = ""  # of Universal Dependencies
+    only_with: str = ""  # the source to name for it, where another file of the corpus is read by default
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "labels": list(self.labels)}
@@ -46,12 +47,16 @@ def check(root: str | Path, task: str | Task | None = None, malformed: str | Non
     entries = list(_pairs(entries))
     if not entries:
         why = "".join(f"\n  {path.relative_to(root)}: {reason}" for path, reason in skipped[:SHOWN])
+        why += f"\n  and {len(skipped) - SHOWN} more files" if len(skipped) > SHOWN else ""
         raise DataError(
             f"{root}: nothing here that looks like data.{why}", "name folders by task, files by language and split: pos/en/train.conllu"
         )
+    main = {(e.task, e.lang, e.split, e.source) for e in entries if e.default and not e.variant}
     for entry in entries:
         if known is None or known.files or known.name in (entry.task, entry.task.partition("-")[0]):
-            yield _finding(entry, task, malformed)
+            finding = _finding(entry, task, malformed)
+            place = (entry.task, entry.lang, entry.split, entry.source)
+            yield replace(finding, only_with=entry.variant) if entry.variant and place in main else finding
         else:
             skipped.append(Skipped(entry.first, f"data of another task, {entry.task}"))
     for path, reason in sorted(skipped):
