@@ -151,7 +151,7 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         "C-count-SF": (some(31, "slots", 34), some(20, "slots", 34)),
         "C-drop-NER": (on_tables("ner", lambda s: 1.0 if s.target == "nl" else -1.0), on_tables("ner", near_family)),
         "C-max-vs-low": (two(highest=0.5), two(highest=2.0)),
-        "C-rand-vs-low": (two(random=0.5), two(random=1.0)),
+        "C-rand-vs-low": (two(random=0.5), two(random=1.1)),
         "C-max-vs-rand": (
             two(random=-0.5, highest=-1.0),
             two(random=-0.5, highest=lambda s: -1.0 if s.target in ("de", "nl") else 0.0),

@@ -267,12 +267,12 @@ def test_claims_that_name_their_tasks_are_judged_on_those_alone() -> None:
     holds, fails = CASES["W10"]
     one = CLAIMS["W10"].on(Evidence(tuple(f for f in holds.facts if f.task == "sst2")))
     assert (one.verdict, one.numbers) == (UNSHOWN, "on sst2 of qnli and sst2: extra loss of the middle: sst2 3.00")
-    assert CLAIMS["W10"].on(Evidence(tuple(f for f in fails.facts if f.task == "sst2"))).verdict == FAILS
+    assert CLAIMS["W10"].on(Evidence(tuple(f for f in fails.facts if f.task == "sst2"))).verdict == UNSHOWN  # one seed
     assert CLAIMS["W10"].on(recast(holds, tasks={"qnli": "mnli", "sst2": "pos"})).verdict == UNTESTED
     unpruned = CASES["M7"][1]  # mBERT is ahead on mnli
-    for task, verdict in (("mnli", FAILS), ("qqp", UNSHOWN), ("sst2", UNSHOWN)):
+    for task in ("mnli", "qqp", "sst2"):
         found = CLAIMS["M7"].on(Evidence(tuple(f for f in unpruned.facts if f.task == task)))
-        assert (found.verdict, found.numbers.startswith(f"on {task} of GLUE: ")) == (verdict, True)
+        assert (found.verdict, found.numbers.startswith(f"on {task} of GLUE: ")) == (UNSHOWN, True)
     assert CLAIMS["M7"].on(recast(unpruned, tasks=dict.fromkeys(("mnli", "qqp", "qnli", "sst2"), "pos"))).verdict == UNTESTED
 
 

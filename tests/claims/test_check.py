@@ -49,7 +49,7 @@ def test_command(tmp_path: Path) -> None:
     shown = runner.invoke(app, ["claims", str(folder)], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
     assert "does not hold" in shown.output
-    assert "Claims: 5; holds 1, compatible, not shown 1, does not hold 3, not tested here 0, not enough data 0." in shown.output
+    assert "Claims: 5; holds 1, compatible, not shown 2, does not hold 2, not tested here 0, not enough data 0." in shown.output
     told = json.loads(runner.invoke(app, ["claims", str(folder), "--json"]).output)
     assert [one["id"] for one in told] == ["W9", "W10", "W11", "W12", "W13"]
     assert told[2]["verdict"] == "holds"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from cases import CASES
-from made import epochs, weights
+from made import epochs, glue, layers, weights
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN
 from deadhead.claims.evidence import Evidence
@@ -55,6 +55,36 @@ def test_statements_are_sentences_of_their_own() -> None:
     statements = [claim.statement for claim in CLAIMS.values()]
     assert len(set(statements)) == len(statements) == len(CLAIMS) == 100
     assert all(text.endswith(".") and text[0].isupper() for text in statements)
+
+
+def test_margins_have_the_unit_of_what_they_measure() -> None:
+    units = {name: claim.unit for name, claim in CLAIMS.items()}
+    points = ("W8", "W11", "C-max-vs-low", "C-rand-vs-low", "C-single-POS", "C-low-ja", "C-ranker-cross-lingual", "C-overall-mbert")
+    cases = (
+        "W9",
+        "C-rand-NER",
+        "C-rand-POS",
+        "C-max-NER",
+        "C-max-vs-rand",
+        "C-count-SF",
+        "C-drop-NER",
+        "C-low",
+        "C-xlmr-POS-cross-lingual",
+    )
+    assert {name: units[name] for name in points} == dict.fromkeys(points, "points")
+    assert {name: units[name] for name in cases} == dict.fromkeys(cases, "cases")
+    assert {name: units[name] for name in ("W4", "W5", "W16", "C-rho", "C-p-SF", "L-count-NER")} == {
+        "W4": "BLEU",
+        "W5": "BLEU",
+        "W16": "rho",
+        "C-rho": "rho",
+        "C-p-SF": "p",
+        "L-count-NER": "pairs",
+    }
+    uneven = CLAIMS["W8"].on(glue(layers(top1=80, top2=80, top3=80, bottom1=79.9, bottom2=79.8, bottom3=79.7)))
+    assert uneven.margin == pytest.approx(-0.1)  # points, not depths
+    clear = CLAIMS["W16"].on(weights(1, 2, 3, 4, 5, remove="random 10"))
+    assert clear.margin == pytest.approx(0.3 - 1)  # of a rho, not of a p
 
 
 def test_two_models_are_not_repeats_of_one() -> None:

@@ -48,7 +48,7 @@ def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
     assert {name: one.verdict for name, one in found.items() if name.startswith("L-")} == dict.fromkeys(
         ("L-seeds", "L-random", "L-highest", "L-count-POS"), UNSHOWN
     )
-    assert found["C-rand-vs-low"].verdict == FAILS
+    assert found["C-rand-vs-low"].verdict == UNSHOWN  # half are behind, but none by more than luck
 
 
 def test_a_claim_that_luck_alone_would_meet_says_so() -> None:

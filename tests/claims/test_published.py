@@ -125,7 +125,8 @@ def test_the_command_tells_apart_how_claims_fail() -> None:
         assert f"{title}: {len(names)}" in shown
         (line,) = [line for line in shown.splitlines() if line.startswith(f"{title} (")]
         assert line.startswith(f"{title} ({len(names)}): ")
-        assert set(line.partition(": ")[2].split(", ")) == set(names)
+        assert set(line.partition(": ")[2].partition("; ")[0].split(", ")) == set(names)
+    assert shown.rstrip().endswith("; of these 1 does not hold: L-count-NER")  # 12 + 10 + 1 are all that do not hold
     parts = re.split(r"^(?=Do not follow|Follow in part|No more than luck|The others)", shown, flags=re.MULTILINE)
     assert [part.count("│ does not hold") for part in parts[1:5]] == [12, 10, 1, 0]
     told = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)

@@ -8,7 +8,8 @@ import pytest
 from made import bleu, embeddings, fact, facts, gains, glue, layers, merged, on_tables, strings, triples
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, UNSHOWN
-from deadhead.claims.shown import above, as_stated, at_least, count_as_stated, every, level, most, over_repeats, worst
+from deadhead.claims.evidence import Evidence
+from deadhead.claims.shown import above, as_stated, at_least, by_repeats, count_as_stated, every, level, most, over_repeats, worst
 from deadhead.claims.verdict import Shown
 
 
@@ -73,8 +74,37 @@ def test_shares_and_majorities() -> None:
 def test_every_one_of_few_would_agree_by_chance() -> None:
     assert [every([1.0] * n).verdict for n in (1, 5, 6)] == [UNSHOWN, UNSHOWN, HOLDS]
     assert every([1.0] * 4, whole=True).verdict == HOLDS
-    assert every([1.0] * 40 + [-0.1]).verdict == FAILS
     assert [every([0.0] * 6, ties=ties).verdict for ties in (True, False)] == [HOLDS, FAILS]
+
+
+def test_a_counterexample_refutes_only_beyond_chance() -> None:
+    assert every([1.0] * 40 + [-0.1]).verdict == UNSHOWN  # without repeats
+    assert [every([1.0, -0.5], noise=[0.1, width]).verdict for width in (0.4, 0.6)] == [FAILS, UNSHOWN]
+    assert every([1.0, -0.5], noise=[0.1, None]).verdict == UNSHOWN
+    assert every([-0.1, -0.02], noise=[0.2, 0.01]) == Shown(FAILS, -0.02, "n = 2")  # the smaller one is the clear one
+    assert every([-1.0, -1.1, -0.9, -1.0, 0.1]).verdict == FAILS  # most go the other way: so does their mean
+    assert [every([1.0, lead], whole=True).verdict for lead in (-0.005, -0.02)] == [UNSHOWN, FAILS]  # rounding, and more
+    assert every([1.0, -0.5], whole=True, noise=[0.1, 0.6]).verdict == UNSHOWN
+
+
+def test_the_interval_of_a_difference_of_cells() -> None:
+    """By hand: variance 1 of the one, 1 of the other, 4 degrees of freedom, 2.776 * sqrt(2 / 3)."""
+    assert by_repeats([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]]) == pytest.approx(2.267, abs=1e-3)
+    assert by_repeats([[1.0, 2.0, 3.0], [5.0]]) == pytest.approx(4.303 * (4 / 3) ** 0.5, abs=1e-3)  # scatters as the other
+    assert by_repeats([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]], 0.5) == pytest.approx(2.267 / 2, abs=1e-3)
+    assert by_repeats([[1.0], [5.0]]) is None
+
+
+@pytest.mark.parametrize(("leads", "verdict"), [((-0.02,), UNSHOWN), ((-0.4, 0.4, -0.06), UNSHOWN), ((-2.0, -2.1, -1.9), FAILS)])
+def test_noise_does_not_refute_that_odd_layers_are_better_to_cut(leads: tuple[float, ...], verdict: str) -> None:
+    found = CLAIMS["W11"].on(sum((glue(layers(odd6=70 + lead, top6=70, bottom6=60), ("sst2",)) for lead in leads), Evidence()))
+    assert found.verdict == verdict, found
+
+
+def test_noise_does_not_refute_that_each_block_is_best_somewhere() -> None:
+    assert CLAIMS["W5"].on(triples(0, 1, 1, 1, repeats=(0.0,))).verdict == FAILS
+    assert CLAIMS["W5"].on(triples(0, 1, 1, 1)).verdict == FAILS
+    assert CLAIMS["W5"].on(triples(0, 1, 1, 1, repeats=(-2.0, 0.0, 2.0))).verdict == UNSHOWN
 
 
 def test_level_is_more_than_mixed_signs() -> None:

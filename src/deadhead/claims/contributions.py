@@ -19,7 +19,23 @@ from .contributions_sources import CLAIMS as ON_SOURCES
 from .evidence import Evidence, Search
 from .from_papers import stated
 from .kinds import ON_POS_AND_NER, XLM, Models, is_xlmr
-from .searches import BOTH, CROSS, MODELS, MULTI, OF, PAPER_LRP, TASKS, chance, gain, lucky_count, lucky_mean, noise, paired, single
+from .searches import (
+    BOTH,
+    CROSS,
+    MODELS,
+    MULTI,
+    OF,
+    PAPER_LRP,
+    TASKS,
+    chance,
+    gain,
+    lead_noise,
+    lucky_count,
+    lucky_mean,
+    noise,
+    paired,
+    single,
+)
 from .shown import ABOUT, above, as_stated, at_face, at_least, count_as_stated, every, most, worst
 from .strength import FEWEST, LEVEL, signs
 from .verdict import FAILS, UNSHOWN, Claim, Finding, Shown, judged, missing
@@ -168,7 +184,8 @@ def max_vs_low(evidence: Evidence) -> Finding:
         return judged(shown, f"cutting the highest-ranked helps in none of {len(every_one)} cases", "", every_one)
     leads = [gain(s) - gain(s, "highest") for s in found]
     told = ", ".join(f"{s.task} {s.source}-{s.target} {gain(s):.2f} against {gain(s, 'highest'):.2f}" for s in found[:6])
-    return judged(every(leads, whole), f"{sum(v > 0 for v in leads)} of {len(leads)}: {told}", signs(leads), found)
+    shown = every(leads, whole, noise=lead_noise(found, "highest"))
+    return judged(shown, f"{sum(v > 0 for v in leads)} of {len(leads)}: {told}", signs(leads), found)
 
 
 def max_vs_rand(evidence: Evidence) -> Finding:
@@ -191,7 +208,8 @@ def rand_vs_low(evidence: Evidence) -> Finding:
     ahead = sum(v > 0 for v in leads.values())
     lost = [f"{name} {v:+.2f}" for name, v in leads.items() if v <= 0]
     numbers = f"the lowest are ahead in {ahead} of {len(found)}" + (f"; not: {', '.join(lost[:6])}" if lost else "")
-    return judged(every(list(leads.values()), all_pairs(found, chosen)), numbers, signs(leads.values()), found)
+    shown = every(list(leads.values()), all_pairs(found, chosen), noise=lead_noise(found, "random"))
+    return judged(shown, numbers, signs(leads.values()), found)
 
 
 def xlmr(evidence: Evidence, other: Evidence, name: str, setting: str) -> Finding:
@@ -291,7 +309,8 @@ def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
         yield f"C-xlmr-{name}-{setting}", text, against_searches(partial(xlmr, name=name, setting=setting), OF["mbert"], XLMR)
 
 
-CASES = ("C-count", "C-drop", "C-max-NER", "C-max-POS", "C-rand", "C-max-vs-rand", "C-xlmr")  # claims whose margin is a number of cases
+# Claims whose margin is a number of cases.
+CASES = ("C-count", "C-drop", "C-max-NER", "C-max-POS", "C-rand-NER", "C-rand-POS", "C-max-vs-rand", "C-xlmr")
 CLAIMS = (
     tuple(Claim(name, PAPER, statement, judge, "cases" if name.startswith(CASES) else "points") for name, statement, judge in _claims())
     + ON_SOURCES

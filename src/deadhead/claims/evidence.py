@@ -225,6 +225,10 @@ class Mean:
     def value(self) -> float:
         return fmean(fact.value for fact in self.facts)
 
+    @property
+    def repeats(self) -> list[float]:
+        return [fact.value for fact in self.facts]
+
 
 def means(facts: Iterable[Fact], *axes: str) -> dict[Any, Mean]:
     """The facts by what these axes say of them; by one axis alone the key is its value."""

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 from ..analyses import drop
 from .evidence import DRAWN, GLUE, Evidence, Fact, Mean, means
-from .shown import ABOUT, above, as_stated, over_repeats
+from .shown import ABOUT, above, as_stated, by_repeats, over_repeats
 from .strength import FEWEST, spread
 from .verdict import Finding, judged, missing
 from .wholes import all_of_glue, all_of_wmt
@@ -59,6 +59,12 @@ def at(task: str, target: str) -> str:
 def noise(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> float | None:
     """Half the interval that repeats of the pruned models give the mean loss."""
     return over_repeats([fact.value for fact in cell.facts] for _, cell in found.values())
+
+
+def each_noise(facts: Sequence[Fact], found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[float | None]:
+    """Half the interval that repeats give each of the losses."""
+    full = means([f for f in facts if f.remove == "none"], "task", "target")
+    return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in found.items()]
 
 
 def scatter(evidence: Evidence, wanted: float) -> Finding:

@@ -18,7 +18,7 @@ from .layer_sets import BLOCKS, PLAIN, Place, Sets, behind, half_means, halves, 
 from .losses import at, final, lost, near, noise
 from .mbert_measures import CLAIMS as ON_MEASURES
 from .mbert_xnli import CLAIMS as IN_LANGUAGES
-from .shown import ABOUT, POINT, above, as_stated, every, worst
+from .shown import ABOUT, POINT, above, as_stated, by_repeats, every, worst
 from .strength import signs, spread
 from .verdict import Claim, Finding, judged, missing
 from .wholes import TENTHS, all_of_glue
@@ -45,20 +45,23 @@ def _whole(places: Iterable[Place]) -> bool:
 
 def m2(evidence: Evidence) -> Finding:
     found = halves(final(evidence))
-    leads = {
-        (at(*place), block, plain): cells[plain].value - cells[block].value
+    both = {
+        (at(*place), block, plain): (cells[plain], cells[block])
         for place, cells in found.items()
         for block in BLOCKS
         for plain in PLAIN
         if {block, plain} <= set(cells)
     }
+    leads = {key: one.value - other.value for key, (one, other) in both.items()}
     if len(leads) < 4:
         return missing("accuracy with the odd or even layers gone, and with as many in a row, in four comparisons")
     better = [f"{task}: {block} beats {plain} by {-lead:.2f}" for (task, block, plain), lead in leads.items() if lead < 0]
     used = [cell for cells in found.values() for word, cell in cells.items() if word in (*BLOCKS, *PLAIN)]
     numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons" + (f"; {', '.join(better)}" if better else "")
     strength = f"{signs(leads.values())}; {spread(used, evidence.printed)}"
-    shown = every(list(leads.values()), _whole(found) and len(leads) == len(found) * len(BLOCKS) * len(PLAIN), ties=True)
+    whole = _whole(found) and len(leads) == len(found) * len(BLOCKS) * len(PLAIN)
+    draws = [by_repeats([one.repeats, other.repeats]) for one, other in both.values()]
+    shown = every(list(leads.values()), whole, ties=True, noise=draws)
     return judged(shown, numbers, strength, behind(used))
 
 
@@ -97,14 +100,16 @@ def about_as_stated(evidence: Evidence, share: float) -> Finding:
     return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 
-def _gaps(evidence: Evidence, other: Evidence) -> tuple[dict[tuple[str, float], float], list[Mean]]:
-    """By (task, share): BERT minus mBERT."""
+def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
+    """By (task, share): the scores of BERT and of mBERT."""
     ours, theirs = (
         means([f for f in final(one) if f.share is not None and _curve(f)], "task", "target", "share") for one in (evidence, other)
     )
-    both = [key for key in ours if key in theirs]
-    gaps = {(at(task, target), share): theirs[task, target, share].value - ours[task, target, share].value for task, target, share in both}
-    return gaps, [cells[key] for key in both for cells in (theirs, ours)]
+    return {(at(*place), share): (theirs[*place, share], ours[*place, share]) for *place, share in ours if (*place, share) in theirs}
+
+
+def _gap(cells: tuple[Mean, Mean]) -> float:
+    return cells[0].value - cells[1].value
 
 
 def _curve(fact: Fact) -> bool:
@@ -112,25 +117,29 @@ def _curve(fact: Fact) -> bool:
 
 
 def m6(evidence: Evidence, other: Evidence) -> Finding:
-    gaps, used = _gaps(evidence, other)
-    moved = {key: gap - gaps[key[0], 0.0] for key, gap in gaps.items() if key[1] and (key[0], 0.0) in gaps}
+    gaps = _gaps(evidence, other)
+    moved = {key: _gap(cells) - _gap(gaps[key[0], 0.0]) for key, cells in gaps.items() if key[1] and (key[0], 0.0) in gaps}
     if len({share for _, share in moved}) < 2:
         return missing("accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads drawn out")
     (task, share), most = max(moved.items(), key=lambda item: abs(item[1]))
     numbers = f"the gap moves most on {task} at {share:g} %: by {most:+.2f} points"
     whole = {(task, round(share)) for task, share in moved} == {(task, share) for task in GLUE for share in TENTHS}
-    shown = every([POINT - abs(value) for value in moved.values()], whole, ties=True)
+    used = [cell for cells in gaps.values() for cell in cells]
+    draws = [by_repeats(cell.repeats for cell in (*gaps[key], *gaps[key[0], 0.0])) for key in moved]
+    shown = every([POINT - abs(value) for value in moved.values()], whole, ties=True, noise=draws)
     return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 
 def m7(evidence: Evidence, other: Evidence) -> Finding:
-    gaps, used = _gaps(evidence, other)
-    at0 = {task: gap for (task, share), gap in gaps.items() if share == 0}
+    unpruned = {task: cells for (task, share), cells in _gaps(evidence, other).items() if share == 0}
+    at0 = {task: _gap(cells) for task, cells in unpruned.items()}
     if not at0:
         return missing("accuracy of unpruned BERT and mBERT on one of the four tasks")
-    used = [cell for cell in used if cell.facts[0].remove == "none"]
+    used = [cell for cells in unpruned.values() for cell in cells]
     numbers = "BERT minus mBERT: " + ", ".join(f"{task} {gap:+.2f}" for task, gap in at0.items())
-    shown = every([POINT - abs(gap) if task in LEVEL else gap for task, gap in at0.items()], all_of_glue(at0), ties=True)
+    leads = [POINT - abs(gap) if task in LEVEL else gap for task, gap in at0.items()]
+    draws = [by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
+    shown = every(leads, all_of_glue(at0), ties=True, noise=draws)
     return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 

@@ -14,7 +14,7 @@ from .from_papers import printed, stated
 from .kinds import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
 from .layer_sets import BLOCKS, behind, half_means, halves, lead, listed
 from .losses import at, drawn, final, scatter
-from .shown import ABOUT, above, as_stated, at_face, every, most, worst
+from .shown import ABOUT, above, as_stated, at_face, by_repeats, every, most, over_repeats, worst
 from .strength import signs, spread
 from .verdict import Claim, Finding, judged, missing
 from .wholes import TENTHS, all_of_glue, all_of_xnli
@@ -68,7 +68,8 @@ def headline(evidence: Evidence) -> Finding:
     if len(leads) < 2:
         return missing("XNLI and GLUE scores of mBERT, unpruned and at two random shares of heads beyond 25 %")
     whole = all_of_xnli(f.target for f in facts if f.task == "xnli") and all_of_glue(f.task for f in facts if f.task != "xnli")
-    shown = every(list(leads.values()), whole and set(leads) == {share for share in TENTHS if share > QUARTER})
+    draws = [_drop_noise(facts, share) for share in leads]
+    shown = every(list(leads.values()), whole and set(leads) == {share for share in TENTHS if share > QUARTER}, noise=draws)
     glue, xnli = (stated(PAPER, "mean_relative_drop_percent", task=task, percent="50") for task in ("glue", "xnli"))
     told = ", ".join(f"{share:g} %: {lead:+.2f}" for share, lead in leads.items())
     numbers = f"mean relative loss on XNLI minus that on GLUE: {told} (stated: about {xnli:g} against {glue:g} % at 50 %)"
@@ -82,6 +83,20 @@ def _mean_drops(facts: Iterable[Fact]) -> dict[float, float]:
     """By share of heads drawn out: the mean relative loss over tasks and languages."""
     found = [(share, value) for task in _by_task(facts).values() for (_, share), (value, _) in drops(task, "share").items()]
     return {share: fmean(value for at, value in found if at == share) for share in dict.fromkeys(share for share, _ in found)}
+
+
+def _drop_noise(facts: Iterable[Fact], share: float) -> float | None:
+    """Half the interval that repeats give the mean loss on XNLI minus that on GLUE at a share; one training is behind all of XNLI."""
+    widths = []
+    for across in (True, False):
+        scaled = []
+        for task in _by_task(f for f in facts if (f.task == "xnli") == across).values():
+            full = means([f for f in task if f.remove == "none"], "target")
+            cells = means([f for f in task if f.remove != "none" and f.share == share and f.target in full], "target")
+            scaled += [[100 * value / full[target].value for value in cell.repeats] for target, cell in cells.items() if full[target].value]
+        widths.append(over_repeats(scaled, shared=across))
+    known = [width for width in widths if width is not None]
+    return sum(width**2 for width in known) ** 0.5 if known else None
 
 
 def _by_task(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
@@ -155,7 +170,10 @@ def m11(evidence: Evidence) -> Finding:
     worse = sum(value > 0 for value in d.values())
     least = min(d, key=lambda name: d[name])
     numbers = f"the bottom matters more in {worse} of {len(d)} languages; least in {least} ({d[least]:+.2f} %)"
-    shown = every(list(d.values()), all_of_xnli(d))
+    full = means([f for f in final(evidence) if f.remove == "none"], "target")
+    cells = {name: [cell for cell in used if cell.facts[0].target == name] for name in d}
+    draws = [by_repeats((cell.repeats for cell in some), 200 / len(some) / full[name].value) for name, some in cells.items()]
+    shown = every(list(d.values()), all_of_xnli(d), noise=draws)
     return judged(shown, numbers, f"{signs(d.values())}; {spread(used, evidence.printed)}", behind(used))
 
 

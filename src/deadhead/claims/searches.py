@@ -50,6 +50,12 @@ def noise(found: Sequence[Search]) -> float | None:
     return over_repeats((s.arms["lowest"].repeats for s in found), shared=True)
 
 
+def lead_noise(found: Sequence[Search], arm: str) -> list[float | None]:
+    """Half the interval that repeats with other seeds give the lead of the lowest-k search over another arm, in each search."""
+    both = [(s.arms["lowest"].repeats, s.arms[arm].repeats) for s in found]
+    return [over_repeats([[one - other for one, other in zip(*pair, strict=True)]]) for pair in both]
+
+
 def chance(found: Sequence[Search], arm: str = "lowest") -> str:
     """What luck alone would give the best of an arm's trials against one unpruned model, and what unpruned seeds did."""
     told = by_luck(_better(found, arm), [s.arms[arm].budget for s in found])

@@ -28,6 +28,7 @@ CASES = 0.02  # of the cases: one pair of 96 more or less is the same count, two
 RHO = 0.1  # a rho has two printed decimals; a tenth keeps +0.12 and -0.10 apart
 POINT = 1.0  # points: scores this close are comparable
 WEAK = 0.3  # a rho below it explains less than a tenth of the variance
+ROUNDED = 0.01  # what rounding to two decimals can make of a difference of two printed numbers
 
 
 def as_stated(values: Sequence[float], stated: float, within: float, whole: bool = False, noise: float | None = None) -> Shown:
@@ -50,13 +51,25 @@ def above(values: Sequence[float], border: float, whole: bool = False, noise: fl
     return Shown(FAILS, mean + width, how) if mean + width <= SLACK else Shown(UNSHOWN, mean - width, how)
 
 
-def every(leads: Sequence[float], whole: bool = False, ties: bool = False) -> Shown:
-    """Whether every one of some differences is above 0 (with `ties`: or 0). One that is not refutes it."""
+def every(leads: Sequence[float], whole: bool = False, ties: bool = False, noise: Sequence[float | None] = ()) -> Shown:
+    """Whether every one of some differences is above 0 (with `ties`: or 0).
+
+    One that is not refutes it, but only if it is beyond chance itself. `noise`: half the interval that repeats give
+    each difference, None where nothing was repeated. Then only the whole of the cases is taken as it stands, save
+    for rounding. A sample also refutes it by its mean, which has to be above 0 as well.
+    """
     least = min(leads)
-    holds = least >= -SLACK if ties else least > 0
-    enough = whole or sign_test(len(leads), 0) < LEVEL
-    how = _cases(len(leads), whole) + (": as many would agree by chance" if holds and not enough else "")
-    return Shown((HOLDS if enough else UNSHOWN) if holds else FAILS, least, how)
+    cases = _cases(len(leads), whole)
+    if least >= -SLACK if ties else least > 0:
+        enough = whole or sign_test(len(leads), 0) < LEVEL
+        return Shown(HOLDS if enough else UNSHOWN, least, cases if enough else f"{cases}: as many would agree by chance")
+    widths = [ROUNDED if width is None and whole else width for width in noise or [None] * len(leads)]
+    clear = [lead for lead, width in zip(leads, widths, strict=True) if width is not None and lead + width < -SLACK]
+    if clear:
+        return Shown(FAILS, min(clear), cases)
+    if not whole and above(leads, 0.0).verdict == FAILS:
+        return Shown(FAILS, least, f"{cases}: their mean, with its interval, is beyond the border")
+    return Shown(UNSHOWN, least, f"{cases}: no counterexample is beyond chance by its own repeats")
 
 
 def count_as_stated(count: int, cases: int, wanted: int, of: int, whole: bool = False) -> Shown:
@@ -83,9 +96,9 @@ def most(count: int, cases: int, whole: bool = False) -> Shown:
 def level(differences: Sequence[float], within: float, whole: bool = False, noise: float | None = None) -> Shown:
     """Whether some differences favour neither side: they go both ways, and their mean is 0, give or take `within`."""
     found = as_stated(differences, 0.0, within, whole, noise)
-    split = len(differences) % 2 - abs(sum(v > 0 for v in differences) - sum(v < 0 for v in differences))
-    if found.verdict == HOLDS and split < 0:
-        return Shown(FAILS if whole else UNSHOWN, float(split), found.how)
+    more, less = [v for v in differences if v > 0], [-v for v in differences if v < 0]
+    if found.verdict == HOLDS and abs(len(more) - len(less)) > len(differences) % 2:
+        return Shown(FAILS if whole else UNSHOWN, -min(more if len(more) > len(less) else less), found.how)
     return found
 
 
@@ -121,6 +134,21 @@ def over_repeats(groups: Iterable[Sequence[float]], shared: bool = False, sides:
         return float(t.ppf(1 - LEVEL / 2, min(map(len, several)) - 1)) * fmean(errors)
     freedom = sum(len(group) - 1 for group in several)
     return sides * float(t.ppf(1 - LEVEL / 2, freedom)) * sum(error**2 for error in errors) ** 0.5 / len(errors)
+
+
+def by_repeats(cells: Iterable[Sequence[float]], weight: float = 1.0) -> float | None:
+    """Half of the 95 % interval of a sum or difference of some cells' means, each times `weight`; None where nothing was repeated.
+
+    Student's, with one variance for all of them: so a cell without repeats has the scatter of the others.
+    """
+    from scipy.stats import t
+
+    groups = list(cells)
+    freedom = sum(len(group) - 1 for group in groups)
+    if not freedom:
+        return None
+    variance = sum((len(group) - 1) * stdev(group) ** 2 for group in groups if len(group) > 1) / freedom
+    return abs(weight) * float(t.ppf(1 - LEVEL / 2, freedom)) * (variance * sum(1 / len(group) for group in groups)) ** 0.5
 
 
 def _width(values: Sequence[float], whole: bool, noise: float | None) -> tuple[float | None, str]:

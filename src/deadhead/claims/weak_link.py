@@ -9,9 +9,9 @@ from .about import about
 from .evidence import Evidence, Mean, means
 from .from_papers import stated
 from .kinds import ON_WMT, TRANSLATORS
-from .losses import NEAR, drawn, final, lost, near, rest, scatter, sharper, told
-from .shown import BLEU, as_stated, every, level, over_repeats, worst
-from .strength import signs, spread
+from .losses import NEAR, drawn, each_noise, final, lost, near, rest, scatter, sharper, told
+from .shown import BLEU, ROUNDED, as_stated, by_repeats, every, level, over_repeats, worst
+from .strength import SLACK, signs, spread
 from .verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
 from .weak_link_bert import CLAIMS as ON_BERT
 from .wholes import all_of_wmt
@@ -31,7 +31,7 @@ def w1(evidence: Evidence) -> Finding:
     cells = [cell for _, cell in found.values()]
     numbers = f"largest loss up to 60 %: {max(points for points, _ in found.values()):.2f} BLEU"
     whole = all_of_wmt(target for _, target, _ in found) and {share for *_, share in found} == UP_TO_60
-    shown = every([border - points for points, _ in found.values()], whole, ties=True)
+    shown = every([border - points for points, _ in found.values()], whole, ties=True, noise=each_noise(facts, found))
     return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
 
 
@@ -41,7 +41,8 @@ def w2(evidence: Evidence) -> Finding:
     if not found:
         return missing("BLEU of an unpruned translation model and with 75 % of its heads drawn out")
     border, cells = stated(PAPER, "bleu_drop_upper_bound"), [cell for _, cell in found.values()]
-    shown = every([border - points for points, _ in found.values()], all_of_wmt(target for _, target, _ in found))
+    leads, whole = [border - points for points, _ in found.values()], all_of_wmt(target for _, target, _ in found)
+    shown = every(leads, whole, noise=each_noise(facts, found))
     return judged(shown, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
 
 
@@ -62,18 +63,19 @@ def w3(evidence: Evidence) -> Finding:
 def w3b(evidence: Evidence) -> Finding:
     facts = final(evidence)
     found = lost(facts, [f for f in drawn(facts) if (f.share or 0) >= 60 - NEAR])
-    steps, back = [], []
+    steps, back, draws = [], [], []
     for pair in dict.fromkeys(key[:2] for key in found):
         curve = sorted((share, points) for (*at, share), (points, _) in found.items() if tuple(at) == pair)
         for (low, first), (high, second) in itertools.pairwise(curve):
             steps.append(second - first)
+            draws.append(by_repeats(found[*pair, share][1].repeats for share in (low, high)))
             if second < first:
                 back.append(f"{pair[1]}: {first:.2f} lost at {low:g} %, {second:.2f} at {high:g} %")
     if len(steps) < 2:
         return missing("BLEU at three shares of heads drawn from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
     cells = [cell for _, cell in found.values()]
-    shown = every(steps, all_of_wmt(target for _, target, _ in found), ties=True)
+    shown = every(steps, all_of_wmt(target for _, target, _ in found), ties=True, noise=draws)
     return judged(shown, numbers, f"{signs(steps)}; {spread(cells, evidence.printed)}", rest(found))
 
 
@@ -125,9 +127,8 @@ def w5(evidence: Evidence) -> Finding:
 
 def _each_wins(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
     """Whether each block is best somewhere. Three of them would be, by luck, in 4 of 9 tries: their leads have to be beyond noise."""
-    won = len(set(best))
-    if won < 3:
-        return Shown(FAILS, won - 3, f"at {len(groups)} percentages")
+    if len(set(best)) < 3:
+        return _never_best(groups, best)
     draws = over_repeats([f.value for f in cell.facts] for group in groups for cell in group.values())
     leads: dict[str, float] = {}
     for group, name in zip(groups, best, strict=True):
@@ -138,6 +139,21 @@ def _each_wins(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
     alone = draws * (len(groups) * 3) ** 0.5 * 2**0.5  # of a difference of two cells, out of that of the mean of all
     clear = min(leads.values()) - alone
     return Shown(HOLDS if clear > 0 else UNSHOWN, clear, f"leads of {min(leads.values()):.2f} BLEU or more, 95 % interval +-{alone:.2f}")
+
+
+def _never_best(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
+    """A block that is nowhere best refutes it, if at every percentage it is behind by more than chance, or than rounding."""
+    found = []
+    for name in {"encoder", "cross", "decoder"} - set(best):
+        pairs = [(group[first], group[name]) for group, first in zip(groups, best, strict=True)]
+        gaps = [one.value - other.value for one, other in pairs]
+        widths = [by_repeats(cell.repeats for cell in pair) for pair in pairs]
+        clear = all(gap - (ROUNDED if width is None else width) > SLACK for gap, width in zip(gaps, widths, strict=True))
+        how = f"at {len(groups)} percentages" + (
+            "" if clear else ", with a block that is never best, but level with the best by its repeats"
+        )
+        found.append(Shown(FAILS if clear else UNSHOWN, -min(gaps), how))
+    return worst(found)
 
 
 SD = stated(PAPER, "std_as_percent_of_mean", model="transformer-base")
@@ -151,7 +167,7 @@ CLAIMS = tuple(
         ("W3a", "BLEU per tenth", "BLEU falls faster beyond 60 % of the heads than up to there.", lambda e: sharper(e, 60)),
         ("W3b", "BLEU", "From 60 % of the heads on, every further cut costs more BLEU.", w3b),
         ("W4", "BLEU", "It makes no consistent difference whether the layers called important keep more heads or fewer.", w4),
-        ("W5", "blocks", "Each of the three blocks is, at some percentage, the best one to take most heads from.", w5),
+        ("W5", "BLEU", "Each of the three blocks is, at some percentage, the best one to take most heads from.", w5),
         ("W17", "%", f"Three draws of a translation model's heads differ by {SD:g} % of the mean (standard deviation).", lambda e: scatter(e, SD)),
     )
 ) + ON_BERT  # fmt: skip

@@ -15,7 +15,7 @@ from .from_papers import stated
 from .kinds import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from .layer_sets import halves, sets_of_layers
 from .losses import at, final, lost, near, noise, rest, scatter, sharper, told
-from .shown import POINT, WEAK, above, as_stated, at_least, every, level, most, over_repeats, worst
+from .shown import POINT, WEAK, above, as_stated, at_least, by_repeats, every, level, most, over_repeats, worst
 from .strength import LEVEL, signs, spread
 from .verdict import FAILS, Claim, Finding, Shown, judged, missing
 from .wholes import all_of_glue
@@ -89,10 +89,8 @@ def _all_middles(found: Iterable[tuple[str, str, int]], tasks: Iterable[str] = G
 
 def w10(evidence: Evidence) -> Finding:
     found = ends_and_middle(final(evidence))
-    extra = {
-        task: fmean(ends.value - middle.value for (name, *_), (ends, middle) in found.items() if name == task)
-        for task in dict.fromkeys(key[0] for key in found)
-    }
+    by_task = {task: [pair for (name, *_), pair in found.items() if name == task] for task in dict.fromkeys(key[0] for key in found)}
+    extra = {task: fmean(ends.value - middle.value for ends, middle in pairs) for task, pairs in by_task.items()}
     if not extra:
         return missing("accuracy on qnli or sst2 with k layers of both ends and with 2k of the middle gone")
     border = stated(PAPER, "extra_mean_drop_middle_lower_bound")
@@ -100,7 +98,8 @@ def w10(evidence: Evidence) -> Finding:
     used = [cell for pair in found.values() for cell in pair]
     both = f"; both together {fmean(extra.values()):.2f}" if len(extra) > 1 else ""
     numbers = f"extra loss of the middle: {each}{both}"
-    shown = every([value - border for value in extra.values()], _all_middles(found, ("qnli", "sst2")))
+    draws = [by_repeats((cell.repeats for pair in pairs for cell in pair), 1 / len(pairs)) for pairs in by_task.values()]
+    shown = every([value - border for value in extra.values()], _all_middles(found, ("qnli", "sst2")), noise=draws)
     return judged(shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
 
 
@@ -114,7 +113,9 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     used = [group[name] for group in found for name in (word, "top", "bottom")]
     numbers = f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, the smallest lead {min(leads):+.2f} points"
     strength = f"{signs(leads)}; {spread(used, evidence.printed)}"
-    shown = every(leads, all_of_glue(task for task, _ in places))
+    best = [max((group["top"], group["bottom"]), key=lambda cell: cell.value) for group in found]
+    draws = [by_repeats([group[word].repeats, other.repeats]) for group, other in zip(found, best, strict=True)]
+    shown = every(leads, all_of_glue(task for task, _ in places), noise=draws)
     return judged(shown, numbers, strength, [f for c in used for f in c.facts])
 
 
@@ -147,7 +148,11 @@ def w15(evidence: Evidence) -> Finding:
     border = stated(PAPER, "max_layer_difference_of_weight_change_percent")
     within = sum(gap < border for gap in gaps)
     numbers = f"largest difference between two layers {max(gaps):.1f} %; below {border:g} % in {within} of {len(gaps)} runs"
-    shown = every([border - gap for gap in gaps], len({run.remove for run in used}) >= SETS)
+    by_set: dict[tuple[str, str], list[float]] = {}
+    for run, gap in zip(used, gaps, strict=True):
+        by_set.setdefault((run.task, run.remove), []).append(gap)
+    whole, draws = len({remove for _, remove in by_set}) >= SETS, [by_repeats([several]) for several in by_set.values()]
+    shown = every([border - fmean(several) for several in by_set.values()], whole, noise=draws)
     return judged(shown, numbers, f"runs: {len(gaps)}", used)
 
 
@@ -164,7 +169,7 @@ def w16(evidence: Evidence) -> Finding:
     numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
     strength = f"p = {test.p:.2g}, {adjusted[at]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
     if adjusted[at] < LEVEL:
-        return judged(Shown(FAILS, adjusted[at] - LEVEL), numbers, strength, runs)
+        return judged(Shown(FAILS, min(WEAK - abs(test.rho), 0.0)), numbers, strength, runs)
     return judged(worst(_no_pattern(tests)), numbers, strength, runs)
 
 
@@ -185,14 +190,14 @@ CLAIMS = tuple(
     for name, unit, statement, judge in (
         ("W6", "points", "Drawing out half of BERT's heads costs less than 1 point of mean accuracy.", w6),
         ("W7", "% per tenth", "BERT's accuracy falls faster beyond 50 % of the heads than up to there.", lambda e: sharper(e, 50)),
-        ("W8", "depths", "Neither end of BERT is the better one to cut: as many depths speak for the top as for the bottom.", w8),
+        ("W8", "points", "Neither end of BERT is the better one to cut: as many depths speak for the top as for the bottom.", w8),
         ("W9", "cases", "Cutting the middle 2k layers is worse than cutting k at both ends in 14 of 16 cases (7 of 8).", w9),
         ("W10", "points", "On qnli and on sst2 cutting the middle costs over 2 points more on average.", w10),
         ("W11", "points", "Cutting the odd layers beats cutting as many at the top or at the bottom, on every task.", lambda e: better_than_blocks(e, "odd")),
         ("W12", "tasks", "Of all ways to cut half of the layers, the odd ones are best on most tasks.", w12),
         ("W13", "points", "Cutting the even layers, too, beats cutting as many at the top or at the bottom, on every task (implied).", lambda e: better_than_blocks(e, "even")),
         ("W15", "%", "How far attention weights move in fine-tuning differs by less than 10 % between any two layers.", w15),
-        ("W16", "p", "How far attention weights move follows neither the layer's height nor its distance from a cut layer.", w16),
+        ("W16", "rho", "How far attention weights move follows neither the layer's height nor its distance from a cut layer.", w16),
         ("W18", "%", f"Three draws of BERT's heads differ by {SD:g} % of the mean (standard deviation).", lambda e: scatter(e, SD)),
     )
 )  # fmt: skip

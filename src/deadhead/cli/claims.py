@@ -79,7 +79,7 @@ def _show(found: list[Verdict], every: bool) -> None:
     """The claims, those that fail on the papers' own tables by how they do; then counts, and the names of those that fail there."""
     from rich.console import Console
 
-    from ..claims import IN_PART, LUCKY, NO
+    from ..claims import FAILS, IN_PART, LUCKY, NO
 
     shown = [one for one in found if every or one.judged]
     failed = {how: [one for one in shown if one.follows == how] for how in (NO, IN_PART, LUCKY)}
@@ -93,7 +93,13 @@ def _show(found: list[Verdict], every: bool) -> None:
     )
     for how, several in failed.items():
         if several:
-            typer.echo(f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}")
+            refuted = [one.id for one in several if one.verdict == FAILS]
+            which = (
+                ""
+                if len(refuted) in (0, len(several))
+                else f"; of these {len(refuted)} {'does' if len(refuted) == 1 else 'do'} not hold: {', '.join(refuted)}"
+            )
+            typer.echo(f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}{which}")
 
 
 def _table(shown: list[Verdict], title: str | None) -> Table:
