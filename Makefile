@@ -1,7 +1,9 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-deps
+# every file that is installed has a hash in locks/, which tools/lock.py writes
+LOCKED := $(PIP) --no-build-isolation --use-pep517 --require-hashes -r
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
@@ -15,15 +17,23 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 # each installed again whenever what is to be installed changes
-.venv/ready: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing deadhead and all that its development needs into .venv"
-	$(INSTALL) -e '.[dev]'
-	touch .venv/ready-for-demo $@
+.venv/ready: pyproject.toml locks/dev.txt .venv/ready-for-demo
+	@echo "Installing all that the development of deadhead needs into .venv"
+	$(LOCKED) locks/dev.txt
+	$(BIN)/python -m pip check
+	touch $@
 
-# what the demo needs and no more, which is part of the above
-.venv/ready-for-demo: pyproject.toml constraints.txt | $(BIN)/python
+# what the demo needs and no more, which is part of the above; a build of torch that lies on this machine, where pip is
+# set to look, may be one that the lock does not know
+.venv/ready-for-demo: pyproject.toml locks/torch.txt locks/cuda.txt locks/demo.txt | $(BIN)/python
 	@echo "Installing deadhead and what its demo needs into .venv; torch is the large one"
-	$(INSTALL) -e '.[report]'
+	$(LOCKED) locks/torch.txt || { \
+	  echo "No torch with a known hash. Looking for a build on this machine, which is installed without a check of its hash"; \
+	  $(PIP) --no-index -c constraints.txt torch; }
+	if $(BIN)/python -c 'from importlib.metadata import requires; exit("cuda-toolkit" not in str(requires("torch")))'; \
+	  then $(LOCKED) locks/cuda.txt; fi
+	$(LOCKED) locks/demo.txt
+	$(PIP) --no-build-isolation -e .
 	touch $@
 
 demo: .venv/ready-for-demo

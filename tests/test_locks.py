@@ -1,0 +1,55 @@
+"""What set-up installs is pinned and has hashes: constraints.txt, locks/ and pyproject.toml say the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+HOME = Path(__file__).parents[1]
+PINS = [line for line in (HOME / "constraints.txt").read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+
+
+def locked() -> dict[str, list[str]]:
+    """Requirement -> hashes, over all locks."""
+    entries: dict[str, list[str]] = {}
+    for lock in sorted((HOME / "locks").glob("*.txt")):
+        for block in re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").rstrip("\n")):
+            if block.startswith("#"):
+                continue
+            requirement, *hashes = re.split(r" \\\n\s+", block)
+            assert requirement not in entries, f"{requirement} stands in two locks"
+            entries[requirement] = hashes
+    return entries
+
+
+def test_every_pin_has_hashes_in_one_lock() -> None:
+    entries = locked()
+    assert {str(Requirement(pin)) for pin in PINS} == set(entries)
+    for requirement, hashes in entries.items():
+        assert hashes, requirement
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", value) for value in hashes), requirement
+
+
+def test_every_requirement_of_the_project_is_pinned_within_its_bounds() -> None:
+    project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"].values()
+    named = [*project["build-system"]["requires"], *project["project"]["dependencies"], *(line for extra in extras for line in extra)]
+    pins = {canonicalize_name(pin.name): pin for pin in map(Requirement, PINS)}
+    for requirement in map(Requirement, named):
+        if requirement.name == "deadhead":
+            continue
+        version = next(iter(pins[canonicalize_name(requirement.name)].specifier)).version
+        assert version in requirement.specifier, requirement
+
+
+@pytest.mark.parametrize("target", [".venv/ready:", ".venv/ready-for-demo:"])
+def test_set_up_checks_the_hashes(target: str) -> None:
+    makefile = (HOME / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition(f"\n{target}")[2].partition("\n\n")[0]
+    assert "$(LOCKED) locks/" in recipe
+    assert "--require-hashes" in re.search(r"^LOCKED := .*", makefile, re.MULTILINE)[0]  # type: ignore[index]
