@@ -17,9 +17,10 @@ ONLY = {
     "errors": {"install"},
     "files": set(),
     "swap": {"errors", "files"},
+    "hub": {"errors"},
     "layout": {"errors"},
     "numerics": {"errors"},
-    "heads": {"errors", "files", "layout", "numerics", "swap"},
+    "heads": {"errors", "files", "hub", "layout", "numerics", "swap"},
     "translation": {"errors", "heads"},
 }  # a room -> the rooms it may know
 NEVER = {  # a room -> the rooms above it or beside it, which it must not know

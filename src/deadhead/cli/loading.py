@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
+from ..hub import source
 from .model_options import load_model
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def tokenizer_of(name: str, loaded: Any) -> Any:
     from ..tasks.pieces import UNREADABLE, Pieces
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
     except UNREADABLE as problem:
         raise DataError(
             f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"

@@ -6,7 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder with a saved model, or its name on the hub.", show_default=False)]
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).", show_default=False
+    ),
+]
 Auto = Annotated[
     str | None,
     typer.Option(

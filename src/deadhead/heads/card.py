@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from torch import nn
 
+from ..hub import split
 from ..layout import HeadLayout, spans
 from .source import CARD, taken_along
 from .surgery import RECORD
@@ -41,7 +42,7 @@ def card(model: nn.Module, layout: HeadLayout, form: str, source: Path | None = 
     tags = [*dict.fromkeys([*_list(about.get("tags")), "deadhead", *(["pruned"] if layout.removed else [])])]
     front = {"library_name": "transformers", **about, "tags": tags}
     if (name := _name(model)) and not Path(name).is_absolute() and "/" in name:
-        front["base_model"] = name
+        front["base_model"] = split(name)[0]
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{MARK}\n\n{text}\n"
 
 

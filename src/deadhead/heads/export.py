@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from ..errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
+from ..hub import source
 from .classes import dtype_named
 from .loading import load
 from .quiet import quiet
@@ -96,7 +97,7 @@ def _tokenizer(folder: str | Path) -> Any:
         return None
     try:
         with quiet():
-            return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+            return AutoTokenizer.from_pretrained(**source(folder), trust_remote_code=False)
     except Exception:  # every tokenizer has errors of its own, and the inputs of the model are known without one
         return None
 

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from ..errors import FolderError, HeadError, Notice
+from ..hub import split
 from ..layout import Head
 from ..swap import finish
 from .biases import drop_bias, hold_biases, is_zero
@@ -52,7 +53,7 @@ class Saved:
 def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwargs: Any) -> Any:
     """Load what `save` wrote: the right class, the saved precision, the removed heads removed.
 
-    Also reads a plain Hugging Face folder or hub name, and folders that transformers 4 saved with
+    Also reads a plain Hugging Face folder or hub name (`name@revision` for one commit, branch or tag), and folders that transformers 4 saved with
     `pruned_heads` in their config. Further arguments go to `from_pretrained`. Weights are read as safetensors only.
     Where a config names a class with a task layer and the weights are those of the bare model, the bare model is loaded,
     with a `Notice` (a warning).
@@ -61,6 +62,9 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
         the folder does not have, such as a classifier, begin anew, and fields of the config such as `id2label` can be given as well.
     dtype: precision of the weights, such as `torch.float32` or "float32"; by default what config.json says, else that of the weights.
     """
+    folder, revision = split(folder)
+    if revision is not None:
+        kwargs = {"revision": revision, **kwargs}
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
     dtype = dtype_named(dtype)
     finish(Path(folder) / kwargs.get("subfolder", ""))
@@ -77,6 +81,8 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
     if bare is not None:
         fits = f"config.json of {folder} names {cls.__name__}, but the weights are those of {bare.__name__}: loaded as that."
         warnings.warn(Notice(fits), stacklevel=2)
+    if "revision" in where and not Path(folder).is_dir():
+        model.config._name_or_path = f"{folder}@{where['revision']}"  # for `save`, which takes along what lies there, and names it
     return _settled(model, saved, dtype, folder)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..errors import Notice
+from ..hub import split
 from .quiet import quiet
 
 # Weights, whoever reads them, and what a training leaves beside them: of the model as it was, so no part of what is saved.
@@ -51,7 +52,7 @@ TOKENIZER = re.compile(
 )
 
 
-def folder_of(name: str | Path, *, revision: str | None = None, cache_dir: Any = None) -> Path | None:
+def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
     """The folder of this name, or of this model in the hub's cache; None where it is in neither."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -59,8 +60,9 @@ def folder_of(name: str | Path, *, revision: str | None = None, cache_dir: Any =
     path = Path(name)
     if path.is_dir():
         return path
+    base, revision = split(name)
     try:
-        cached = try_to_load_from_cache(str(name), "config.json", cache_dir=cache_dir, revision=revision)
+        cached = try_to_load_from_cache(base, "config.json", cache_dir=cache_dir, revision=revision)
     except HFValidationError:
         return None
     return Path(cached).parent if isinstance(cached, str) else None
@@ -70,7 +72,7 @@ def source_of(model: Any) -> Path | None:
     """Where a model in memory was loaded from, if its files are still there."""
     config = getattr(model, "config", None)
     name = getattr(config, "_name_or_path", "")
-    return folder_of(name, revision=getattr(config, "_commit_hash", None)) if name else None
+    return folder_of(name) if name else None
 
 
 def fetch(name: str) -> None:
@@ -80,9 +82,12 @@ def fetch(name: str) -> None:
 
     if Path(name).is_dir() or HF_HUB_OFFLINE:
         return
+    base, revision = split(name)
     try:
         with quiet():
-            snapshot_download(name, ignore_patterns=[*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in AGAIN)])
+            snapshot_download(
+                base, revision=revision, ignore_patterns=[*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in AGAIN)]
+            )
     except Exception:  # no network, no right to see it: the hub client has an error of its own for each
         warnings.warn(Notice(f"the hub did not answer for the other files of {name}: what its cache holds is taken along."), stacklevel=2)
 

@@ -17,6 +17,7 @@ from pathlib import Path as File
 from typing import Any
 
 from ..errors import DeadheadError, unknown_name
+from ..hub import split as split_name
 from ..swap import MARKER
 from .plain import Path
 from .trial import SPLITS
@@ -58,6 +59,11 @@ def _model(value: Any) -> Iterator[Problem]:
         yield (), unknown_name("model of the small world", value, WORLD).message
     elif value.startswith((".", "/", "~")) and not any((File(value).expanduser() / name).is_file() for name in ("config.json", MARKER)):
         yield (), f"there is no model in {value} (no config.json)."
+    else:
+        try:
+            split_name(value)
+        except DeadheadError as problem:
+            yield (), problem.message
 
 
 def _task(value: Any) -> Iterator[Problem]:

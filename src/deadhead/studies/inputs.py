@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import files
 from ..errors import DeadheadError
+from ..hub import COMMIT, split
 from ..swap import finish
 from .folder import StudyError
 from .trial import Trial, digest
@@ -157,12 +158,15 @@ def _hub_revision(name: str) -> str | None:
     from huggingface_hub.utils import HFValidationError
 
     try:
-        file = huggingface_hub.try_to_load_from_cache(name, "config.json")
+        base, revision = split(name)
+        if revision is not None and COMMIT.fullmatch(revision):
+            return revision
+        file = huggingface_hub.try_to_load_from_cache(base, "config.json", revision=revision)
         if isinstance(file, str):
             return Path(file).parent.name  # .../snapshots/COMMIT/config.json
         if huggingface_hub.constants.HF_HUB_OFFLINE:
             return None
-        return huggingface_hub.model_info(name, timeout=5.0).sha
+        return huggingface_hub.model_info(base, revision=revision, timeout=5.0).sha
     except HFValidationError:
         return None
     except Exception:  # no network, no such model, no right to see it: the trial itself says which

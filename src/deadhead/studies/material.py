@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..hub import at_commit, source
 from ..measures import Given
 from ..tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, task_of
 from ..tasks.dataset import shuffled
@@ -40,17 +41,22 @@ def home(model: str) -> str:
     return str(Path(model).expanduser()) if model.startswith("~") else model
 
 
+def model_of(trial: Trial) -> str:
+    """Where the model of a trial lies. Of one on the hub it is the commit that the trial names as its input, whatever the hub has now."""
+    return at_commit(home(trial.get("model")), (trial.get("inputs") or {}).get("model"))
+
+
 @lru_cache(maxsize=4)
 def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    return AutoTokenizer.from_pretrained(**source(folder), trust_remote_code=False)
 
 
 def tokenizer(state: State, trial: Trial) -> Any:
     """The tokenizer of the trial's model; one that was trained from scratch brings its own."""
     if "pretrain" not in trial.steps:
-        return _tokenizer(home(trial.get("model")), (trial.get("inputs") or {}).get("model"))
+        return _tokenizer(model_of(trial), (trial.get("inputs") or {}).get("model"))
     if state.tokenizer is None:
         state.tokenizer = _tokenizer(str(state.weights))
     return state.tokenizer
@@ -189,7 +195,7 @@ def model(state: State, trial: Trial) -> Any:
         else:
             import torch
 
-            state.model = load(home(trial.get("model")), dtype=torch.float32)
+            state.model = load(model_of(trial), dtype=torch.float32)
         _settled(state, state.model)
     return state.model
 
@@ -223,7 +229,7 @@ def _pretrained(trial: Trial, at: int) -> Any:
     if kind.labels != "text":
         labels = dataset(trial, trial.languages(place), "train").labels
         options = {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
-    return load(home(trial.get("model")), auto=getattr(transformers, kind.model), dtype=torch.float32, **options)
+    return load(model_of(trial), auto=getattr(transformers, kind.model), dtype=torch.float32, **options)
 
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:

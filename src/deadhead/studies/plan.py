@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..hub import split
 from ..numerics import threads
 from .expand import label
 from .inputs import InputsChanged
@@ -201,4 +202,4 @@ def _weights(trial: Trial) -> float:
     if name.startswith("world/"):
         return WORLD[0]
     files = list(Path(name).glob("*.safetensors")) if Path(name).is_dir() else []
-    return sum(file.stat().st_size for file in files) / 4 if files else WEIGHTS.get(name, USUAL)
+    return sum(file.stat().st_size for file in files) / 4 if files else WEIGHTS.get(split(name)[0], USUAL)
