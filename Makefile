@@ -23,13 +23,14 @@ $(BIN)/python:
 	$(BIN)/python -m pip check
 	touch $@
 
-# what the demo needs and no more, which is part of the above; a build of torch that lies on this machine, where pip is
-# set to look, may be one that the lock does not know
+# what the demo needs and no more, which is part of the above; a build of torch in a folder where pip is set to look comes
+# before that of the registry, which needs gigabytes for CUDA
 .venv/ready-for-demo: pyproject.toml locks/torch.txt locks/cuda.txt locks/demo.txt | $(BIN)/python
 	@echo "Installing deadhead and what its demo needs into .venv; torch is the large one"
-	$(LOCKED) locks/torch.txt || { \
-	  echo "No torch with a known hash. Looking for a build on this machine, which is installed without a check of its hash"; \
-	  $(PIP) --no-index -c constraints.txt torch; }
+	if $(PIP) --quiet --no-index --require-hashes -r locks/torch.txt 2>/dev/null; then echo "torch: taken from this machine"; \
+	  elif $(PIP) --quiet --no-index -c constraints.txt torch 2>/dev/null; \
+	  then echo "torch: a build on this machine, installed unchecked: its hash is not in locks/torch.txt"; \
+	  else $(LOCKED) locks/torch.txt; fi
 	if $(BIN)/python -c 'from importlib.metadata import requires; exit("cuda-toolkit" not in str(requires("torch")))'; \
 	  then $(LOCKED) locks/cuda.txt; fi
 	$(LOCKED) locks/demo.txt
