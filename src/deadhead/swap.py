@@ -35,6 +35,7 @@ except ImportError:  # Windows: two writers of one folder are not kept apart the
 MARKER = ".unfinished-save"
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
 DRAFT = re.compile(r"\.draft-[A-Za-z0-9_]+")
+OF_MARKER = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # as `files.write` calls what it has not finished
 WEIGHTS = re.compile(r"model[^/\\\0]*\.safetensors[^/\\\0]*")  # shards of another size would stay behind
 LARGEST = 1_000_000  # bytes of a marker
 
@@ -210,6 +211,8 @@ def _remove_abandoned(target: Path) -> None:
             if handle is not None:
                 _release(handle)
                 shutil.rmtree(entry.path, ignore_errors=True)
+        elif OF_MARKER.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            os.unlink(entry.path)  # nobody writes one now: the folder is locked
 
 
 @contextmanager
