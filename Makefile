@@ -27,11 +27,11 @@ $(BIN)/python:
 # before that of the registry, which needs gigabytes for CUDA
 .venv/ready-for-demo: pyproject.toml locks/torch.txt locks/cuda.txt locks/demo.txt | $(BIN)/python
 	@echo "Installing deadhead and what its demo needs into .venv; torch is the large one"
-	if $(PIP) --quiet --no-index --require-hashes -r locks/torch.txt 2>/dev/null; then echo "torch: taken from this machine"; \
+	@if $(PIP) --quiet --no-index --require-hashes -r locks/torch.txt 2>/dev/null; then echo "torch: taken from this machine"; \
 	  elif $(PIP) --quiet --no-index -c constraints.txt torch 2>/dev/null; \
 	  then echo "torch: a build on this machine, installed unchecked: its hash is not in locks/torch.txt"; \
 	  else $(LOCKED) locks/torch.txt; fi
-	if $(BIN)/python -c 'from importlib.metadata import requires; exit("cuda-toolkit" not in str(requires("torch")))'; \
+	@if $(BIN)/python -c 'from importlib.metadata import requires; exit("cuda-toolkit" not in str(requires("torch")))'; \
 	  then $(LOCKED) locks/cuda.txt; fi
 	$(LOCKED) locks/demo.txt
 	$(PIP) --no-build-isolation -e .
