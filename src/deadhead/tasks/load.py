@@ -231,7 +231,10 @@ class _Splits:
             named = "with --data DIR" if self.root else "with --data DIR, or set DEADHEAD_DATA, which is not set"
             put = "" if self.task.files else f"put {place_of(self.task, self.lang)} into a folder and name it {named}; "
             others = other_names(self.task.hub, self.lang, self.source)
-            hub = "".join(f"; the hub has {name}, other data than the papers': --source {name}, or in a recipe data: {{source: {name}}}" for name in others)
+            hub = "".join(
+                f"; the hub has {name}, other data than the papers': --source {name}, or in a recipe data: {{source: {name}}}"
+                for name in others
+            )
             raise DataError(
                 f"no {split} data of {self.name} in {self.lang} {where}.{there}{self._skipped()}",
                 f"{put}deadhead data check DIR lists what it holds{hub}",
