@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from listed import OF_PAPERS
 
 from deadhead.claims import named
+from deadhead.report.words import metric_words
 from deadhead.studies import load
 from deadhead.studies.plain import RecipeError
+from deadhead.tasks import task_of
 
 ISSUED = {
     *(f"weak-link/{name}" for name in ("table1", "table2", "table3", "table4", "table5", "table6", "figure1", "figure2")),
@@ -40,6 +43,21 @@ def test_claims_are_known(name: str) -> None:
     claims = load(name).data["claims"]
     assert claims
     assert all(named(claim) for claim in claims)
+
+
+OF_RESULTS = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.yaml"))
+NAMES = re.compile(r"(?:(?:micro|macro|span|slot|chunk) )?F1|accuracy|BLEU", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", [*OF_PAPERS, "demo", "smoke", *OF_RESULTS], ids=lambda name: getattr(name, "stem", name))
+def test_titles_name_no_other_metric_than_is_shown(name: str | Path) -> None:
+    recipe = load(name)
+    tasks = {str(trial.get("task")) for trial in recipe.trials}
+    for one in (*recipe.data.get("tables", ()), *recipe.data.get("figures", ())):
+        only = (one.get("where") or {}).get("task") or tasks
+        shown = {metric_words(task_of(task).metric) for task in ({only} if isinstance(only, str) else only)}
+        found = {text if text == "BLEU" else text[0].lower() + text[1:] for text in NAMES.findall(one["title"])}
+        assert found <= (shown if len(shown) == 1 else set()), one["title"]
 
 
 ONE = "steps: [prune, finetune, evaluate]\nfixed: {model: m/one, task: pos, source: en}\naxes: {remove: {random: [10, 20]}}\n"

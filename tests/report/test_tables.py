@@ -12,6 +12,7 @@ import pytest
 from by_hand import DRAWN, NUMBERS, SEARCH, drawn, searched, study
 
 from deadhead.report.tables import tables
+from deadhead.report.words import true_title
 from deadhead.studies.records import Record
 from deadhead.studies.trial import Trial
 
@@ -32,6 +33,30 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
     full = cell(scores, ["none"], ["mnli"])  # the three draws of nothing are one trial
     assert (full["ours"], full["spread"], full["n"], full["published"]) == (80.0, None, 1, 83.69)
     assert len(full["trials"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("F1", "Accuracy"),
+        ("F1 after one epoch", "Accuracy after one epoch"),
+        ("Accuracy", "Accuracy"),
+        ("accuracy on GLUE", "accuracy on GLUE"),
+        ("Half of the heads", "Half of the heads"),
+    ],
+)
+def test_a_title_names_the_metric_that_the_table_shows(tmp_path: Path, title: str, shown: str) -> None:
+    """GLUE is scored by accuracy, whatever an older recipe calls it."""
+    first, *_ = tables(study(tmp_path, DRAWN.replace("title: Scores", f"title: {title}"), drawn, {"numbers.csv": NUMBERS}))
+    assert (first["title"], first["note"].startswith("Accuracy on ")) == (shown, True)
+
+
+def test_a_title_has_one_name_for_a_metric() -> None:
+    assert true_title("Accuracy after the cut", ["micro_f1"]) == "Micro F1 after the cut"
+    assert true_title("F1, unpruned and best of 12", ["span_f1"]) == "Span F1, unpruned and best of 12"
+    assert true_title("Micro F1 by heads", ["micro_f1"]) == "Micro F1 by heads"
+    assert true_title("F1", ["micro_f1", "span_f1"]) == "F1"  # it has several
+    assert true_title("F1x", ["micro_f1"]) == "F1x"
 
 
 def test_a_table_says_where_data_was_short(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from .head_figures import heads_figure, points_figure, similarity_figure
 from .maps import measures_of, ranking_of
 from .opened import opened
 from .summed import alike, whose
-from .tables import id_of
+from .tables import id_of, titled
 from .words import removal_words
 
 Records = Mapping[str, Record]
@@ -51,7 +51,7 @@ def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
     asked = [one for one in given if isinstance(one, dict) and one.get("kind") in KINDS] if isinstance(given, list) else []
     found, removals = [], {str(one): removal_words(str(one)) for one in study.labels("remove")}
     for one in asked or default_figures(study, records):
-        spec = KINDS[one["kind"]](study, records, one)
+        spec = KINDS[one["kind"]](study, records, titled(study, one))
         if spec is not None:
             note = " ".join(filter(None, [str(one.get("note") or _note(one, spec)), _theirs(study, spec)]))
             found.append({"title": spec["title"], "note": note, "kind": one["kind"], "spec": _in_words(spec, removals)})

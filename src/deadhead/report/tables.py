@@ -16,7 +16,7 @@ from .cells import CHANCE, Study, parts_of, read_study
 from .search_tables import multi_source_table, search_table
 from .summed import Layout, summed
 from .values import drops_of, scores_of
-from .words import removal_words
+from .words import removal_words, true_title
 
 MOST_NAMED = 40_000  # ids of trials in all tables of a study
 PARTS = 2  # where a number that a cell lists has its parts
@@ -30,9 +30,18 @@ def tables(folder: str | Path) -> list[dict[str, Any]]:
 def study_tables(study: Study) -> list[dict[str, Any]]:
     asked = study.recipe.get("tables")
     wanted = [one for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
-    found = [MADE.get(str(one.get("kind")), scores_table)(study, one) for one in wanted or default_tables(study)]
+    named = [titled(study, one) for one in wanted or default_tables(study)]
+    found = [MADE.get(str(one.get("kind")), scores_table)(study, one) for one in named]
     _shorten(found)
     return [{"id": id_of("table", i, one["title"]), **_in_words(one)} for i, one in enumerate(found)]
+
+
+def titled(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recipe asks for, with a title that names the metric shown."""
+    if not asked.get("title"):
+        return dict(asked)
+    metrics = [str(asked["metric"])] if asked.get("metric") else study.metrics
+    return {**asked, "title": true_title(str(asked["title"]), metrics)}
 
 
 def _in_words(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
+NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # what titles call a metric
 METRICS = {
     "accuracy": "accuracy",
     "micro_f1": "micro F1",
@@ -42,6 +44,14 @@ def score_words(metrics: Iterable[str]) -> str:
     """The name of the score of a study: its metric, where it has only one."""
     named = list(dict.fromkeys(map(metric_words, filter(None, metrics))))
     return named[0] if len(named) == 1 else "score"
+
+
+def true_title(title: str, metrics: Iterable[str]) -> str:
+    """A title that begins with the name of a metric, with that of the one shown: POS was once called accuracy, or plain F1."""
+    name, named = score_words(metrics), NAMED.match(title)
+    if named is None or name == "score" or title.lower().startswith(name.lower()):
+        return title
+    return sentence(name) + title[named.end() :]
 
 
 def removal_words(label: str) -> str:
