@@ -152,3 +152,21 @@ def test_the_syncer_reports_a_disk_that_failed(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(files, "sync", fails)
     with pytest.raises(OSError, match="no room"), files.Syncer() as syncer:
         syncer.add(tmp_path / "a")
+
+
+def test_a_folder_goes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed while it deletes leaves no half of a folder under its name."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "a").write_text("a")
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            files.remove_folder(tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+    files.remove_drafts(tmp_path)
+    assert not list(tmp_path.iterdir())
+    files.remove_folder(tmp_path / "state")  # which is gone

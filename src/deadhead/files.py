@@ -6,6 +6,7 @@ Where a lost file costs nothing but work done again, `durable=False` leaves out 
     write(path, text)               a file of this text or these bytes
     put(path, fill)                 a file that `fill(draft)` writes
     put_folder(home, fill)          a folder that `fill(draft)` writes
+    remove_folder(folder)           a folder goes, whole or not at all
     remove_drafts(folder)           what killed writers left behind
 
 All raise OSError; the caller knows what to tell the user.
@@ -128,6 +129,18 @@ def sync_tree(folder: Path) -> None:
         for name in names:
             sync(Path(at) / name)
         sync(Path(at))
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder: for whoever looks it is whole or gone, also if this process is killed meanwhile."""
+    draft = draft_of(folder)
+    try:
+        os.rename(folder, draft)
+    except FileNotFoundError:
+        return
+    except OSError:
+        draft = folder
+    shutil.rmtree(draft, ignore_errors=True)
 
 
 def remove_drafts(folder: Path) -> None:

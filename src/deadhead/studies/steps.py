@@ -5,7 +5,6 @@ The model in the state is the user's own kind of model, changed in place: traine
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -76,7 +75,7 @@ def _train(state: State, trial: Trial, model: Any, chosen: dict[str, Any], first
     if first:
         state.kept["first"] = _in_memory(history.weights["first"])
     if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        files.remove_folder(folder)
 
 
 def rank(state: State, trial: Trial) -> None:

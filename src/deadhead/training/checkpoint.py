@@ -151,7 +151,7 @@ class Folder:
         """Remove the states of earlier epochs; of all, once it is over."""
         for number in self._epochs():
             if number != but:
-                shutil.rmtree(self.path / f"epoch-{number}", ignore_errors=True)
+                files.remove_folder(self.path / f"epoch-{number}")
         for file in () if but else self.after().values():
             file.unlink()
 

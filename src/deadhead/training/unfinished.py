@@ -6,7 +6,6 @@ The same command finds it there and goes on; another command is refused, and tol
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +66,7 @@ class Unfinished:
 
     def discard(self) -> None:
         """Forget the training."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        files.remove_folder(self.path)
 
     def give_up(self) -> None:
         """Leave nothing behind of a training that came to nothing."""
