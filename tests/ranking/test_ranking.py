@@ -74,6 +74,14 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     assert Ranking.load(ranking(range(12), raw=None).save(tmp_path / "x.json")).raw is None
 
 
+def test_scores_of_a_block_that_the_layout_lacks_are_refused(tmp_path):
+    stored = ranking(range(12)).to_dict()
+    stored["scores"] = {name.replace("encoder.0", "coder.0"): score for name, score in stored["scores"].items()}
+    (tmp_path / "r.json").write_text(json.dumps(stored))
+    with pytest.raises(DataError, match="scores of coder, which the layout does not have"):
+        Ranking.load(tmp_path / "r.json")
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [

@@ -166,8 +166,10 @@ class Ranking:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Ranking:
         rest = {name: stored[name] for name in ("model", "method", "options", "seed", "data", "versions", "details")}
-        raw = stored["raw"]
-        return cls(_read(stored["scores"]), HeadLayout.from_dict(stored["layout"]), raw=None if raw is None else _read(raw), **rest)
+        raw, scores, layout = stored["raw"], _read(stored["scores"]), HeadLayout.from_dict(stored["layout"])
+        if strange := {head.block for head in scores} - {*layout.blocks}:
+            raise ValueError(f"scores of {', '.join(sorted(strange))}, which the layout does not have")
+        return cls(scores, layout, raw=None if raw is None else _read(raw), **rest)
 
     def save(self, path: str | Path) -> Path:
         """Write the ranking as JSON: beside, then renamed, so that a file is whole or absent (a device is written to)."""
