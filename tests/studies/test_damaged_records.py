@@ -18,6 +18,7 @@ from deadhead.report.content import content
 from deadhead.report.page import html
 from deadhead.report.shelf import Shelf
 from deadhead.studies import load, plan, run, status, summaries
+from deadhead.studies.folder import StudyError
 from deadhead.studies.frame import rows
 from deadhead.studies.recipe import Recipe
 from deadhead.studies.scores import pairs, scores
@@ -146,3 +147,25 @@ def test_a_record_damaged_behind_the_index_is_reported(study: tuple[Recipe, Path
     assert file.stem in said
     assert "index.jsonl" in said
     check(folder)
+
+
+OF_A_STUDY = [
+    ("recipe", {"fixed": float("nan")}),
+    ("recipe", {"tables": [{"rows": 3}]}),
+    ("recipe", {"figures": [{"kind": []}]}),
+    ("recipe", {"claims": 3}),
+    ("cells", [[{"source": 3}, "x"]]),
+    ("cells", [[{"arm": "lowest", "k": 10**400}, "x"]]),
+    ("cells", [[{"remove": {"random": float("nan")}}, "x"]]),
+]
+
+
+@pytest.mark.parametrize(("part", "value"), OF_A_STUDY)
+def test_a_study_that_makes_no_sense_is_refused_with_one_error(tmp_path: Path, part: str, value: Any) -> None:
+    whole_study(tmp_path / "s")
+    file = tmp_path / "s" / "study.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, part: {**stored[part], **value} if part == "recipe" else [*stored[part], *value]}))
+    for read in READERS.values():
+        with pytest.raises(StudyError, match="is not a study"):
+            read(tmp_path / "s")

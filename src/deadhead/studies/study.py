@@ -27,6 +27,7 @@ from .recipe import Recipe, with_inputs
 from .records import Record
 from .resume import Resumed, fingerprints_of, resume
 from .showing import published
+from .validity import is_labels, is_recipe
 from .watchdog import AUTO, Watchdog, check_timeout
 
 
@@ -166,8 +167,10 @@ def _has_cells(stored: Mapping[str, Any]) -> bool:
     cells = stored.get("cells")
     if not isinstance(stored.get("name"), str) or not isinstance(stored.get("recipe"), dict):
         return False
+    if not is_recipe(stored["recipe"]):
+        return False
     return isinstance(cells, list) and all(
-        isinstance(cell, list) and len(cell) == 2 and isinstance(cell[0], dict) and isinstance(cell[1], str) for cell in cells
+        isinstance(cell, list) and len(cell) == 2 and isinstance(cell[1], str) and is_labels(cell[0]) for cell in cells
     )
 
 

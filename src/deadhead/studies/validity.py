@@ -38,6 +38,8 @@ TYPES: Mapping[str, frozenset[type]] = {  # those that fields of a trial may hav
     "pretrain": DICTS,
 }
 OPTIONS = frozenset((str, int, float, bool, type(None)))  # types of the options of `data` but `parts`
+WORDS = ("title", "kind", "metric", "split", "published", "note", "value", "group", "show")  # fields of tables and figures
+AXES = ("rows", "columns", "mean_over", "x", "lines", "panels")  # those that name one axis or several
 COUNTED = ("heads before", "parameters", "parameters after")  # costs that are whole numbers
 MOST = 1000  # layers, and heads of a layer: more than any model has
 DEEP = 12  # lists and mappings within each other
@@ -67,6 +69,51 @@ def is_summary(parts: list[Any]) -> bool:
         if name in TYPES and (kind not in TYPES[name] or (kind is list and not TEXTS.issuperset(map(type, value)))):
             return False
     return _are_numbers(metrics.values()) and _is_cost(cost)
+
+
+def is_recipe(recipe: Any) -> bool:
+    """Whether this has the shape of a recipe, as far as those who show a study rely on it."""
+    if type(recipe) is not dict or not _is_plain(recipe):
+        return False
+    lists = [recipe.get(name) or [] for name in ("tables", "figures", "include")]
+    if not all(type(several) is list and all(type(one) is dict for one in several) for several in lists):
+        return False
+    if not all(map(_is_shown, (*lists[0], *lists[1]))):
+        return False
+    claims, fixed, about = recipe.get("claims") or [], recipe.get("fixed") or {}, recipe.get("about") or ""
+    return _are_texts(claims) and _is_fixed(fixed) and type(about) is str and all(map(is_recipe, recipe.get("include") or ()))
+
+
+def _is_shown(asked: Mapping[str, Any]) -> bool:
+    """Whether this may be a table or a figure."""
+    words = [asked[name] for name in WORDS if asked.get(name) is not None]
+    axes = [asked[name] for name in AXES if asked.get(name) is not None]
+    if not TEXTS.issuperset(map(type, words)) or not all(type(one) is str or _are_texts(one) for one in axes):
+        return False
+    return type(asked.get("where") or {}) is dict
+
+
+def _is_fixed(fixed: Any) -> bool:
+    """Whether these may be fields that all trials share; a field of the recipe may have more forms than one of a trial."""
+    if type(fixed) is not dict or not DICTS.issuperset(type(fixed[name]) for name in ("data", "finetune", "rank") if name in fixed):
+        return False
+    return _are_named(fixed) and all(_is_text(fixed.get(name, "")) for name in ("model", "task"))
+
+
+def is_labels(labels: Any) -> bool:
+    """Whether these may be the labels of a cell."""
+    if type(labels) is not dict:
+        return False
+    k, remove = labels.get("k", 0), labels.get("remove", "")
+    if type(k) is not int or abs(k) > MOST**2 or type(labels.get("arm", "")) is not str:
+        return False
+    return _are_named(labels) and _is_plain([remove])
+
+
+def _are_named(fields: Mapping[str, Any]) -> bool:
+    """Whether fields that name languages or splits are a name or a list of them."""
+    named = [fields[name] for name in ("source", "train", "targets", "splits") if name in fields]
+    return all(type(one) is str or _are_texts(one) for one in named)
 
 
 def _are_numbers(values: Collection[Any]) -> bool:
