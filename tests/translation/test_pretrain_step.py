@@ -12,6 +12,7 @@ from deadhead import load as load_model
 from deadhead.studies import load, read, run, run_trial, steps
 from deadhead.studies.plain import RecipeError
 from deadhead.studies.plan import plan
+from deadhead.studies.recipe import with_inputs
 from deadhead.translation import SIZES
 
 RECIPE = """\
@@ -40,7 +41,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEADHEAD_CACHE", str(folder / "cache"))
         patch.setitem(SIZES, "transformer-tiny", TINY)  # type: ignore[arg-type]
-        yield load(folder / "recipe.yaml")
+        yield with_inputs(load(folder / "recipe.yaml"))  # as `run` does, so that ids are those of its records
 
 
 @pytest.fixture(scope="module")
