@@ -102,11 +102,15 @@ def replace_folder(draft: Path, home: Path) -> None:
 
 
 def _rename_unless_there(draft: Path, home: Path) -> None:
-    try:
-        os.rename(draft, home)
-    except OSError as problem:
-        if problem.errno not in EXISTS or not home.is_dir():
-            raise
+    for attempt in range(TRIES):
+        try:
+            os.rename(draft, home)
+            return
+        except OSError as problem:
+            if problem.errno not in EXISTS or attempt == TRIES - 1:
+                raise
+        if home.is_dir():  # else another writer is just replacing it
+            return
 
 
 def sync(path: Path) -> None:

@@ -21,7 +21,6 @@ from ..errors import FolderError
 
 Arrays = Mapping[str, np.ndarray]
 CHUNK = 1 << 22  # bytes hashed at a time
-TRIES = 4  # other writers may replace a damaged folder while we read it
 
 
 def cache_folder() -> Path:
@@ -32,17 +31,24 @@ def cache_folder() -> Path:
 
 def stored(folder: Path, write: Callable[[dict[str, int]], Iterable[Arrays]]) -> tuple[Arrays, dict[str, int]]:
     """The arrays of a folder and the notes kept with them; `write(notes)` yields them in stretches if they are not there yet."""
-    for _ in range(TRIES):
-        content = _load(folder)
-        if content is not None:
-            return content
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # a whole folder of another writer is kept; without a sync, since a power cut only costs writing it again
-        files.put_folder(folder, lambda draft: _write(draft, write), durable=False, replace=folder.exists())
-    raise FolderError(
-        f"{folder}: what was just written there cannot be read.",
-        "is the disk full? choose another folder with DEADHEAD_CACHE",
-    )
+    content = _load(folder)
+    if content is not None:
+        return content
+    own: list[tuple[Arrays, dict[str, int]] | None] = []
+
+    def fill(draft: Path) -> None:
+        _write(draft, write)
+        own.append(_load(draft))  # mapped, so they stay whatever other writers do to the folder
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # a whole folder of another writer is kept; without a sync, since a power cut only costs writing it again
+    files.put_folder(folder, fill, durable=False, replace=folder.exists())
+    if own[-1] is None:
+        raise FolderError(
+            f"{folder}: what was just written there cannot be read.",
+            "is the disk full? choose another folder with DEADHEAD_CACHE",
+        )
+    return own[-1]
 
 
 def _write(folder: Path, write: Callable[[dict[str, int]], Iterable[Arrays]]) -> None:
