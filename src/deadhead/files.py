@@ -79,15 +79,15 @@ def put_folder(home: Path, fill: Callable[[Path], Any], *, durable: bool = True,
         fill(draft)
         if durable:
             sync_tree(draft)
-        replace_folder(draft, home) if replace else _rename_unless_there(draft, home)
+        replace_folder(draft, home, keep=not replace)
         if durable:
             sync(home.parent)
     finally:
         _discard(draft)
 
 
-def replace_folder(draft: Path, home: Path) -> None:
-    """Rename a folder to its place. Of several writers at the same time the last one wins."""
+def replace_folder(draft: Path, home: Path, *, keep: bool = False) -> None:
+    """Rename a folder to its place. Of several writers at the same time the last one wins, with `keep` the first."""
     for attempt in range(TRIES):
         try:
             os.rename(draft, home)
@@ -95,22 +95,12 @@ def replace_folder(draft: Path, home: Path) -> None:
         except OSError as problem:
             if problem.errno not in EXISTS or attempt == TRIES - 1:
                 raise
+        if keep and home.is_dir():  # else another writer is just replacing it
+            return
         aside = draft_of(home)
         with suppress(FileNotFoundError):  # another writer has moved it already
             os.rename(home, aside)
             _discard(aside)
-
-
-def _rename_unless_there(draft: Path, home: Path) -> None:
-    for attempt in range(TRIES):
-        try:
-            os.rename(draft, home)
-            return
-        except OSError as problem:
-            if problem.errno not in EXISTS or attempt == TRIES - 1:
-                raise
-        if home.is_dir():  # else another writer is just replacing it
-            return
 
 
 def sync(path: Path) -> None:
