@@ -234,3 +234,10 @@ def test_no_examples_are_refused(place, tmp_path):
         assert (result.exit_code, "--max-examples" in result.output) == (2, True)
     with pytest.raises(DataError, match="leave no data"):
         draw_examples(load_data("pos", "en", "dev", root="world"), 0)
+
+
+def test_without_data_the_hint_names_plain_text_too() -> None:
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(whole, ["rank", "model", "--out", "q.json"])
+    assert result.exit_code == 2
+    assert "--task NAME" in result.output
+    assert "--text FILE" in result.output

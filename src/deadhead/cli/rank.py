@@ -156,6 +156,11 @@ def _source(task: str | None, task_file: Path | None, lang: str | None, text: Pa
         if task is not None or task_file is not None or lang is not None:
             raise typer.BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
         return ""
+    if task is None and task_file is None:
+        raise typer.BadParameter(
+            "give --task NAME or --task-file FILE, or --text FILE to rank without labels (--loss self)",
+            param_hint="--task",
+        )
     known = needed_task(task, task_file)
     if lang is None:
         raise typer.BadParameter("name the language of the data, such as --lang en", param_hint="--lang")
