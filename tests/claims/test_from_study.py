@@ -165,7 +165,7 @@ def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(tmp_pat
         cells = [{"labels": {"seed": seed}} for seed in range(3 * TRIES)]
         folder = study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
         if at is not None:
-            trial = list(summaries(folder))[at]
+            trial = sorted(summaries(folder))[at]
             write(replace(read_within(folder, trial), details=ranking), folder)
         opened.clear()
         assert len(measured([folder]).rankings) == found
