@@ -1,0 +1,315 @@
+"""How the numbers of `test_pinned_numbers.py` are read, and how they are stored.
+
+    python tests/pinned_numbers.py --write      store the numbers of today
+
+`pinned_numbers.json.xz` holds every score, table cell, figure value, verdict and statistic of 16
+archives in docs/results, the verdicts on the papers' own tables, trial ids and plans. It holds no
+sentences: of a sentence it keeps the sorted numbers.
+
+The section "how numbers are read" is the only place that knows the code. When a function moves or
+an attribute gets another name, adapt that section; the stored file stays byte for byte as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import re
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from math import fsum, isfinite
+from pathlib import Path
+from typing import Any
+
+# --- how numbers are read -----------------------------------------------------------------------
+from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, SOURCES, UNSHOWN, UNTESTED
+from deadhead.claims import check as verdicts_on
+from deadhead.claims import published as verdicts_on_papers
+from deadhead.report.content import content as page_content
+from deadhead.studies import built_in as built_in_recipes
+from deadhead.studies import load as load_recipe
+from deadhead.studies.frame import rows as frame_rows
+from deadhead.studies.plan import plan as plan_of
+from deadhead.studies.scores import pairs as searches_of
+from deadhead.studies.scores import scores as scores_of
+
+# What the code calls it today -> what the stored file calls it.
+VERDICTS = {
+    HOLDS: "holds",
+    UNSHOWN: "compatible",
+    FAILS: "fails",
+    UNTESTED: "untested",
+    OPEN: "open",
+}
+ON_PAPER = {"": "", NO: "no", IN_PART: "in part", LUCKY: "luck"}
+STATES = {name: name for name in ("done", "failed", "left", "partial", "missing", "none")}
+MARKS = {None: None, "better": "better", "worse": "worse"}
+RULES = {"test": "test", "dev": "dev", "source dev": "source dev", "stop": "stop"}
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    """Every measured number of every trial, and the rows that tell it, each with its labels."""
+    values: dict[str, dict[str, float]] = {}
+    rows: dict[str, list[Any]] = {}
+    for row in scores_of(folder):
+        values.setdefault(row.trial, {})[f"{row.task} {row.target} {row.split} {row.metric}"] = (
+            row.value
+        )
+        amount = row.amount if isinstance(row.amount, int | float) else numbers_in(row.amount)
+        labels = [row.source, row.train, row.setting, row.arm, row.rank]
+        key = json.dumps([*labels, amount, row.draw, row.seed, row.k, row.parts])
+        rows.setdefault(f"{row.trial} {row.task}", []).append(key)
+    counts = {trial: {key: keys.count(key) for key in keys} for trial, keys in rows.items()}
+    return {"values": values, "rows": counts}
+
+
+def searches(folder: Path) -> list[Any]:
+    """Every search in every language: the unpruned score, and of each arm what each rule chose."""
+    stored = []
+    for pair in searches_of(folder):
+        arms = dict(pair.controls) | ({"lowest": pair.lowest} if pair.lowest else {})
+        entry = {
+            "labels": [pair.task, pair.source, pair.train, pair.target, pair.setting, pair.rank]
+        }
+        entry |= {"unpruned": pair.unpruned, "parts": pair.parts}
+        entry |= {"arms": {name: arm_numbers(arm) for name, arm in arms.items()}}
+        stored.append(entry)
+    return stored
+
+
+def arm_numbers(arm: Any) -> dict[str, Any]:
+    picks = {RULES[rule]: [pick.k, pick.score, pick.gain] for rule, pick in arm.picks.items()}
+    return {"by k": arm.scores, "picks": picks, "missing": arm.missing, "trials": arm.trials}
+
+
+def frame(folder: Path) -> dict[str, Any]:
+    """The data frame: rows, and of each column of numbers how many there are and their sum."""
+    columns: dict[str, list[float]] = {}
+    rows = list(frame_rows(folder))
+    for row in rows:
+        for name, value in row.items():
+            if is_number(value):
+                columns.setdefault(name, []).append(value)
+    sums = {name: [len(values), fsum(values)] for name, values in columns.items()}
+    return {"rows": len(rows), "columns": sums}
+
+
+def verdict_numbers(verdict: Any) -> dict[str, Any]:
+    return {
+        "verdict": VERDICTS[verdict.verdict],
+        "on paper": ON_PAPER[verdict.follows],
+        "margin": verdict.margin,
+        "trials": len(verdict.trials),
+        "numbers": numbers_in(verdict.numbers),
+        "strength": numbers_in(verdict.strength),
+    }
+
+
+def verdicts(*folders: Path) -> dict[str, Any]:
+    """Every claim of every paper, judged on the studies together."""
+    judged = [verdict for paper in SOURCES for verdict in verdicts_on(*folders, paper=paper)]
+    return {verdict.id: verdict_numbers(verdict) for verdict in judged}
+
+
+def papers_verdicts() -> dict[str, Any]:
+    """Every claim, judged on the papers' own tables, with the numbers of its statement."""
+    return {
+        verdict.id: {**verdict_numbers(verdict), "statement": numbers_in(verdict.statement)}
+        for verdict in verdicts_on_papers()
+    }
+
+
+def page(folder: Path) -> dict[str, Any]:
+    """All numbers that the page of a study shows."""
+    content = page_content(folder)
+    fields = content["trials"]["fields"]
+    return {
+        "progress": content["progress"],
+        "read": content["opened"],
+        "damaged": len(content["damaged"]),
+        "findings": [numbers_in(sentence) for sentence in content["findings"]],
+        "tables": [table_numbers(table) for table in content["tables"]],
+        "figures": [figure_numbers(figure) for figure in content["figures"]],
+        "claims": [verdict["id"] for verdict in content["claims"]],
+        "layout": content["layout"],
+        "maps": [[head_map["trial"], head_map["scores"]] for head_map in content["maps"]],
+        "heads": {name: head_numbers(facts) for name, facts in content["heads"].items()},
+        "trials": {
+            row[fields.index("id")]: [STATES[row[fields.index("state")]], *filter(is_number, row)]
+            for row in content["trials"]["rows"]
+        },
+        "records": {name: record_numbers(record) for name, record in content["records"].items()},
+    }
+
+
+def table_numbers(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "rows": len(table["rows"]),
+        "columns": len(table["columns"]),
+        "decimals": table["decimals"],
+        "sentences": numbers_in(table["note"], table["test"]),
+        "cells": [[cell_numbers(cell) for cell in row] for row in table["cells"]],
+    }
+
+
+def cell_numbers(cell: Mapping[str, Any]) -> dict[str, Any]:
+    plain = ("ours", "spread", "n", "published", "p", "change", "published_change", "records")
+    parts = [(value, [part[2] for part in listed]) for value, _, listed in cell["numbers"]]
+    return {
+        **{name: cell[name] for name in plain if cell.get(name) is not None},
+        "state": STATES[cell["state"]],
+        "mark": MARKS[cell["mark"]],
+        "behind": [[value, len(listed), fsum(listed)] for value, listed in parts],
+    }
+
+
+def figure_numbers(figure: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of each row that is drawn, sorted; and those in its labels, such as a rho."""
+    rows = list(drawn_rows(figure["spec"]))
+    labels = dict.fromkeys(text for row in rows for text in row.values() if isinstance(text, str))
+    return {
+        "sentences": numbers_in(figure["note"]),
+        "labels": numbers_in(*(text for text in labels if not HEAD.fullmatch(text))),
+        "rows": [sorted(filter(is_number, row.values())) for row in rows],
+    }
+
+
+def drawn_rows(spec: Any) -> Iterator[Mapping[str, Any]]:
+    """The rows of all data in a vega-lite spec."""
+    if isinstance(spec, list):
+        for part in spec:
+            yield from drawn_rows(part)
+    elif isinstance(spec, dict):
+        for name, part in spec.items():
+            if name == "data":
+                yield from part.get("values", ())
+            else:
+                yield from drawn_rows(part)
+
+
+def head_numbers(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {**facts, "rankings": list(facts["rankings"].values())}
+
+
+def record_numbers(record: Mapping[str, Any]) -> list[Any]:
+    metrics = list(record["metrics"].values())
+    epochs = [value for epoch in record["epochs"] for value in epoch.values() if is_number(value)]
+    sums = [len(metrics), fsum(metrics), len(epochs), fsum(epochs)]
+    return [len(record["removed"]), *sums, len(record["sample"]), bool(record["error"])]
+
+
+def recipe_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
+    """The trials of a recipe, as one hash of their ids."""
+    recipe = load_recipe(name, scale=scale)
+    ids = " ".join(trial.id for trial in recipe.trials)
+    digest = hashlib.sha256(ids.encode()).hexdigest()[:16]
+    return {"cells": len(recipe.cells), "trials": len(recipe.trials), "ids": digest}
+
+
+def plan_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
+    """What `deadhead plan` predicts; time in multiples of the recipe `smoke`, on any machine."""
+    plan = plan_of(load_recipe(name, scale=scale))
+    counts = ("cells", "trials", "done", "failed", "trainings", "rankings", "shared", "bytes")
+    contents = ("models", "tasks", "languages", "removals", "warnings", "shortfalls")
+    return {
+        **{count: getattr(plan, count) for count in counts},
+        **{part: len(getattr(plan, part)) for part in contents},
+        "time": plan.seconds / plan_of(load_recipe("smoke")).seconds,
+    }
+
+
+# --- what is pinned ------------------------------------------------------------------------------
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
+PINNED = Path(__file__).resolve().with_name("pinned_numbers.json.xz")
+ARCHIVES = sorted(file.name.removesuffix(".tar.xz") for file in RESULTS.glob("*.tar.xz"))
+RECIPES = (*built_in_recipes(), *sorted(file.name for file in RESULTS.glob("*.yaml")))
+WITHOUT_MINI = ("demo", "smoke")
+DIGITS = 10  # significant ones
+HEAD = re.compile(r"[\w-]+\.\d+\.\d+")  # encoder.3.7
+NUMBER = re.compile(r"(?<![\w.+-])[+-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+SECTIONS = {
+    "scores": scores,
+    "searches": searches,
+    "frame": frame,
+    "page": page,
+    "verdicts": verdicts,
+}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def numbers_in(*sentences: Any) -> list[float]:
+    """The numbers of some sentences, sorted: their order may change with the words."""
+    text = " ".join(map(str, sentences)).replace("\u2212", "-").replace("+-", " ")
+    return sorted(float(number.replace(",", "")) for number in NUMBER.findall(text))
+
+
+def unpack(archive: str, folder: Path) -> Path:
+    """The study folder of an archive."""
+    with tarfile.open(RESULTS / f"{archive}.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder / archive
+
+
+def plain(value: Any, digits: int | None = None) -> Any:
+    """Plain data as JSON stores it; with `digits`, numbers of so many significant digits."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part, digits) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part, digits) for part in value]
+    if isinstance(value, float):
+        if not isfinite(value):
+            return str(value)
+        rounded = value if digits is None else float(f"{value:.{digits}g}")
+        return int(rounded) if rounded == int(rounded) else rounded
+    return value
+
+
+def recipe_section(name: str) -> dict[str, Any]:
+    """The trial ids of one recipe at each scale, and its plans if it comes with deadhead."""
+    if name.endswith(".yaml"):
+        return {"full": recipe_numbers(str(RESULTS / name))}
+    scales = (None,) if name in WITHOUT_MINI else (None, "mini")
+    return {
+        scale or "full": recipe_numbers(name, scale) | {"plan": plan_numbers(name, scale)}
+        for scale in scales
+    }
+
+
+def count(value: Any) -> int:
+    """How many numbers, ids and verdicts there are in it."""
+    if isinstance(value, Mapping):
+        return sum(map(count, value.values()))
+    return sum(map(count, value)) if isinstance(value, list) else 1
+
+
+def write(folder: Path) -> None:
+    """Store the numbers of today."""
+    os.chdir(folder)  # where no recipe finds data
+    os.environ.pop("DEADHEAD_DATA", None)
+    folders = {archive: unpack(archive, folder) for archive in ARCHIVES}
+    stored = {
+        "archives": {
+            archive: {section: read(home) for section, read in SECTIONS.items()}
+            for archive, home in folders.items()
+        },
+        "together": verdicts(*folders.values()),
+        "papers": papers_verdicts(),
+        "recipes": {name: recipe_section(name) for name in RECIPES},
+    }
+    text = json.dumps(plain(stored, digits=DIGITS), sort_keys=True, separators=(",", ":"))
+    PINNED.write_bytes(lzma.compress(text.encode(), preset=9))
+    print(f"{PINNED}: {count(stored):,} numbers, {PINNED.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as home:
+        write(Path(home))
