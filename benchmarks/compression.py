@@ -33,18 +33,40 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from compression_shown import BARE, BATCHES, GRAPH, LENGTHS, LIMIT, WHOLE, Document, checked, draw, fill, scores, show
+from compression_shown import (
+    BARE,
+    BATCHES,
+    GRAPH,
+    LENGTHS,
+    LIMIT,
+    WHOLE,
+    Document,
+    checked,
+    draw,
+    fill,
+    scores,
+    show,
+)
 
 from deadhead.errors import DeadheadError
 
 if TYPE_CHECKING:
     import torch
 
-PRUNINGS = (WHOLE, *(f"random {p}" for p in (10, 30, 50, 70, 90)), "layers top 3", "layers bottom 3", "layers odd 6")
+PRUNINGS = (
+    WHOLE,
+    *(f"random {p}" for p in (10, 30, 50, 70, 90)),
+    "layers top 3",
+    "layers bottom 3",
+    "layers odd 6",
+)
 SHARES = (32, 128, 512)  # lengths at which the heads' share of the arithmetic is said
 QUANTISED = (WHOLE, "random 50", LIMIT)  # those of the prunings that are timed in int8 too
 LABELS = 17  # of universal parts of speech
-TURN = {"cpu": 0.05, "cuda": 0.02}  # seconds that a turn takes at least: short passes are repeated; a GPU is disturbed by nobody
+TURN = {
+    "cpu": 0.05,
+    "cuda": 0.02,
+}  # seconds that a turn takes at least: short passes are repeated; a GPU is disturbed by nobody
 SHORT = 4  # times as many rounds for those, which a busy machine disturbs more
 Run = Callable[[], Any]
 
@@ -58,19 +80,31 @@ def whole_model(folder: Path) -> tuple[Any, list[str]]:
     from deadhead.heads.folder import quiet
 
     if not (folder / "config.json").is_file():
-        raise DeadheadError(f"{folder} is not the folder of a model: it has no config.json.", "name a folder that save_pretrained wrote")
+        raise DeadheadError(
+            f"{folder} is not the folder of a model: it has no config.json.",
+            "name a folder that save_pretrained wrote",
+        )
     if AutoConfig.from_pretrained(folder).is_encoder_decoder:
-        raise DeadheadError(f"{folder} is an encoder-decoder; this measures encoders.", "use deadhead bench, or benchmarks/translate.py")
+        raise DeadheadError(
+            f"{folder} is an encoder-decoder; this measures encoders.",
+            "use deadhead bench, or benchmarks/translate.py",
+        )
     torch.manual_seed(0)
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:
         config = AutoConfig.from_pretrained(folder, num_labels=LABELS)
-        return AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval(), ["there are no weights: random ones"]
+        return AutoModelForTokenClassification.from_config(config, dtype=torch.float32).eval(), [
+            "there are no weights: random ones"
+        ]
     model, said = load(folder, dtype=torch.float32).eval(), []
     if sum(len(a.removed) for a in discover(model).attentions):
-        raise DeadheadError(f"{folder} has lost heads already.", "name the model as it was before pruning")
+        raise DeadheadError(
+            f"{folder} has lost heads already.", "name the model as it was before pruning"
+        )
     if model.get_output_embeddings() is not None:
         with quiet():
-            model = AutoModelForTokenClassification.from_pretrained(folder, num_labels=LABELS, dtype=torch.float32).eval()
+            model = AutoModelForTokenClassification.from_pretrained(
+                folder, num_labels=LABELS, dtype=torch.float32
+            ).eval()
         said = [f"a language model, measured as a tagger of {LABELS} labels"]
     return model, said
 
@@ -101,7 +135,9 @@ def flops(model: Any, length: int) -> int:
     return int(counter.get_total_flops())
 
 
-def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: torch.device) -> Iterator[dict[str, Any]]:
+def layer_times(
+    models: Mapping[str, Any], options: argparse.Namespace, place: torch.device
+) -> Iterator[dict[str, Any]]:
     """The attention of one layer: whole, with no head left, and taken out by hand down to its bias and norm. Nothing where it is no BERT."""
     import torch
     from torch import nn
@@ -111,7 +147,9 @@ def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
 
     site = next(site for site in located(models[LIMIT]) if not site.kept)
     path, _, name = site.path.rpartition(".")
-    parts = {key: copy.deepcopy(models[key].get_submodule(path)).to(place) for key in (WHOLE, LIMIT)}
+    parts = {
+        key: copy.deepcopy(models[key].get_submodule(path)).to(place) for key in (WHOLE, LIMIT)
+    }
     output = getattr(parts[LIMIT], "output", None)
     if name != "self" or not hasattr(output, "LayerNorm"):
         return
@@ -124,10 +162,16 @@ def layer_times(models: Mapping[str, Any], options: argparse.Namespace, place: t
     for batch, length in shapes(place.type):
         states = torch.randn(batch, length, models[WHOLE].config.hidden_size, device=place)
         with torch.no_grad(), for_sentences():
-            torch.testing.assert_close(parts[BARE](states)[0], parts[LIMIT](states)[0])  # it says the same, or is no yardstick
+            torch.testing.assert_close(
+                parts[BARE](states)[0], parts[LIMIT](states)[0]
+            )  # it says the same, or is no yardstick
             runs = {key: partial(part, states) for key, part in parts.items()}
             found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
-        yield {"batch": batch, "length": length, **{key: numbers["seconds"] for key, numbers in found.items()}}
+        yield {
+            "batch": batch,
+            "length": length,
+            **{key: numbers["seconds"] for key, numbers in found.items()},
+        }
 
 
 def clock_of(options: argparse.Namespace, place: torch.device) -> Callable[[], float]:
@@ -143,7 +187,11 @@ def clock_of(options: argparse.Namespace, place: torch.device) -> Callable[[], f
 
 
 def race(
-    runs: Mapping[str, Run], rounds: int, clock: Callable[[], float], against: str = WHOLE, turn: float = TURN["cpu"]
+    runs: Mapping[str, Run],
+    rounds: int,
+    clock: Callable[[], float],
+    against: str = WHOLE,
+    turn: float = TURN["cpu"],
 ) -> dict[str, dict[str, float]]:
     """Seconds of a call of each, and how many times as fast it is as another, timed right before it: medians over rounds."""
     for run in runs.values():
@@ -169,28 +217,48 @@ def race(
             found[name].append((took(runs[against]), took(run)))
     made = {}
     for name, times in found.items():
-        speeds = quantiles([base / own for base, own in times], n=4)  # of the whole model against itself: the noise
-        made[name] = {"seconds": median(own for _, own in times), "speed": speeds[1], "low": speeds[0], "high": speeds[2]}
+        speeds = quantiles(
+            [base / own for base, own in times], n=4
+        )  # of the whole model against itself: the noise
+        made[name] = {
+            "seconds": median(own for _, own in times),
+            "speed": speeds[1],
+            "low": speeds[0],
+            "high": speeds[2],
+        }
     return made
 
 
-def torch_times(models: Mapping[str, Any], options: argparse.Namespace, place: torch.device) -> Iterator[dict[str, Any]]:
+def torch_times(
+    models: Mapping[str, Any], options: argparse.Namespace, place: torch.device
+) -> Iterator[dict[str, Any]]:
     import torch
 
     from deadhead.heads.bench import inputs
     from deadhead.heads.kernels import for_sentences
 
     cuda = place.type == "cuda"
-    dtype, kinds = (torch.bfloat16, ("bf16", f"bf16 {GRAPH}")) if cuda else (torch.float32, ("fp32",))
+    dtype, kinds = (
+        (torch.bfloat16, ("bf16", f"bf16 {GRAPH}")) if cuda else (torch.float32, ("fp32",))
+    )
     ready = {name: copy.deepcopy(model).to(place, dtype) for name, model in models.items()}
     for kind in kinds:
         for batch, length in shapes(place.type):
             fed = {k: v.to(place) for k, v in inputs(ready[WHOLE], batch, length).items()}
             with torch.no_grad(), for_sentences():
-                runs = {name: captured(model, fed) if kind.endswith(GRAPH) else partial(model, **fed) for name, model in ready.items()}
+                runs = {
+                    name: captured(model, fed) if kind.endswith(GRAPH) else partial(model, **fed)
+                    for name, model in ready.items()
+                }
                 found = race(runs, options.rounds, clock_of(options, place), turn=TURN[place.type])
             for name, numbers in found.items():
-                yield {"where": f"torch {place.type} {kind}", "pruning": name, "batch": batch, "length": length, **numbers}
+                yield {
+                    "where": f"torch {place.type} {kind}",
+                    "pruning": name,
+                    "batch": batch,
+                    "length": length,
+                    **numbers,
+                }
 
 
 def captured(model: Any, fed: Mapping[str, Any]) -> Run:
@@ -201,7 +269,9 @@ def captured(model: Any, fed: Mapping[str, Any]) -> Run:
     """
     import torch
 
-    whole = {name: one for name, one in fed.items() if name != "attention_mask"}  # all ones; looking whether it is would wait for the GPU
+    whole = {
+        name: one for name, one in fed.items() if name != "attention_mask"
+    }  # all ones; looking whether it is would wait for the GPU
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -214,7 +284,9 @@ def captured(model: Any, fed: Mapping[str, Any]) -> Run:
     return graph.replay
 
 
-def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def onnx_times(
+    folders: Mapping[str, Path], sizes: dict[str, Any], options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     """Times in onnxruntime on the CPU, as exported and with weights in int8; the sizes of the files go into `sizes`."""
     import logging
 
@@ -224,27 +296,46 @@ def onnx_times(folders: Mapping[str, Path], sizes: dict[str, Any], options: argp
     from deadhead import export, load
     from deadhead.heads.bench import inputs
 
-    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime recommends a pass before quantising at every file
+    logging.getLogger().setLevel(
+        logging.ERROR
+    )  # onnxruntime recommends a pass before quantising at every file
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads, settings.log_severity_level = options.threads, 1, 3
+    settings.intra_op_num_threads, settings.inter_op_num_threads, settings.log_severity_level = (
+        options.threads,
+        1,
+        3,
+    )
     sessions: dict[tuple[str, str], Any] = {}
     for name, folder in folders.items():
         files = {"fp32": export(folder, onnx=folder / "model.onnx")}
         if name in QUANTISED:
             files["int8"] = folder / "int8.onnx"
             quantize_dynamic(files["fp32"], files["int8"], weight_type=QuantType.QInt8)
-        sizes[name] |= {f"onnx {precision} bytes": file.stat().st_size for precision, file in files.items()}
+        sizes[name] |= {
+            f"onnx {precision} bytes": file.stat().st_size for precision, file in files.items()
+        }
         for precision, file in files.items():
-            sessions[precision, name] = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+            sessions[precision, name] = onnxruntime.InferenceSession(
+                str(file), settings, providers=["CPUExecutionProvider"]
+            )
         progress(f"exported {name}")
     clock = time.process_time if options.threads == 1 else time.perf_counter
     whole = load(folders[WHOLE])
     for batch, length in shapes("cpu"):
         fed = {k: v.numpy() for k, v in inputs(whole, batch, length).items()}
-        runs = {f"{precision} {name}": partial(session.run, None, fed) for (precision, name), session in sessions.items()}
+        runs = {
+            f"{precision} {name}": partial(session.run, None, fed)
+            for (precision, name), session in sessions.items()
+        }
         for key, numbers in race(runs, options.rounds, clock, f"fp32 {WHOLE}").items():
             precision, _, name = key.partition(" ")
-            yield {"where": f"onnxruntime cpu {precision}", "pruning": name, "batch": batch, "length": length, **numbers}
+            yield {
+                "where": f"onnxruntime cpu {precision}",
+                "pruning": name,
+                "batch": batch,
+                "length": length,
+                **numbers,
+            }
 
 
 def shapes(device: str) -> list[tuple[int, int]]:
@@ -285,18 +376,26 @@ def measure(options: argparse.Namespace) -> Document:
             }
         document["layer"] = list(layer_times(models, options, place))
         if not document["layer"]:
-            notes.append("what an empty layer should cost is not measured: only a BERT's attention is taken out by hand")
+            notes.append(
+                "what an empty layer should cost is not measured: only a BERT's attention is taken out by hand"
+            )
         runs = [torch_times(models, options, place)]
-        missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
+        missing = [
+            name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None
+        ]
         if place.type != "cpu":
             notes.append("onnxruntime is measured on the CPU alone: run this with --device cpu")
         elif missing:
-            notes.append(f"onnxruntime is not measured: {', '.join(missing)} not installed; pip install 'deadhead[onnx]'")
+            notes.append(
+                f"onnxruntime is not measured: {', '.join(missing)} not installed; pip install 'deadhead[onnx]'"
+            )
         else:
             runs.append(onnx_times(folders, sizes, options))
         for row in itertools.chain(*runs):
             rows.append(row)
-            progress(f"{row['where']} {row['batch']} x {row['length']}, {row['pruning']}: {row['speed']:.2f}")
+            progress(
+                f"{row['where']} {row['batch']} x {row['length']}, {row['pruning']}: {row['speed']:.2f}"
+            )
             if options.json:  # after every row: what was measured is kept if the rest is cut short
                 options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return document
@@ -312,8 +411,15 @@ def machine(options: argparse.Namespace, place: torch.device) -> str:
 
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{cpu}, {options.threads} thread(s) of {os.cpu_count()} cores"
+    cpu = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
+    name = (
+        torch.cuda.get_device_name(place)
+        if place.type == "cuda"
+        else f"{cpu}, {options.threads} thread(s) of {os.cpu_count()} cores"
+    )
     more = ""
     if place.type == "cpu" and find_spec("onnxruntime"):
         import onnxruntime
@@ -327,17 +433,32 @@ def progress(words: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path, nargs="?", help="the folder of the model to cut")
-    parser.add_argument("--prunings", nargs="+", default=PRUNINGS, help='such as "random 50" and "layers top 3"; no ranking is read')
+    parser.add_argument(
+        "--prunings",
+        nargs="+",
+        default=PRUNINGS,
+        help='such as "random 50" and "layers top 3"; no ranking is read',
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path, help="write what was measured there")
-    parser.add_argument("--from", dest="measured", type=Path, nargs="+", help="show what --json wrote, instead of measuring")
+    parser.add_argument(
+        "--from",
+        dest="measured",
+        type=Path,
+        nargs="+",
+        help="show what --json wrote, instead of measuring",
+    )
     parser.add_argument("--study", type=Path, help="a study whose scores stand beside")
     parser.add_argument("--figure", type=Path, help="draw it: .svg or .png")
-    parser.add_argument("--page", type=Path, help="write the tables into this page, between its marks")
+    parser.add_argument(
+        "--page", type=Path, help="write the tables into this page, between its marks"
+    )
     options = parser.parse_args()
     if (options.model is None) == (options.measured is None):
         parser.error("name either the folder of a model, to measure, or --from FILES, to show")
@@ -345,7 +466,10 @@ def main() -> None:
         parser.error("--rounds must be at least 2, for a median, and --threads at least 1")
     try:
         if options.measured:
-            documents = [checked(json.loads(file.read_text(encoding="utf-8")), file) for file in options.measured]
+            documents = [
+                checked(json.loads(file.read_text(encoding="utf-8")), file)
+                for file in options.measured
+            ]
         else:
             documents = [measure(options)]
         joined = scores(options.study, documents[0]["model"]) if options.study else {}

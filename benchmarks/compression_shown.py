@@ -13,10 +13,15 @@ from rich.table import Table
 from deadhead.errors import DeadheadError
 
 WHOLE = "none"
-LIMIT = "all but one"  # head: what no pruning can go beyond, as every other attention layer is empty
+LIMIT = (
+    "all but one"  # head: what no pruning can go beyond, as every other attention layer is empty
+)
 BARE = "taken out"  # an empty attention layer taken out by hand: what it should cost
 GRAPH = "graph"
-BATCHES, LENGTHS = {"cpu": (1, 32), "cuda": (1, 32, 512)}, (32, 128)  # a GPU is idle most of the time at what keeps a core busy
+BATCHES, LENGTHS = (
+    {"cpu": (1, 32), "cuda": (1, 32, 512)},
+    (32, 128),
+)  # a GPU is idle most of the time at what keeps a core busy
 SHOWN = "batch 32 on a CPU and 512 on a GPU, length 128"
 SIDES = {  # of a dot, where its name stands: random heads are a curve that falls to the right, sets of layers lie around it
     "above": {"align": "center", "dy": -12},
@@ -35,23 +40,37 @@ def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
     others = sorted(set(study.axes) - {*PRUNING, "seed"})
     if others:
         raise DeadheadError(
-            f"{folder} varies {', '.join(others)} too, so a pruning has no one score.", "name a study of one model and task"
+            f"{folder} varies {', '.join(others)} too, so a pruning has no one score.",
+            "name a study of one model and task",
         )
     studied = str(study.cells[0].axes.get("model"))
     if Path(studied).name != model:
-        raise DeadheadError(f"{folder} is a study of {studied}, and what was measured is {model}.", f"name a study of {model}")
+        raise DeadheadError(
+            f"{folder} is a study of {studied}, and what was measured is {model}.",
+            f"name a study of {model}",
+        )
     found: dict[str, dict[str, tuple[float, float | None]]] = {}
     for cell in study.cells:
         own = [value for language, value in cell.scores.items() if language in cell.learnt]
         far = [value for language, value in cell.scores.items() if language not in cell.learnt]
         if own:
-            found.setdefault(str(cell.axes.get("remove", WHOLE)), {})[cell.trial] = (fmean(own), fmean(far) if far else None)
+            found.setdefault(str(cell.axes.get("remove", WHOLE)), {})[cell.trial] = (
+                fmean(own),
+                fmean(far) if far else None,
+            )
     if not found:
-        raise DeadheadError(f"{folder} has no finished trial that is scored in its source language.", f"deadhead status {folder}")
+        raise DeadheadError(
+            f"{folder} has no finished trial that is scored in its source language.",
+            f"deadhead status {folder}",
+        )
     learnt = next(cell.learnt for cell in study.cells)
     made = {}
     for pruning, trials in found.items():
-        made[pruning] = {"trials": len(trials), "source": "+".join(learnt), "languages": len(set(study.languages) - set(learnt))}
+        made[pruning] = {
+            "trials": len(trials),
+            "source": "+".join(learnt),
+            "languages": len(set(study.languages) - set(learnt)),
+        }
         for i, name in enumerate(("own", "others")):
             values = [pair[i] for pair in trials.values() if pair[i] is not None]
             made[pruning][name] = fmean(values) if values else None
@@ -60,14 +79,22 @@ def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
 
 
 def checked(document: Any, file: Path) -> Document:
-    if not isinstance(document, dict) or not {"sizes", "times", "layer", "heads"} <= document.keys():
-        raise DeadheadError(f"{file} was not written by this script.", "name a file that --json wrote")
+    if (
+        not isinstance(document, dict)
+        or not {"sizes", "times", "layer", "heads"} <= document.keys()
+    ):
+        raise DeadheadError(
+            f"{file} was not written by this script.", "name a file that --json wrote"
+        )
     return document
 
 
 def share(document: Document, length: str) -> float:
     """The part of the arithmetic that all heads are; every head is the same, so all but one tell of all."""
-    whole, limit = document["sizes"][WHOLE]["flops"][length], document["sizes"][LIMIT]["flops"][length]
+    whole, limit = (
+        document["sizes"][WHOLE]["flops"][length],
+        document["sizes"][LIMIT]["flops"][length],
+    )
     return (1 - limit / whole) * document["heads"] / (document["heads"] - 1)
 
 
@@ -77,11 +104,22 @@ def bound(document: Document, pruning: str, length: int) -> float:
     return flops_of[WHOLE] / flops_of[pruning]
 
 
-def table_of(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def table_of(
+    documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], list[list[str]]]:
     """A row for each pruning: heads, scores, sizes, and at the shape shown the bound beside the speed in every runtime."""
     first, length = documents[0], LENGTHS[-1]
-    runtimes = list(dict.fromkeys(row["where"] for document in documents for row in document["times"] if shown(row)))
-    speeds = {(row["where"], row["pruning"]): row["speed"] for document in documents for row in document["times"] if shown(row)}
+    runtimes = list(
+        dict.fromkeys(
+            row["where"] for document in documents for row in document["times"] if shown(row)
+        )
+    )
+    speeds = {
+        (row["where"], row["pruning"]): row["speed"]
+        for document in documents
+        for row in document["times"]
+        if shown(row)
+    }
     scored = next(iter(joined.values()), None)
     titles = ["heads cut", "of " + str(first["heads"])]
     titles += [scored["source"], f"mean of {scored['languages']} others"] if scored else []
@@ -93,7 +131,15 @@ def table_of(documents: Sequence[Document], joined: Mapping[str, Mapping[str, An
         cells += [points(score, "own"), points(score, "others")] if scored else []
         cells += [f"{size[what] / whole[what]:.2f}" for what in ("parameters", "disk bytes")]
         cells += [f"{1 / bound(first, name, length):.2f}", f"{bound(first, name, length):.2f}"]
-        rows.append([*cells, *(f"{speeds[where, name]:.2f}" if (where, name) in speeds else "–" for where in runtimes)])
+        rows.append(
+            [
+                *cells,
+                *(
+                    f"{speeds[where, name]:.2f}" if (where, name) in speeds else "–"
+                    for where in runtimes
+                ),
+            ]
+        )
     return titles, rows
 
 
@@ -110,7 +156,13 @@ def shown(row: Mapping[str, Any]) -> bool:
 
 def named(pruning: str) -> str:
     strategy, _, amount = pruning.partition(" ")
-    return f"random {amount} %" if strategy == "random" else f"{amount} layers" if strategy == "layers" else pruning
+    return (
+        f"random {amount} %"
+        if strategy == "random"
+        else f"{amount} layers"
+        if strategy == "layers"
+        else pruning
+    )
 
 
 def points(score: Mapping[str, Any], name: str) -> str:
@@ -123,14 +175,24 @@ def points(score: Mapping[str, Any], name: str) -> str:
 def by_shape(document: Document) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """For each runtime: the speed of every pruning at every batch size and length, with its bound beside it."""
     for where in dict.fromkeys(row["where"] for row in document["times"]):
-        speeds = {(row["pruning"], row["batch"], row["length"]): row for row in document["times"] if row["where"] == where}
+        speeds = {
+            (row["pruning"], row["batch"], row["length"]): row
+            for row in document["times"]
+            if row["where"] == where
+        }
         places = sorted({(batch, length) for _, batch, length in speeds})
         rows = []
         for name in (name for name in document["sizes"] if (name, *places[0]) in speeds):
-            told = [f"{speeds[name, b, n]['speed']:.2f}{beside(document, where, name, n)}" for b, n in places]
+            told = [
+                f"{speeds[name, b, n]['speed']:.2f}{beside(document, where, name, n)}"
+                for b, n in places
+            ]
             rows.append([named(name), *told])
         milliseconds = [f"{1000 * speeds[WHOLE, b, n]['seconds']:,.1f}" for b, n in places]
-        rows[0][1:] = [f"{one} = {ms} ms" for one, ms in zip((r.split(" ")[0] for r in rows[0][1:]), milliseconds, strict=True)]
+        rows[0][1:] = [
+            f"{one} = {ms} ms"
+            for one, ms in zip((r.split(" ")[0] for r in rows[0][1:]), milliseconds, strict=True)
+        ]
         yield where, ["heads cut", *(f"{b} x {n}" for b, n in places)], rows
 
 
@@ -141,7 +203,9 @@ def beside(document: Document, where: str, pruning: str, length: int) -> str:
 
 def shares_table(document: Document) -> tuple[list[str], list[list[str]]]:
     told = {length: share(document, length) for length in document["sizes"][WHOLE]["flops"]}
-    return ["length", "heads' share of FLOPs", "no head left: at most"], [[n, f"{s:.0%}", f"{1 / (1 - s):.2f} x"] for n, s in told.items()]
+    return ["length", "heads' share of FLOPs", "no head left: at most"], [
+        [n, f"{s:.0%}", f"{1 / (1 - s):.2f} x"] for n, s in told.items()
+    ]
 
 
 def empties(document: Document) -> list[list[str]]:
@@ -150,11 +214,19 @@ def empties(document: Document) -> list[list[str]]:
     for row in document["layer"]:
         whole, empty, bare = row[WHOLE], row[LIMIT], row[BARE]
         told = [f"{1000 * seconds:.3f}" for seconds in (whole, empty, bare)]
-        rows.append([f"{row['batch']} x {row['length']}", *told, f"{(whole - empty) / (whole - bare):.0%}"])
+        rows.append(
+            [f"{row['batch']} x {row['length']}", *told, f"{(whole - empty) / (whole - bare):.0%}"]
+        )
     return rows
 
 
-EMPTIES = ["batch x length", "whole, ms", "no head left, ms", "taken out by hand, ms", "saving reached"]
+EMPTIES = [
+    "batch x length",
+    "whole, ms",
+    "no head left, ms",
+    "taken out by hand, ms",
+    "saving reached",
+]
 
 
 def heads_share(document: Document) -> str:
@@ -165,7 +237,11 @@ def heads_share(document: Document) -> str:
 
 def noise(document: Document, where: str) -> str:
     """How far the ratios of single rounds are apart."""
-    spread = median((row["high"] - row["low"]) / row["speed"] / 2 for row in document["times"] if row["where"] == where)
+    spread = median(
+        (row["high"] - row["low"]) / row["speed"] / 2
+        for row in document["times"]
+        if row["where"] == where
+    )
     return f"half of the ratios of single rounds lie within ±{spread:.1%} of those shown"
 
 
@@ -175,7 +251,8 @@ def files_table(document: Document) -> tuple[list[str], list[list[str]]] | None:
     if kinds[1] not in document["sizes"][WHOLE]:
         return None
     rows = [
-        [named(name), *(f"{size[kind] / 1e6:.1f}" if kind in size else "–" for kind in kinds)] for name, size in document["sizes"].items()
+        [named(name), *(f"{size[kind] / 1e6:.1f}" if kind in size else "–" for kind in kinds)]
+        for name, size in document["sizes"].items()
     ]
     return ["heads cut", "safetensors, MB", "ONNX, MB", "ONNX int8, MB"], rows
 
@@ -183,13 +260,34 @@ def files_table(document: Document) -> tuple[list[str], list[list[str]]] | None:
 def show(documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> None:
     console = Console(width=160)
     for document in documents:
-        console.print(heads_share(document), document["machine"], *document["notes"], sep="\n", highlight=False, markup=False)
-    put(console, f"Speed-ups at {SHOWN}; size and FLOPs are what is left", *table_of(documents, joined))
+        console.print(
+            heads_share(document),
+            document["machine"],
+            *document["notes"],
+            sep="\n",
+            highlight=False,
+            markup=False,
+        )
+    put(
+        console,
+        f"Speed-ups at {SHOWN}; size and FLOPs are what is left",
+        *table_of(documents, joined),
+    )
     put(console, "The bound", *shares_table(documents[0]))
     for document in documents:
         for where, titles, rows in by_shape(document):
-            put(console, f"{where}: speed-up{'' if 'int8' in where else ' (bound)'}; {noise(document, where)}", titles, rows)
-        put(console, "Does the attention of an empty layer cost nothing? torch, fp32", EMPTIES, empties(document))
+            put(
+                console,
+                f"{where}: speed-up{'' if 'int8' in where else ' (bound)'}; {noise(document, where)}",
+                titles,
+                rows,
+            )
+        put(
+            console,
+            "Does the attention of an empty layer cost nothing? torch, fp32",
+            EMPTIES,
+            empties(document),
+        )
     if made := files_table(documents[0]):
         put(console, "Files", *made)
 
@@ -203,17 +301,27 @@ def put(console: Console, title: str, titles: Sequence[str], rows: Sequence[Sequ
 
 
 def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (titles, ["---", *["---:"] * (len(titles) - 1)], *rows))
+    return "\n".join(
+        f"| {' | '.join(row)} |" for row in (titles, ["---", *["---:"] * (len(titles) - 1)], *rows)
+    )
 
 
-def fill(page: Path, documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> None:
+def fill(
+    page: Path, documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Put the tables between the marks of a page, and leave the rest as it is."""
     try:
         before, _, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
     except OSError as problem:
-        raise DeadheadError(f"{page} cannot be read: {problem.strerror}.", f"make it, with {MARKS[0]} and {MARKS[1]} in it") from None
+        raise DeadheadError(
+            f"{page} cannot be read: {problem.strerror}.",
+            f"make it, with {MARKS[0]} and {MARKS[1]} in it",
+        ) from None
     if MARKS[1] not in rest:
-        raise DeadheadError(f"{page} has no place for the tables.", f"write {MARKS[0]} and, lines below it, {MARKS[1]}")
+        raise DeadheadError(
+            f"{page} has no place for the tables.",
+            f"write {MARKS[0]} and, lines below it, {MARKS[1]}",
+        )
     parts = [heads_share(documents[0]), markdown(*shares_table(documents[0]))]
     parts += [f"Speed-ups at {SHOWN}:", markdown(*table_of(documents, joined))]
     for document in documents:
@@ -227,10 +335,17 @@ def fill(page: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
             parts += ["The attention of one layer, torch in float32:", markdown(EMPTIES, rows)]
     if made := files_table(documents[0]):
         parts += ["### Files", markdown(*made)]
-    page.write_text(f"{before}{MARKS[0]}\n\n" + "\n\n".join(parts) + f"\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8")
+    page.write_text(
+        f"{before}{MARKS[0]}\n\n"
+        + "\n\n".join(parts)
+        + f"\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}",
+        encoding="utf-8",
+    )
 
 
-def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]) -> None:
+def draw(
+    file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Speed beside its bound, and score against speed where there are scores: SVG or PNG, by the file's name."""
     from deadhead.report.charts import MIDDLE, categories, field, whole
     from deadhead.report.export import PRINT, _drawers
@@ -259,29 +374,53 @@ def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
         "data": {"values": timed},
         "layer": [
             {
-                "mark": {"type": "tick", "orient": "horizontal", "width": 26, "thickness": 2, "color": MIDDLE},
+                "mark": {
+                    "type": "tick",
+                    "orient": "horizontal",
+                    "width": 26,
+                    "thickness": 2,
+                    "color": MIDDLE,
+                },
                 "encoding": {"y": {"field": "bound", "type": "quantitative", **up}},
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
                 "encoding": {
                     "y": {"field": "speed", "type": "quantitative", **up},
-                    "color": field("where", "N", "measured (bars: bound)", scale=categories(runtimes)),
+                    "color": field(
+                        "where", "N", "measured (bars: bound)", scale=categories(runtimes)
+                    ),
                 },
             },
         ],
         "encoding": {"x": across},
     }
     pictures = [speed]
-    scored = [{**row, **score} for row in timed if row["where"] == runtimes[0] and (score := _scored(joined, row["label"]))]
+    scored = [
+        {**row, **score}
+        for row in timed
+        if row["where"] == runtimes[0] and (score := _scored(joined, row["label"]))
+    ]
     if scored and (none := _scored(joined, named(WHOLE))):
         scored.append({"label": named(WHOLE), "speed": 1.0, **none})
     for row in scored:
-        row["side"] = "above" if row["label"] == named(WHOLE) else "left" if row["label"].startswith("random") else "right"
+        row["side"] = (
+            "above"
+            if row["label"] == named(WHOLE)
+            else "left"
+            if row["label"].startswith("random")
+            else "right"
+        )
         row["name"] = row["label"].removeprefix("random ")
-    for name, title in (("own", "score in the source language"), ("others", "mean score in the other languages")) if scored else ():
+    for name, title in (
+        (("own", "score in the source language"), ("others", "mean score in the other languages"))
+        if scored
+        else ()
+    ):
         places = {
-            "x": field("speed", "Q", f"times as fast, {runtimes[0]}", scale={"zero": False, "padding": 40}),
+            "x": field(
+                "speed", "Q", f"times as fast, {runtimes[0]}", scale={"zero": False, "padding": 40}
+            ),
             "y": field(name, "Q", title, scale={"zero": False, "padding": 20}),
         }
         texts = [
@@ -292,13 +431,27 @@ def draw(file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping
             }
             for side, where in SIDES.items()
         ]
-        dots = {"mark": {"type": "point", "filled": True, "size": 50, "opacity": 1}, "encoding": places}
-        pictures.append({"width": 330, "height": 260, "data": {"values": scored}, "layer": [dots, *texts]})
+        dots = {
+            "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
+            "encoding": places,
+        }
+        pictures.append(
+            {"width": 330, "height": 260, "data": {"values": scored}, "layer": [dots, *texts]}
+        )
     drawers = _drawers()
-    made = drawers[ending]({**whole({"hconcat": pictures}, [], documents[0]["model"]), "config": PRINT})
+    made = drawers[ending](
+        {**whole({"hconcat": pictures}, [], documents[0]["model"]), "config": PRINT}
+    )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(made.encode("utf-8") if isinstance(made, str) else made)
 
 
 def _scored(joined: Mapping[str, Mapping[str, Any]], label: str) -> dict[str, Any] | None:
-    return next(({"own": s["own"], "others": s["others"]} for name, s in joined.items() if named(name) == label), None)
+    return next(
+        (
+            {"own": s["own"], "others": s["others"]}
+            for name, s in joined.items()
+            if named(name) == label
+        ),
+        None,
+    )

@@ -44,7 +44,11 @@ def now(device: str) -> float:
     """Seconds: on a GPU once it is done; of this process alone where one thread works, so that others do not count."""
     if device != "cpu":
         torch.cuda.synchronize()
-    return time.process_time() if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter()
+    return (
+        time.process_time()
+        if device == "cpu" and torch.get_num_threads() == 1
+        else time.perf_counter()
+    )
 
 
 class Enough(Exception):
@@ -79,7 +83,9 @@ def cpu_speed(model: Any, data: Encoded, settings: Settings, updates: int) -> di
 
 def speed(model: Any, data: Encoded, settings: Settings, **options: Any) -> dict[str, Any]:
     """Train two epochs on a GPU; the second one counts."""
-    history = finetune(model, data, replace(settings, epochs=2), device="cuda", progress=False, **options)
+    history = finetune(
+        model, data, replace(settings, epochs=2), device="cuda", progress=False, **options
+    )
     if history.state != "done":
         raise RuntimeError(history.reason)
     return {"value": history.epochs[-1].speed, "unit": "examples/s", "notes": history.notes}
@@ -108,9 +114,18 @@ class Windows(torch.utils.data.Dataset):
 def trainer_speed(model: Any, data: Encoded, device: str, updates: int) -> dict[str, Any]:
     """The Trainer with its defaults at the same batch size (in bf16 on a GPU, as ours)."""
     from tokenizers import Tokenizer, models
-    from transformers import DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainerCallback, TrainingArguments
+    from transformers import (
+        DataCollatorWithPadding,
+        PreTrainedTokenizerFast,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+    )
 
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1}, "[UNK]")), pad_token="[PAD]")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1}, "[UNK]")),
+        pad_token="[PAD]",
+    )
     watch = Stopwatch(device, updates)
 
     class Clock(TrainerCallback):
@@ -129,7 +144,11 @@ def trainer_speed(model: Any, data: Encoded, device: str, updates: int) -> dict[
             **options,
         )
         Trainer(
-            model, arguments, train_dataset=Windows(data), data_collator=DataCollatorWithPadding(tokenizer), callbacks=[Clock()]
+            model,
+            arguments,
+            train_dataset=Windows(data),
+            data_collator=DataCollatorWithPadding(tokenizer),
+            callbacks=[Clock()],
         ).train()
     return {"value": watch.speed, "unit": "examples/s"}
 
@@ -146,7 +165,11 @@ def limit(model: Any, data: Encoded, device: str) -> dict[str, Any]:
         best = max(best, 10 * size**3 / (now(device) - begun))
     weights = sum(p.numel() for name, p in model.named_parameters() if "embeddings" not in name)
     tokens = float(np.mean(data.arrays["lengths"]))
-    return {"value": best / (6 * weights * tokens), "unit": "examples/s", "notes": [f"matrix products at {best / 1e12:.3g} TFLOP/s"]}
+    return {
+        "value": best / (6 * weights * tokens),
+        "unit": "examples/s",
+        "notes": [f"matrix products at {best / 1e12:.3g} TFLOP/s"],
+    }
 
 
 def cpu_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Rows]]]:
@@ -155,11 +178,24 @@ def cpu_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[]
 
     def against() -> Rows:
         rows = [
-            {"what": f"{shape}, deadhead", **cpu_speed(bert(shape), data, settings, options.updates)},
-            {"what": f"{shape}, transformers Trainer", **trainer_speed(bert(shape), data, "cpu", options.updates)},
+            {
+                "what": f"{shape}, deadhead",
+                **cpu_speed(bert(shape), data, settings, options.updates),
+            },
+            {
+                "what": f"{shape}, transformers Trainer",
+                **trainer_speed(bert(shape), data, "cpu", options.updates),
+            },
             {"what": f"{shape}, limit", **limit(bert(shape), data, "cpu")},
         ]
-        rows.append({"what": "deadhead / Trainer", "value": rows[0]["value"] / rows[1]["value"], "unit": "x", "goal": ">= 1.5"})
+        rows.append(
+            {
+                "what": "deadhead / Trainer",
+                "value": rows[0]["value"] / rows[1]["value"],
+                "unit": "x",
+                "goal": ">= 1.5",
+            }
+        )
         return rows
 
     def cut() -> Rows:
@@ -190,8 +226,18 @@ def pruned_against_masked(shape: str, data: Encoded, settings: Settings, rounds:
                         if turn:
                             best[kind][i] = min(best[kind][i], now("cpu") - begun)
         found = {kind: len(data) / sum(times) for kind, times in best.items()}
-        rows += [{"what": f"{shape}, {percent} % {kind}", "value": value, "unit": "examples/s"} for kind, value in found.items()]
-        rows.append({"what": f"{percent} % pruned / masked", "value": found["pruned"] / found["masked"], "unit": "x", "goal": f">= {goal}"})
+        rows += [
+            {"what": f"{shape}, {percent} % {kind}", "value": value, "unit": "examples/s"}
+            for kind, value in found.items()
+        ]
+        rows.append(
+            {
+                "what": f"{percent} % pruned / masked",
+                "value": found["pruned"] / found["masked"],
+                "unit": "x",
+                "goal": f">= {goal}",
+            }
+        )
     return rows
 
 
@@ -200,17 +246,38 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     short, long = mnli_like(1024), mnli_like(16384)
 
     def graphs() -> Rows:
-        return [{"what": f"{shape}, buckets, CUDA graphs", "goal": ">= 6000", **speed(bert(shape), long, settings)}]
+        return [
+            {
+                "what": f"{shape}, buckets, CUDA graphs",
+                "goal": ">= 6000",
+                **speed(bert(shape), long, settings),
+            }
+        ]
 
     def eager_random() -> Rows:
         plain = replace(settings, by_length=False)
-        return [{"what": f"{shape}, random batches, eager", **speed(bert(shape), short, plain, graphs=False)}]
+        return [
+            {
+                "what": f"{shape}, random batches, eager",
+                **speed(bert(shape), short, plain, graphs=False),
+            }
+        ]
 
     def eager_buckets() -> Rows:
-        return [{"what": f"{shape}, buckets, eager", **speed(bert(shape), short, settings, graphs=False)}]
+        return [
+            {
+                "what": f"{shape}, buckets, eager",
+                **speed(bert(shape), short, settings, graphs=False),
+            }
+        ]
 
     def trainer() -> Rows:
-        return [{"what": f"{shape}, transformers Trainer", **trainer_speed(bert(shape), long, "cuda", 48)}]
+        return [
+            {
+                "what": f"{shape}, transformers Trainer",
+                **trainer_speed(bert(shape), long, "cuda", 48),
+            }
+        ]
 
     def bound() -> Rows:
         return [{"what": f"{shape}, limit", **limit(bert(shape), long, "cuda")}]
@@ -238,8 +305,19 @@ def curves(shape: str, settings: Settings) -> Rows:
     """The losses of the same training, update by update, eagerly and as graphs; eagerly with another seed for scale."""
     data = mnli_like(1024)
     runs = {
-        name: finetune(bert(shape), data, replace(settings, epochs=3, seed=seed), device="cuda", progress=False, graphs=graphs)
-        for name, graphs, seed in (("eager", False, 0), ("graphs", True, 0), ("eager, another seed", False, 1))
+        name: finetune(
+            bert(shape),
+            data,
+            replace(settings, epochs=3, seed=seed),
+            device="cuda",
+            progress=False,
+            graphs=graphs,
+        )
+        for name, graphs, seed in (
+            ("eager", False, 0),
+            ("graphs", True, 0),
+            ("eager, another seed", False, 1),
+        )
     }
     rows: Rows = []
     base = np.array(runs["eager"].losses)
@@ -259,7 +337,14 @@ def curves(shape: str, settings: Settings) -> Rows:
 
 
 def machine(options: argparse.Namespace) -> str:
-    cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in _lines("/proc/cpuinfo")
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
     name = (
         torch.cuda.get_device_name()
         if options.device == "cuda"
@@ -273,14 +358,20 @@ def _lines(path: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--shape", choices=SHAPES, default="BERT-base", help="of the CUDA sections")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--updates", type=int, default=24, help="timed on the CPU, against the Trainer")
+    parser.add_argument(
+        "--updates", type=int, default=24, help="timed on the CPU, against the Trainer"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=4, help="trainings side by side on one GPU")
-    parser.add_argument("--workers", type=int, default=2, help="processes that share the POS trials")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="processes that share the POS trials"
+    )
     parser.add_argument("--model", help="a folder with mini-mbert")
     parser.add_argument("--data", help="a folder of data with the POS treebanks")
     parser.add_argument("--only", nargs="*", help="sections to run, by name")
@@ -300,16 +391,28 @@ def main() -> None:
             made = [{"what": f"{name}: FAILED", "notes": [traceback.format_exc()]}]
             traceback.print_exc()
         for row in made:
-            print(f"  {row['what']}: {row.get('value', float('nan')):,.4g} {row.get('unit', '')} {row.get('notes') or ''}", flush=True)
+            print(
+                f"  {row['what']}: {row.get('value', float('nan')):,.4g} {row.get('unit', '')} {row.get('notes') or ''}",
+                flush=True,
+            )
         print(f"[{name}: {time.perf_counter() - begun:.1f} s]", file=sys.stderr, flush=True)
         rows += made
         if options.json:  # after every section: what was measured is kept if the rest is cut short
             options.json.write_text(
-                json.dumps({"machine": machine(options), "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1) + "\n"
+                json.dumps(
+                    {"machine": machine(options), "date": time.strftime("%Y-%m-%d"), "rows": rows},
+                    indent=1,
+                )
+                + "\n"
             )
     table = Table("what", "value", "unit", "goal", title=machine(options))
     for row in rows:
-        table.add_row(row["what"], f"{row['value']:,.4g}" if "value" in row else "", row.get("unit", ""), row.get("goal", ""))
+        table.add_row(
+            row["what"],
+            f"{row['value']:,.4g}" if "value" in row else "",
+            row.get("unit", ""),
+            row.get("goal", ""),
+        )
     Console(width=150).print(table)
 
 

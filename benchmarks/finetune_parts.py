@@ -44,7 +44,9 @@ def bert(shape: str, seed: int = 0) -> Any:
 def mnli_like(examples: int, seed: int = 0) -> Encoded:
     """Random windows of MNLI's lengths, whose label can be learned from their second word."""
     rng = np.random.default_rng(seed)
-    lengths = np.clip(np.round(rng.lognormal(np.log(35.5), 0.43, examples)), 8, 128).astype(np.int32)
+    lengths = np.clip(np.round(rng.lognormal(np.log(35.5), 0.43, examples)), 8, 128).astype(
+        np.int32
+    )
     starts = np.concatenate([[0], np.cumsum(lengths)])
     ids = rng.integers(1000, VOCABULARY, starts[-1]).astype(np.int32)
     labels = rng.integers(0, len(LABELS), examples).astype(np.int32)
@@ -54,7 +56,9 @@ def mnli_like(examples: int, seed: int = 0) -> Encoded:
         "label_lengths": np.ones(examples, np.int32), "rows": np.arange(examples, dtype=np.int32),
     }  # fmt: skip
     rows = [Row(("a", "b"), (LABELS[label],)) for label in labels]
-    return Encoded(dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}")
+    return Encoded(
+        dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}"
+    )
 
 
 def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
@@ -62,28 +66,53 @@ def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
     model, data = bert(shape, seed), mnli_like(16384)
     while time.time() < begin:
         time.sleep(0.01)
-    history = finetune(model, data, Settings(batch=BATCH, precision="bf16", epochs=3, seed=seed), device="cuda", progress=False)
+    history = finetune(
+        model,
+        data,
+        Settings(batch=BATCH, precision="bf16", epochs=3, seed=seed),
+        device="cuda",
+        progress=False,
+    )
     end = time.time()
-    return end - sum(e.seconds for e in history.epochs[1:]), end, sum(e.examples for e in history.epochs[1:])
+    return (
+        end - sum(e.seconds for e in history.epochs[1:]),
+        end,
+        sum(e.examples for e in history.epochs[1:]),
+    )
 
 
 def side_by_side(shape: str, trials: int) -> Rows:
     """Examples per second of all trials together, once all have begun."""
-    with sharing(trials, 1) as how, ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
+    with (
+        sharing(trials, 1) as how,
+        ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool,
+    ):
         done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
     took = max(end for _, end, _ in done) - min(begun for begun, _, _ in done)
     total = sum(examples for _, _, examples in done)
-    return [{"what": f"{shape}, {trials} trials side by side, {how}", "value": total / took, "unit": "examples/s", "goal": ">= 6000"}]
+    return [
+        {
+            "what": f"{shape}, {trials} trials side by side, {how}",
+            "value": total / took,
+            "unit": "examples/s",
+            "goal": ">= 6000",
+        }
+    ]
 
 
 def _pos_data(options: argparse.Namespace) -> tuple[Encoded, dict[str, Encoded]]:
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
     train = encode(load_data("pos", "en", "train", root=options.data), tokenizer, max_length=128)
     tests = {lang: load_data("pos", lang, "test", root=options.data) for lang in POS_TESTS}
-    return train, {lang: encode(data, tokenizer, max_length=128, labels=train.labels) for lang, data in tests.items()}
+    return train, {
+        lang: encode(data, tokenizer, max_length=128, labels=train.labels)
+        for lang, data in tests.items()
+    }
 
 
-def _pos_trials(options: argparse.Namespace, seeds: list[int], graphs: bool = True) -> list[dict[str, Any]]:
+def _pos_trials(
+    options: argparse.Namespace, seeds: list[int], graphs: bool = True
+) -> list[dict[str, Any]]:
     """Trials one after the other in one process: seed 0 keeps all heads, the others lose twelve at random."""
     train, tests = _pos_data(options)
     found = []
@@ -92,17 +121,34 @@ def _pos_trials(options: argparse.Namespace, seeds: list[int], graphs: bool = Tr
         torch.manual_seed(seed)
         with quiet():
             made = transformers.AutoModelForTokenClassification
-            model = made.from_pretrained(options.model, num_labels=len(train.labels), dtype=torch.float32)
+            model = made.from_pretrained(
+                options.model, num_labels=len(train.labels), dtype=torch.float32
+            )
         if seed:
             prune(model, strategies.random_k(discover(model), 12, seed=seed))
         settings = Settings(
-            batch=BATCH, rate=1e-4, epochs=3, warmup=0.1, seed=seed, precision="bf16" if options.device == "cuda" else "float32"
+            batch=BATCH,
+            rate=1e-4,
+            epochs=3,
+            warmup=0.1,
+            seed=seed,
+            precision="bf16" if options.device == "cuda" else "float32",
         )
-        history = finetune(model, train, settings, device=options.device, progress=False, graphs=graphs)
+        history = finetune(
+            model, train, settings, device=options.device, progress=False, graphs=graphs
+        )
         trained = time.perf_counter()
         scores = {lang: one["micro_f1"] for lang, one in evaluate(model, tests).items()}
         ended = time.perf_counter()
-        found.append({"seed": seed, "training": trained - begun, "scoring": ended - trained, "notes": history.notes, "scores": scores})
+        found.append(
+            {
+                "seed": seed,
+                "training": trained - begun,
+                "scoring": ended - trained,
+                "notes": history.notes,
+                "scores": scores,
+            }
+        )
     return found
 
 
@@ -111,8 +157,13 @@ def pos(options: argparse.Namespace) -> Rows:
     begun = time.perf_counter()
     workers = min(options.workers, options.trials)
     shares = [list(range(options.trials))[i::workers] for i in range(workers)]
-    with sharing(workers, 1) as how, ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        done = [trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share]
+    with (
+        sharing(workers, 1) as how,
+        ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
+    ):
+        done = [
+            trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share
+        ]
     each = (time.perf_counter() - begun) / options.trials
     rows: Rows = [
         {
@@ -123,7 +174,9 @@ def pos(options: argparse.Namespace) -> Rows:
             "trials": done,
         }
     ]
-    return rows + [_told(trial, "POS trial") for trial in sorted(done, key=lambda t: int(t["seed"]))]
+    return rows + [
+        _told(trial, "POS trial") for trial in sorted(done, key=lambda t: int(t["seed"]))
+    ]
 
 
 def pos_eager(options: argparse.Namespace, others: Rows) -> Rows:
@@ -131,7 +184,9 @@ def pos_eager(options: argparse.Namespace, others: Rows) -> Rows:
     rows = [_told(trial, "POS, eager, trial") for trial in _pos_trials(options, [0], graphs=False)]
     for other in others:
         if other["what"].startswith("POS trial 0:"):
-            apart = [abs(rows[0]["scores"][lang] - value) for lang, value in other["scores"].items()]
+            apart = [
+                abs(rows[0]["scores"][lang] - value) for lang, value in other["scores"].items()
+            ]
             rows[0]["largest difference to POS trial 0"] = max(apart)
     return rows
 

@@ -34,7 +34,11 @@ SHAPES = {"6 x 12, 384 wide": (6, 12, 384), "BERT-base": (12, 12, 768)}
 def bert(layers: int, heads: int, width: int) -> Any:
     torch.manual_seed(0)
     config = BertConfig(
-        num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width, vocab_size=8000
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        vocab_size=8000,
     )
     return BertForSequenceClassification(config)
 
@@ -95,7 +99,9 @@ def flops(model: Any, inputs: dict[str, torch.Tensor], backward: bool) -> int:
     return int(counter.get_total_flops())
 
 
-def torch_pruned(model: Any, inputs: dict[str, torch.Tensor], gone: list[tuple[int, int]]) -> Any | None:
+def torch_pruned(
+    model: Any, inputs: dict[str, torch.Tensor], gone: list[tuple[int, int]]
+) -> Any | None:
     """The same heads cut by Torch-Pruning, which leaves the head counts to be mended by hand; None where it cannot."""
     try:
         import torch_pruning as tp
@@ -133,7 +139,12 @@ class Alive(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if isinstance(out, torch.Tensor) and not any(out is a for a in args) and out._base is None and "detach" not in str(func):
+        if (
+            isinstance(out, torch.Tensor)
+            and not any(out is a for a in args)
+            and out._base is None
+            and "detach" not in str(func)
+        ):
             size = out.numel() * out.element_size()
             self.add(size)
             weakref.finalize(out, self.add, -size)
@@ -157,16 +168,28 @@ def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
             forward(whole, small)()
 
     cost = race({"plain": forward(whole, small), "gated": masked}, 3 * rounds)
-    yield {"what": "gated forward / untouched, 8 x 128", "value": cost["gated"] / cost["plain"], "goal": "<= 1.03"}
+    yield {
+        "what": "gated forward / untouched, 8 x 128",
+        "value": cost["gated"] / cost["plain"],
+        "goal": "<= 1.03",
+    }
     spare = [copy.deepcopy(whole) for _ in range(4)]
     seconds = []
     for model in spare[1:]:
         start = time.perf_counter()
         prune(model, closed)
         seconds.append(time.perf_counter() - start)
-    yield {"what": "pruning / one forward of 8 x 128", "value": min(seconds) / cost["plain"], "goal": "< 1"}
+    yield {
+        "what": "pruning / one forward of 8 x 128",
+        "value": min(seconds) / cost["plain"],
+        "goal": "< 1",
+    }
     layer = sum(p.numel() * p.element_size() for p in whole.bert.encoder.layer[0].parameters())
-    yield {"what": "peak extra memory / one layer's weights", "value": peak_extra(spare[0], closed) / layer, "goal": "<= 1"}
+    yield {
+        "what": "peak extra memory / one layer's weights",
+        "value": peak_extra(spare[0], closed) / layer,
+        "goal": "<= 1",
+    }
 
     for percent in (50, 90):
         gone = sorted(strategies.random(layout, percent, seed=0))
@@ -176,17 +199,32 @@ def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
             models["Torch-Pruning"] = other
         for kind, make in (("forward", forward), ("training step", step)):
             work = {key: flops(model, inputs, make is step) for key, model in models.items()}
-            took = race({key: make(copy.deepcopy(model), inputs) for key, model in models.items()}, rounds)
+            took = race(
+                {key: make(copy.deepcopy(model), inputs) for key, model in models.items()}, rounds
+            )
             for key in list(models)[1:]:
                 saved, ideal = 1 - took[key] / took["whole"], 1 - work[key] / work["whole"]
-                found = {"value": took["whole"] / took[key], "ideal": work["whole"] / work[key], "realised": saved / ideal}
-                yield {"what": f"{kind}, {percent} % of heads cut by {key}", **found, "goal": "realised >= 0.9"}
+                found = {
+                    "value": took["whole"] / took[key],
+                    "ideal": work["whole"] / work[key],
+                    "realised": saved / ideal,
+                }
+                yield {
+                    "what": f"{kind}, {percent} % of heads cut by {key}",
+                    **found,
+                    "goal": "realised >= 0.9",
+                }
             if other is None:
-                yield {"what": f"{kind}, {percent} % of heads cut by Torch-Pruning", "note": "cannot: a layer loses all its heads"}
+                yield {
+                    "what": f"{kind}, {percent} % of heads cut by Torch-Pruning",
+                    "note": "cannot: a layer loses all its heads",
+                }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--shapes", choices=SHAPES, default=None)
@@ -201,11 +239,19 @@ def main() -> None:
     machine = f"{platform.machine()} CPU, {options.threads} thread(s), torch {torch.__version__}, transformers {transformers.__version__}"
     table = Table("shapes", "what", "ratio", "ideal", "realised", "goal", title=machine)
     for row in rows:
-        numbers = [f"{row[k]:.3f}" if k in row else row.get("note", "") if k == "value" else "" for k in ("value", "ideal", "realised")]
+        numbers = [
+            f"{row[k]:.3f}" if k in row else row.get("note", "") if k == "value" else ""
+            for k in ("value", "ideal", "realised")
+        ]
         table.add_row(row["shapes"], row["what"], *numbers, row.get("goal", ""))
     Console(width=160).print(table)
     if options.json:
-        options.json.write_text(json.dumps({"machine": machine, "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps(
+                {"machine": machine, "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1
+            )
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+)
 
 from deadhead.heads.discover import located
 from deadhead.heads.gates import gated
@@ -44,12 +48,18 @@ def build(shape: str, device: str, dtype: torch.dtype, folder: str | None = None
     else:
         layers, heads, width = SHAPES[shape]
         config = BertConfig(
-            hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * width, num_labels=3
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=4 * width,
+            num_labels=3,
         )
         model = BertForSequenceClassification(config)
         scale = torch.Generator().manual_seed(1)
         for site in located(model):
-            factors = torch.exp(torch.empty(site.size).uniform_(-1.5, 1.5, generator=scale)).repeat_interleave(site.width)
+            factors = torch.exp(
+                torch.empty(site.size).uniform_(-1.5, 1.5, generator=scale)
+            ).repeat_interleave(site.width)
             site.out.weight.data *= factors  # type: ignore[union-attr, operator]
     return model.to(device=device, dtype=dtype).eval()
 
@@ -57,7 +67,13 @@ def build(shape: str, device: str, dtype: torch.dtype, folder: str | None = None
 def sentences(lengths: np.ndarray, seed: int = 0) -> list[tuple[torch.Tensor, int]]:
     """Random token numbers of these lengths, each with a label."""
     draw = torch.Generator().manual_seed(seed)
-    return [(torch.randint(1000, 30000, (int(n),), generator=draw), int(torch.randint(0, 3, (1,), generator=draw))) for n in lengths]
+    return [
+        (
+            torch.randint(1000, 30000, (int(n),), generator=draw),
+            int(torch.randint(0, 3, (1,), generator=draw)),
+        )
+        for n in lengths
+    ]
 
 
 def mnli_like(count: int) -> np.ndarray:
@@ -66,7 +82,13 @@ def mnli_like(count: int) -> np.ndarray:
     return np.asarray(lengths, dtype=int)
 
 
-def packed(rows: list[tuple[torch.Tensor, int]], *, tokens: int | None = None, size: int = 32, exact: bool = False) -> list[Batch]:
+def packed(
+    rows: list[tuple[torch.Tensor, int]],
+    *,
+    tokens: int | None = None,
+    size: int = 32,
+    exact: bool = False,
+) -> list[Batch]:
     """Batches of like length: of `size` rows, or of a budget of tokens; `exact` puts only equal lengths together."""
     rows, groups = sorted(rows, key=lambda row: len(row[0])), list[list[tuple[torch.Tensor, int]]]()
     for row in rows:
@@ -81,7 +103,11 @@ def packed(rows: list[tuple[torch.Tensor, int]], *, tokens: int | None = None, s
 
 def pad(group: list[tuple[torch.Tensor, int]]) -> Batch:
     ids = torch.nn.utils.rnn.pad_sequence([row for row, _ in group], batch_first=True)
-    return {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": torch.tensor([label for _, label in group])}
+    return {
+        "input_ids": ids,
+        "attention_mask": (ids != 0).long(),
+        "labels": torch.tensor([label for _, label in group]),
+    }
 
 
 def one_by_one(model: Any, rows: list[tuple[torch.Tensor, int]]) -> np.ndarray:
@@ -103,7 +129,9 @@ def plain_pass(model: Any, batches: list[Batch]) -> float:
     total = torch.zeros((), device=model.device)
     model.requires_grad_(False)
     start: list[torch.Tensor] = []
-    hook = model.bert.embeddings.register_forward_hook(lambda m, a, out: start.append(out.requires_grad_()) or out)
+    hook = model.bert.embeddings.register_forward_hook(
+        lambda m, a, out: start.append(out.requires_grad_()) or out
+    )
     try:
         for batch in batches:
             start.clear()
@@ -126,7 +154,9 @@ def timed(run: Callable[[], Any], device: str) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def rounds(runs: dict[str, Callable[[], Any]], device: str, repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
+def rounds(
+    runs: dict[str, Callable[[], Any]], device: str, repeats: int
+) -> tuple[dict[str, float], dict[str, Any]]:
     """Seconds of each at its best, taken in turn so that a busy neighbour slows all alike; and what each answered."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     answers: dict[str, Any] = {}
@@ -155,7 +185,12 @@ def on_cpu(shape: str, count: int, repeats: int) -> Iterator[Line]:
     gap = float(np.abs(answers["ours"] - answers["loop"]).max() / answers["loop"].max())
     yield f"{shape}: ours, seconds", seconds["ours"], "", None
     yield f"{shape}: loop of single examples, seconds", seconds["loop"], "", None
-    yield f"{shape}: times faster than the loop", seconds["loop"] / seconds["ours"], f">= {goal}", seconds["loop"] / seconds["ours"] >= goal
+    yield (
+        f"{shape}: times faster than the loop",
+        seconds["loop"] / seconds["ours"],
+        f">= {goal}",
+        seconds["loop"] / seconds["ours"] >= goal,
+    )
     yield f"{shape}: largest difference from it, of the largest score", gap, "<= 1e-5", gap <= 1e-5
     ratio = seconds["ours"] / seconds["plain"]
     yield f"{shape}: times one forward and activation backward", ratio, "<= 1.15", ratio <= 1.15
@@ -171,18 +206,35 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
         rank(model, batches[:: max(1, len(batches) // 8)])
         seconds, _ = rounds({"ours": lambda batches=batches: rank(model, batches, "gradient"), "plain": lambda batches=batches: plain_pass(model, batches)}, "cuda", repeats)  # type: ignore[misc]  # fmt: skip
         best = max(best, count / seconds["ours"])
-        yield f"bf16, {name} ({len(batches)} batches): examples/s", count / seconds["ours"], "", None
-        yield f"bf16, {name}: times one forward and activation backward", seconds["ours"] / seconds["plain"], "<= 1.15", None
+        yield (
+            f"bf16, {name} ({len(batches)} batches): examples/s",
+            count / seconds["ours"],
+            "",
+            None,
+        )
+        yield (
+            f"bf16, {name}: times one forward and activation backward",
+            seconds["ours"] / seconds["plain"],
+            "<= 1.15",
+            None,
+        )
     yield "bf16, best: examples/s", best, ">= 20000", best >= 20000
     few = rows[:: max(1, len(rows) // 200)][:200]
-    yield "loop of single examples: examples/s", len(few) / timed(lambda: one_by_one(model, few), "cuda")[0], "", None
+    yield (
+        "loop of single examples: examples/s",
+        len(few) / timed(lambda: one_by_one(model, few), "cuda")[0],
+        "",
+        None,
+    )
     thousand = packed(rows[:1000], tokens=16384)
     seconds, _ = timed(lambda: rank(model, thousand, "ablation"), "cuda")
     yield "leave-one-out, 144 heads, 1000 examples: seconds", seconds, "< 60", seconds < 60
     some = packed(rows[:4000], tokens=32768)
     small = rank(model, some, "gradient")
     full = rank(build("12x12x768", "cuda", torch.float32, folder), some)
-    rho = float(np.corrcoef(list(ranks(small.scores).values()), list(ranks(full.scores).values()))[0, 1])
+    rho = float(
+        np.corrcoef(list(ranks(small.scores).values()), list(ranks(full.scores).values()))[0, 1]
+    )
     yield "bf16 against float32: Spearman", rho, ">= 0.99", rho >= 0.99
 
 
@@ -217,7 +269,12 @@ def every_method(folder: str | None, count: int, repeats: int) -> Iterator[Line]
     batches = packed(sentences(np.random.default_rng(0).integers(12, 49, count)), size=16)
     one = partial(forward, model, batches)
     one()
-    yield f"forward pass over {count} sentences: seconds", median(clocked(one) for _ in range(repeats)), "", None
+    yield (
+        f"forward pass over {count} sentences: seconds",
+        median(clocked(one) for _ in range(repeats)),
+        "",
+        None,
+    )
     for method in METHODS:
         options = SHORTER.get(method, {})
         passes, seconds = in_passes(partial(rank, model, batches, method, **options), one, repeats)
@@ -229,11 +286,20 @@ def every_method(folder: str | None, count: int, repeats: int) -> Iterator[Line]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--shape", action="append", choices=tuple(SHAPES), help="on the CPU: only this shape")
-    parser.add_argument("--methods", action="store_true", help="on the CPU: what every method costs")
-    parser.add_argument("--examples", type=int, help="256 on the CPU, 64 with --methods, 20000 on a GPU")
+    parser.add_argument(
+        "--shape", action="append", choices=tuple(SHAPES), help="on the CPU: only this shape"
+    )
+    parser.add_argument(
+        "--methods", action="store_true", help="on the CPU: what every method costs"
+    )
+    parser.add_argument(
+        "--examples", type=int, help="256 on the CPU, 64 with --methods, 20000 on a GPU"
+    )
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--model", help="on a GPU, or with --methods: a folder with a model of 12 x 12 heads instead of random weights")
+    parser.add_argument(
+        "--model",
+        help="on a GPU, or with --methods: a folder with a model of 12 x 12 heads instead of random weights",
+    )
     parser.add_argument("--json", type=Path, help="write the numbers here")
     asked = parser.parse_args()
     if asked.device == "cuda":
@@ -241,11 +307,18 @@ def main() -> None:
     elif asked.methods:
         lines = every_method(asked.model, asked.examples or 64, asked.repeats)
     else:
-        lines = (line for shape in asked.shape or SHAPES for line in on_cpu(shape, asked.examples or 256, asked.repeats))
+        lines = (
+            line
+            for shape in asked.shape or SHAPES
+            for line in on_cpu(shape, asked.examples or 256, asked.repeats)
+        )
     done = []
     for what, value, goal, reached in lines:
         done.append({"what": what, "value": value, "goal": goal, "reached": reached})
-        print(f"{what:72} {value:12.5g}  {goal:9} {'' if reached is None else 'yes' if reached else 'NO'}", flush=True)
+        print(
+            f"{what:72} {value:12.5g}  {goal:9} {'' if reached is None else 'yes' if reached else 'NO'}",
+            flush=True,
+        )
     facts = {
         "device": torch.cuda.get_device_name() if asked.device == "cuda" else "cpu",
         "threads": torch.get_num_threads(),

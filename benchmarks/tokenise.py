@@ -25,12 +25,20 @@ from typing import Any
 
 from deadhead.tasks import batches, encode, load_data
 
-SYLLABLES = [c + v + e for c in ("", *"bcdfghklmnprstvw", "st", "tr", "ch") for v in "aeiou" for e in ("", "n", "r", "s", "t", "l")]
+SYLLABLES = [
+    c + v + e
+    for c in ("", *"bcdfghklmnprstvw", "st", "tr", "ch")
+    for v in "aeiou"
+    for e in ("", "n", "r", "s", "t", "l")
+]
 LABELS = ("entailment", "neutral", "contradiction")
 
 
 def vocabulary(draw: random.Random, size: int = 60_000) -> list[str]:
-    return ["".join(draw.choices(SYLLABLES, k=1 + int(draw.random() * (1.2 + rank / 25_000)))) for rank in range(size)]
+    return [
+        "".join(draw.choices(SYLLABLES, k=1 + int(draw.random() * (1.2 + rank / 25_000))))
+        for rank in range(size)
+    ]
 
 
 def sentence(draw: random.Random, words: list[str], mean: float) -> str:
@@ -55,7 +63,9 @@ def trained(folder: Path) -> Any:
     from transformers import BertTokenizerFast
 
     made = BertWordPieceTokenizer(lowercase=False)
-    made.train_from_iterator((f"{a} {b}" for a, b, _ in examples(20_000)), vocab_size=30_000, show_progress=False)
+    made.train_from_iterator(
+        (f"{a} {b}" for a, b, _ in examples(20_000)), vocab_size=30_000, show_progress=False
+    )
     made.save(str(folder / "tokenizer.json"))
     return BertTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
 
@@ -67,14 +77,22 @@ def peak_gb() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--examples", type=int, default=400_000)
-    parser.add_argument("--tokenizer", type=Path, help="a folder with a tokenizer; without one, one is trained")
-    parser.add_argument("--json", type=Path, help="write the numbers there, with the machine and the date")
+    parser.add_argument(
+        "--tokenizer", type=Path, help="a folder with a tokenizer; without one, one is trained"
+    )
+    parser.add_argument(
+        "--json", type=Path, help="write the numbers there, with the machine and the date"
+    )
     parser.add_argument("--keep", type=Path, help="keep the text and the cache in this folder")
     given = parser.parse_args()
     folder = given.keep or Path(tempfile.mkdtemp(prefix="tokenise-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        found = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), **measure(folder, given.examples, given.tokenizer)}
+        found = {
+            "machine": machine(),
+            "date": time.strftime("%Y-%m-%d"),
+            **measure(folder, given.examples, given.tokenizer),
+        }
         print(json.dumps(found, indent=1))
         if given.json:
             given.json.write_text(json.dumps(found, indent=1) + "\n")
@@ -87,8 +105,13 @@ def machine() -> str:
     """The processor, what of it was free, and the versions that count."""
     named = Path("/proc/cpuinfo")
     rows = named.read_text().splitlines() if named.exists() else []
-    cpu = next((row.split(":")[1].strip() for row in rows if row.startswith("model name")), platform.machine())
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("tokenizers", "transformers", "numpy"))
+    cpu = next(
+        (row.split(":")[1].strip() for row in rows if row.startswith("model name")),
+        platform.machine(),
+    )
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("tokenizers", "transformers", "numpy")
+    )
     load = f"load {os.getloadavg()[0]:.1f} before it began" if hasattr(os, "getloadavg") else ""
     return f"{cpu}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}, {versions}"
 

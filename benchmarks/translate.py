@@ -51,12 +51,19 @@ class Bench:
         self.options, self.rows = options, Rows()
         self.texts: dict[str, tuple[str, ...]] = {}
         self.beams = 4
-        rows = {split: load_data("parallel", PAIR, split, root=options.data) for split in ("train", "dev", "test")}
+        rows = {
+            split: load_data("parallel", PAIR, split, root=options.data)
+            for split in ("train", "dev", "test")
+        }
         begun = time.perf_counter()
-        self.tokenizer = vocabulary((text for row in rows["train"].rows for text in row.texts), options.vocabulary)
+        self.tokenizer = vocabulary(
+            (text for row in rows["train"].rows for text in row.texts), options.vocabulary
+        )
         self.row(f"vocabulary of {len(self.tokenizer):,}", time.perf_counter() - begun, "s")
         test = replace(rows["test"], rows=rows["test"].rows[: options.sentences])
-        self.train, self.dev, self.test = (encode(data, self.tokenizer) for data in (rows["train"], rows["dev"], test))
+        self.train, self.dev, self.test = (
+            encode(data, self.tokenizer) for data in (rows["train"], rows["dev"], test)
+        )
 
     def row(self, what: str, value: float, unit: str, **more: Any) -> None:
         self.rows.append({"what": what, "value": value, "unit": unit, **more})
@@ -71,23 +78,38 @@ class Bench:
             self.options.json.write_text(json.dumps({**about, "rows": self.rows}, indent=1) + "\n")
 
     def trained(self, what: str, model: Any, settings: Settings) -> History:
-        history = finetune(model, self.train, settings, dev=self.dev, device=self.options.device, progress=False)
+        history = finetune(
+            model, self.train, settings, dev=self.dev, device=self.options.device, progress=False
+        )
         if history.state != "done":
             raise RuntimeError(history.reason)
         tokens = int(self.train.arrays["lengths"].sum() + self.train.arrays["label_lengths"].sum())
         speed = tokens / min(epoch.seconds for epoch in history.epochs)
         told = [f"{e.loss:.3f} / {-e.scores['log_likelihood']:.3f}" for e in history.epochs]
-        self.row(f"training {what}", speed, "tokens/s", losses=told, updates=len(history.losses), notes=history.notes)
+        self.row(
+            f"training {what}",
+            speed,
+            "tokens/s",
+            losses=told,
+            updates=len(history.losses),
+            notes=history.notes,
+        )
         return history
 
     def decoded(self, what: str, model: Any) -> float:
-        return self._best(what, lambda: predict(model, self.test, tokenizer=self.tokenizer, beams=self.beams).texts)
+        return self._best(
+            what,
+            lambda: predict(model, self.test, tokenizer=self.tokenizer, beams=self.beams).texts,
+        )
 
     def step(self, what: str, model: Any) -> float:
         """Milliseconds of a step of the decoder with four beams for each sentence, its cache reordered after each."""
         feed, numbers = Feed(self.test, self.options.device), np.arange(len(self.test))
         batch = feed(torch.from_numpy(numbers).to(self.options.device), feed.shape(numbers))
-        rows, best = torch.arange(len(numbers), device=self.options.device).repeat_interleave(4), float("inf")
+        rows, best = (
+            torch.arange(len(numbers), device=self.options.device).repeat_interleave(4),
+            float("inf"),
+        )
         with torch.no_grad(), for_sentences():
             for _ in range(self.options.rounds):
                 decoder = Decoder(model.eval(), batch["input_ids"], batch["attention_mask"])
@@ -119,7 +141,14 @@ class Bench:
         self.texts[what] = texts
         tokens = sum(len(ids) for ids in self.tokenizer(list(texts))["input_ids"])
         goal = {"goal": "< 30"} if len(texts) == 1000 else {}
-        self.row(f"decoding {len(texts):,} sentences, {what}", best, "s", tokens=tokens, bleu=self._bleu(texts), **goal)
+        self.row(
+            f"decoding {len(texts):,} sentences, {what}",
+            best,
+            "s",
+            tokens=tokens,
+            bleu=self._bleu(texts),
+            **goal,
+        )
         return best
 
     def _bleu(self, texts: tuple[str, ...]) -> dict[str, float] | None:
@@ -139,7 +168,9 @@ class Bench:
         models = {"whole": whole}
         for percent in (50, 75):
             smaller = copy.deepcopy(whole)
-            models[f"{percent} % of the heads cut"] = prune(smaller, strategies.random(discover(smaller), percent, seed=0, per="block"))
+            models[f"{percent} % of the heads cut"] = prune(
+                smaller, strategies.random(discover(smaller), percent, seed=0, per="block")
+            )
         self.steps(models)
 
     def __call__(self) -> None:
@@ -167,27 +198,49 @@ class Bench:
             took = {name: self.decoded(f"{way}, {name}", model) for name, model in models.items()}
             for name in list(took)[1:]:
                 self.row(f"{way}: {name} / whole", took["whole"] / took[name], "x", goal="> 1")
-            self.row(f"{way}: deadhead / generate", self.generated(f"{way}, whole, generate", whole) / took["whole"], "x")
+            self.row(
+                f"{way}: deadhead / generate",
+                self.generated(f"{way}, whole, generate", whole) / took["whole"],
+                "x",
+            )
         if o.texts:
-            o.texts.write_text(json.dumps({"references": [row.texts[1] for row in self.test.data.rows], **self.texts}, ensure_ascii=False))
+            o.texts.write_text(
+                json.dumps(
+                    {"references": [row.texts[1] for row in self.test.data.rows], **self.texts},
+                    ensure_ascii=False,
+                )
+            )
 
 
 def now(device: str) -> float:
     """Seconds: on a GPU once it is done; of this process alone where one thread works, so that others do not count."""
     if device != "cpu":
         torch.cuda.synchronize()
-    return time.process_time() if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter()
+    return (
+        time.process_time()
+        if device == "cpu" and torch.get_num_threads() == 1
+        else time.perf_counter()
+    )
 
 
 def machine(options: argparse.Namespace) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    name = torch.cuda.get_device_name() if options.device == "cuda" else f"{cpu}, {torch.get_num_threads()} thread(s)"
+    cpu = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
+    name = (
+        torch.cuda.get_device_name()
+        if options.device == "cuda"
+        else f"{cpu}, {torch.get_num_threads()} thread(s)"
+    )
     return f"{name}; Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--data", help="a folder with parallel text", default="world")
     parser.add_argument("--size", default="transformer-mini")

@@ -40,7 +40,10 @@ def _commands(app: Any) -> Iterator[str]:
         "",
         "| command | what it does |",
         "|---|---|",
-        *(f"| [`{name}`](#{name.replace(' ', '-')}) | {_cell(one.help.split(chr(10))[0])} |" for name, one in found.items()),
+        *(
+            f"| [`{name}`](#{name.replace(' ', '-')}) | {_cell(one.help.split(chr(10))[0])} |"
+            for name, one in found.items()
+        ),
     )
     for name, one in found.items():
         yield from ("", f"## {name}", "", *_command(name, one))
@@ -57,7 +60,16 @@ def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _command(name: str, one: Any) -> Iterator[str]:
     text, _, examples = one.help.partition("Example")
-    yield from (text.strip(), "", "```text", " ".join((name, *_usage(one))), "```", "", "| | |", "|---|---|")
+    yield from (
+        text.strip(),
+        "",
+        "```text",
+        " ".join((name, *_usage(one))),
+        "```",
+        "",
+        "| | |",
+        "|---|---|",
+    )
     for param in one.params:
         yield f"| `{_named(param)}` | {_cell(' '.join((param.help or '', _default(param))).strip())} |"
     lines = [line.strip() for line in examples.partition(":")[2].splitlines() if line.strip()]
@@ -84,7 +96,12 @@ def _named(param: Any) -> str:
 def _default(param: Any) -> str:
     if isinstance(param.show_default, str):
         return f"By default {param.show_default}."
-    if param.required or not param.show_default or param.default in (None, "", False) or isinstance(param.default, bool):
+    if (
+        param.required
+        or not param.show_default
+        or param.default in (None, "", False)
+        or isinstance(param.default, bool)
+    ):
         return ""
     return f"By default `{param.default}`."
 
@@ -120,7 +137,14 @@ def _recipes(names: list[str]) -> Iterator[str]:
     for name, one in whole.items():
         yield f"| [`{name}`](#{name.replace('/', '')}) | {len(one.trials):,} | {_mini(name)} |"
     for name, one in whole.items():
-        yield from ("", f"## {name}", "", f"{one.about[:1].upper()}{one.about[1:]}.", "", *_made(one.data))
+        yield from (
+            "",
+            f"## {name}",
+            "",
+            f"{one.about[:1].upper()}{one.about[1:]}.",
+            "",
+            *_made(one.data),
+        )
 
 
 def _mini(name: str) -> str:
@@ -139,12 +163,16 @@ def _made(data: Mapping[str, Any]) -> Iterator[str]:
     if "steps" in data:
         yield f"- steps: {', '.join(data['steps'])}"
         axes = data.get("axes") or {}
-        names = dict.fromkeys(name for grid in (axes if isinstance(axes, list) else [axes]) for name in grid)
+        names = dict.fromkeys(
+            name for grid in (axes if isinstance(axes, list) else [axes]) for name in grid
+        )
         if names:
             yield f"- varies: {', '.join('`' + name + '`' for name in names)}"
     if data.get("search"):
         controls = data["search"].get("controls") or []
-        yield f"- searches: the lowest {data['search']['lowest']} heads" + (f", with controls {', '.join(controls)}" if controls else "")
+        yield f"- searches: the lowest {data['search']['lowest']} heads" + (
+            f", with controls {', '.join(controls)}" if controls else ""
+        )
     for kind in ("tables", "figures"):
         for one in data.get(kind) or ():
             beside = f", beside the published `{one['published']}`" if one.get("published") else ""

@@ -16,6 +16,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def plain(link: re.Match[str]) -> str:
         target = (home / link[2]).resolve()
-        return link[1] if "://" not in link[2] and target.exists() and HERE not in target.parents else link[0]
+        return (
+            link[1]
+            if "://" not in link[2] and target.exists() and HERE not in target.parents
+            else link[0]
+        )
 
     return LINK.sub(plain, markdown)

@@ -49,7 +49,11 @@ def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Tests that were left out for want of a browser are told, with what to type to get them."""
-    skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)]
+    skipped = [
+        str(report.longrepr[2])
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    ]
     reasons = [reason.removeprefix("Skipped: ") for reason in skipped if "no browser" in reason]
     if reasons:
         terminalreporter.write_line(f"left out: {len(reasons)} tests of the page; {reasons[0]}")

@@ -36,7 +36,10 @@ def by_hand(model: Any, encoded: Encoded) -> list[Any]:
 
 @pytest.mark.parametrize("tokens", [None, 30, 1])
 def test_predictions_are_those_of_each_window_alone(tokens: int | None, cache: Path) -> None:
-    for model, data in ((small_tasks.bert(), small_tasks.classify(cache)), (small_tasks.tagger(), small_tasks.tag(cache, max_length=8))):
+    for model, data in (
+        (small_tasks.bert(), small_tasks.classify(cache)),
+        (small_tasks.tagger(), small_tasks.tag(cache, max_length=8)),
+    ):
         found = predict(model.train(), data, tokens=tokens)
         assert found.named() == by_hand(model, data)
         assert len({str(one) for one in found.named()}) > 1
@@ -56,7 +59,9 @@ def test_words_cut_off_are_said_to_be_the_first_label(cache: Path) -> None:
     assert predict(small_tasks.tagger(), data).named() == by_hand(small_tasks.tagger(), data)
 
 
-def test_many_languages_with_one_model_and_again_from_what_was_kept(cache: Path, tmp_path: Path) -> None:
+def test_many_languages_with_one_model_and_again_from_what_was_kept(
+    cache: Path, tmp_path: Path
+) -> None:
     model = small_tasks.tagger()
     train = small_tasks.tag(cache, n=60)
     finetune(model, train, Settings(batch=8, rate=1e-2, epochs=4), progress=False)
@@ -108,7 +113,9 @@ def test_labels_the_model_does_not_know_count_as_wrong_and_are_told(cache: Path)
     rows = [Row(("the", "fox"), ("A", "Z")), Row(("dog",), ("A",))]
     data = dataset(small_tasks.Task("small", "tag", ("accuracy",), ("en",)), "xx", "test", rows)
     encoded = encode(data, small_tasks.tokenizer(), labels=("A", "B", "C"), cache=cache)
-    with pytest.warns(UserWarning, match="xx has labels that the model does not know, which count as wrong: Z"):
+    with pytest.warns(
+        UserWarning, match="xx has labels that the model does not know, which count as wrong: Z"
+    ):
         found = evaluate(small_tasks.tagger(), {"xx": encoded})
     assert found["xx"]["accuracy"] <= 2 / 3
     with warnings.catch_warnings():
@@ -116,7 +123,9 @@ def test_labels_the_model_does_not_know_count_as_wrong_and_are_told(cache: Path)
         evaluate(small_tasks.tagger(), {"en": small_tasks.tag(cache)})
 
 
-def test_bad_input_is_told_before_anything_is_run(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_told_before_anything_is_run(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, data = small_tasks.tagger(), small_tasks.tag(cache)
     monkeypatch.setattr(model, "forward", None)
     with pytest.raises(DataError, match="nothing to score"):
@@ -126,7 +135,12 @@ def test_bad_input_is_told_before_anything_is_run(cache: Path, monkeypatch: pyte
     with pytest.raises(DataError, match="tokenizer"):
         predict(small_tasks.marian(), small_tasks.translate(cache))
     with pytest.raises(DataError, match="beams is 0"):
-        predict(small_tasks.marian(), small_tasks.translate(cache), tokenizer=small_tasks.tokenizer(), beams=0)
+        predict(
+            small_tasks.marian(),
+            small_tasks.translate(cache),
+            tokenizer=small_tasks.tokenizer(),
+            beams=0,
+        )
     with pytest.raises(DataError, match="the en data is a Dataset, not sub-words"):
         evaluate(model, {"en": data.data})  # type: ignore[dict-item]
     (cache / "taken").write_text("")
@@ -135,17 +149,30 @@ def test_bad_input_is_told_before_anything_is_run(cache: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_translations_are_those_of_each_sentence_alone(beams: int, cache: Path, tmp_path: Path) -> None:
-    model, data, tokenizer = small_tasks.marian(), small_tasks.translate(cache), small_tasks.tokenizer()
+def test_translations_are_those_of_each_sentence_alone(
+    beams: int, cache: Path, tmp_path: Path
+) -> None:
+    model, data, tokenizer = (
+        small_tasks.marian(),
+        small_tasks.translate(cache),
+        small_tasks.tokenizer(),
+    )
     history = finetune(model, data, Settings(batch=8, rate=5e-3, epochs=6), progress=False)
     assert history.losses[-1] < history.losses[0]
     together = predict(model, data, tokenizer=tokenizer, beams=beams)
-    assert together.named() == list(predict(model, data, tokenizer=tokenizer, tokens=1, beams=beams).texts)
+    assert together.named() == list(
+        predict(model, data, tokenizer=tokenizer, tokens=1, beams=beams).texts
+    )
     assert len(set(together.texts)) > 5
     assert together.texts != tuple(row.texts[0] for row in data.data.rows)
     assert max(len(text.split()) for text in together.texts) <= 14 + 2 + 50
-    found = evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams, folder=tmp_path)["en-en"]
+    found = evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams, folder=tmp_path)[
+        "en-en"
+    ]
     assert found["bleu"] > 0
     assert "tok:intl" in found.signature
     assert found.signature in repr(found)
-    assert json.loads((tmp_path / "en-en.json").read_text()) == {"metrics": dict(found), "signature": found.signature}
+    assert json.loads((tmp_path / "en-en.json").read_text()) == {
+        "metrics": dict(found),
+        "signature": found.signature,
+    }

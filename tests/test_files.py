@@ -36,11 +36,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return log
 
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads the names of open files in /proc")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="reads the names of open files in /proc"
+)
 
 
 @needs_proc
-def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path: Path, calls: list[str]) -> None:
+def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(
+    tmp_path: Path, calls: list[str]
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     files.write(home / "a.txt", "häuser")
@@ -56,13 +60,21 @@ def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path: P
 
 
 @needs_proc
-def test_all_of_a_folder_is_synced_before_it_gets_its_name(tmp_path: Path, calls: list[str]) -> None:
+def test_all_of_a_folder_is_synced_before_it_gets_its_name(
+    tmp_path: Path, calls: list[str]
+) -> None:
     def fill(draft: Path) -> None:
         (draft / "inner").mkdir()
         (draft / "inner" / "weights").write_bytes(b"1")
 
     files.put_folder(tmp_path / "home", fill)
-    assert calls == ["sync draft", "sync weights", "sync inner", "rename home", f"sync {tmp_path.name}"]
+    assert calls == [
+        "sync draft",
+        "sync weights",
+        "sync inner",
+        "rename home",
+        f"sync {tmp_path.name}",
+    ]
 
 
 def test_a_folder_is_replaced_and_a_failure_leaves_the_old_one(tmp_path: Path) -> None:
@@ -80,7 +92,9 @@ def fails(draft: Path) -> None:
     raise OSError("no room")
 
 
-def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files.write(tmp_path / "a", "old")
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", lambda old, new: fails(old))
@@ -99,7 +113,11 @@ def test_many_writers_of_one_folder(tmp_path: Path) -> None:
     def work(number: int) -> None:
         try:
             for _ in range(30):
-                files.put_folder(tmp_path / "home", lambda draft: [(draft / n).write_text(str(number)) for n in "ab"], durable=False)
+                files.put_folder(
+                    tmp_path / "home",
+                    lambda draft: [(draft / n).write_text(str(number)) for n in "ab"],
+                    durable=False,
+                )
         except BaseException as problem:
             problems.append(problem)
 
@@ -115,7 +133,10 @@ def test_many_writers_of_one_folder(tmp_path: Path) -> None:
 
 def test_links_are_replaced_and_devices_written_to(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("secret")
-    for name, place in (("one", lambda path: files.write(path, "x")), ("two", lambda path: files.put(path, lambda d: d.write_text("x")))):
+    for name, place in (
+        ("one", lambda path: files.write(path, "x")),
+        ("two", lambda path: files.put(path, lambda d: d.write_text("x"))),
+    ):
         (tmp_path / name).symlink_to(tmp_path / "outside")
         place(tmp_path / name)
         assert not (tmp_path / name).is_symlink()
@@ -148,7 +169,9 @@ def test_the_syncer_syncs_all_it_is_given(tmp_path: Path, monkeypatch: pytest.Mo
     assert synced[-1] == tmp_path  # the names after the files
 
 
-def test_the_syncer_reports_a_disk_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_syncer_reports_a_disk_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "sync", fails)
     with pytest.raises(OSError, match="no room"), files.Syncer() as syncer:
         syncer.add(tmp_path / "a")

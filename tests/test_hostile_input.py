@@ -27,7 +27,10 @@ ENCODER = MODELS / "encoder"
 def test_aliases_in_a_task_file_are_refused_before_they_grow(tmp_path: Path) -> None:
     """Nine lines of nine repetitions each stand for 9 ** 9 words."""
     lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in zip("abcdefgh", "bcdefghi", strict=True)]
+    lines += [
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
     file = tmp_path / "bomb.yaml"
     file.write_text("\n".join([*lines, "kind: classify", "labels: *i"]))
     start = time.monotonic()
@@ -36,7 +39,9 @@ def test_aliases_in_a_task_file_are_refused_before_they_grow(tmp_path: Path) -> 
     assert time.monotonic() - start < 30  # not minutes: nothing was expanded
 
 
-@pytest.mark.parametrize("name", ["../secret.tsv", "/etc/hostname", "pos/../../secret.tsv", "a\0b", ""])
+@pytest.mark.parametrize(
+    "name", ["../secret.tsv", "/etc/hostname", "pos/../../secret.tsv", "a\0b", ""]
+)
 def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.tsv").write_text("word\tNOUN\n\n")
     root = tmp_path / "data"
@@ -56,7 +61,9 @@ def test_a_manifest_with_an_odd_format(tmp_path: Path, form: Any) -> None:
         load_data("pos", "en", "test", root=tmp_path)
 
 
-@pytest.mark.parametrize("shard", ["../elsewhere.safetensors", "/elsewhere.safetensors", "a/../../elsewhere.safetensors"])
+@pytest.mark.parametrize(
+    "shard", ["../elsewhere.safetensors", "/elsewhere.safetensors", "a/../../elsewhere.safetensors"]
+)
 def test_an_index_of_weights_names_no_file_outside_its_folder(tmp_path: Path, shard: str) -> None:
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
@@ -90,7 +97,17 @@ def test_a_ranking_with_a_score_of_400_digits(tmp_path: Path) -> None:
             Ranking.load(file)
 
 
-@pytest.mark.parametrize("field", ["architectures", "num_attention_heads", "hidden_size", "num_hidden_layers", "id2label", "model_type"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "architectures",
+        "num_attention_heads",
+        "hidden_size",
+        "num_hidden_layers",
+        "id2label",
+        "model_type",
+    ],
+)
 @pytest.mark.parametrize("value", [[], {}, -1, 0, "x", None, 10**400, [[]]])
 def test_an_odd_config_gets_one_error_or_loads(tmp_path: Path, field: str, value: Any) -> None:
     folder = tmp_path / "model"
@@ -102,7 +119,9 @@ def test_an_odd_config_gets_one_error_or_loads(tmp_path: Path, field: str, value
 
 
 @pytest.mark.parametrize("arguments", [["--out", ""], ["--out="]])
-@pytest.mark.parametrize("command", [["run", "smoke"], ["prune", str(ENCODER), "--random", "50"], ["plan", "smoke"]])
+@pytest.mark.parametrize(
+    "command", [["run", "smoke"], ["prune", str(ENCODER), "--random", "50"], ["plan", "smoke"]]
+)
 def test_an_empty_out_is_not_the_current_folder(
     command: list[str], arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

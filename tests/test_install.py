@@ -19,12 +19,17 @@ from deadhead.cli.rank import PACKAGES, PLOTS
 from deadhead.errors import MissingExtra
 
 SOURCE = Path(deadhead.__file__).parent
-COMPUTED = {"cli/rank.py": set(PACKAGES.values()), "heads/export.py": {"onnxruntime", "onnxscript"}}  # where the package is no constant
+COMPUTED = {
+    "cli/rank.py": set(PACKAGES.values()),
+    "heads/export.py": {"onnxruntime", "onnxscript"},
+}  # where the package is no constant
 
 
 def extras() -> dict[str, set[str]]:
     """The packages that each extra of pyproject.toml installs."""
-    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     return {
         extra: {re.match(r"[\w.-]+", one).group() for one in several}  # type: ignore[union-attr]
         for extra, several in project["optional-dependencies"].items()
@@ -36,7 +41,11 @@ def raised() -> list[tuple[str, set[str], str]]:
     found = []
     for file in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "MissingExtra":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "MissingExtra"
+            ):
                 name, (package, extra) = file.relative_to(SOURCE).as_posix(), node.args[:2]
                 assert isinstance(extra, ast.Constant), f"{name}: the extra must be a constant"
                 packages = {package.value} if isinstance(package, ast.Constant) else COMPUTED[name]
@@ -58,7 +67,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
     def installed(origin: dict[str, Any] | None) -> None:
         text = None if origin is None else json.dumps(origin)
         monkeypatch.setattr(install, "checkout", lambda: None)
-        monkeypatch.setattr("importlib.metadata.distribution", lambda name: SimpleNamespace(read_text=lambda file: text))
+        monkeypatch.setattr(
+            "importlib.metadata.distribution",
+            lambda name: SimpleNamespace(read_text=lambda file: text),
+        )
 
     monkeypatch.setattr("shutil.which", lambda name: str(Path(sys.executable).parent / name))
     return installed
@@ -68,13 +80,19 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("origin", "wanted"),
     [
         (None, 'pip install "deadhead[hub]"'),
-        ({"url": "file:///home/me/dead%20head", "dir_info": {}}, 'pip install "/home/me/dead head[hub]"'),
+        (
+            {"url": "file:///home/me/dead%20head", "dir_info": {}},
+            'pip install "/home/me/dead head[hub]"',
+        ),
         (
             {"url": "https://h.org/d.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
             'pip install "deadhead[hub] @ git+https://h.org/d.git@c0ffee"',
         ),
         (
-            {"url": "https://h.org/d.git", "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": "c0ffee"}},
+            {
+                "url": "https://h.org/d.git",
+                "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": "c0ffee"},
+            },
             'pip install "deadhead[hub] @ git+https://h.org/d.git@v1"',
         ),
         (
@@ -83,7 +101,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
         ),
     ],
 )
-def test_the_command_fits_how_it_was_installed(elsewhere: Any, origin: dict[str, Any] | None, wanted: str) -> None:
+def test_the_command_fits_how_it_was_installed(
+    elsewhere: Any, origin: dict[str, Any] | None, wanted: str
+) -> None:
     elsewhere(origin)
     assert MissingExtra("datasets", "hub", "it").mend == wanted
     assert MissingExtra("datasets", "hub", "it", "do without").mend == f"{wanted}, or do without"

@@ -18,7 +18,9 @@ settings.load_profile("untimed")
 
 BERT = HeadLayout.grid(encoder=(12, 12))
 SEQ2SEQ = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))
-LLAMA = HeadLayout(Attention("decoder", layer, 8, tuple(range(8)), width=16, group=4) for layer in range(3))
+LLAMA = HeadLayout(
+    Attention("decoder", layer, 8, tuple(range(8)), width=16, group=4) for layer in range(3)
+)
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1)
 heads = st.builds(Head, names, st.integers(0, 200), st.integers(0, 200))
@@ -44,7 +46,18 @@ def test_a_head_prints_as_block_layer_index() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "encoder", "encoder.3", "encoder.3.7.1", ".3.7", "encoder.x.7", "encoder.3.-1", "encoder.3.7.", "3.7"]
+    "text",
+    [
+        "",
+        "encoder",
+        "encoder.3",
+        "encoder.3.7.1",
+        ".3.7",
+        "encoder.x.7",
+        "encoder.3.-1",
+        "encoder.3.7.",
+        "3.7",
+    ],
 )
 def test_what_is_no_head_is_refused(text: str) -> None:
     with pytest.raises(HeadError, match=r"is not a head") as error:
@@ -110,7 +123,9 @@ def test_without_leaves_the_rest_under_their_old_numbers(gone: set[Head]) -> Non
     assert list(left) == [head for head in SEQ2SEQ if head not in gone]
     assert set(left.removed) == gone
     assert len(left) + len(left.removed) == len(SEQ2SEQ)
-    assert [(a.block, a.layer, a.size) for a in left.attentions] == [(a.block, a.layer, a.size) for a in SEQ2SEQ.attentions]
+    assert [(a.block, a.layer, a.size) for a in left.attentions] == [
+        (a.block, a.layer, a.size) for a in SEQ2SEQ.attentions
+    ]
     assert (left == SEQ2SEQ) == (not gone)  # it did something, and only then
 
 
@@ -143,7 +158,14 @@ def test_groups_are_heads_in_a_row() -> None:
 
 @pytest.mark.parametrize(
     ("numbers", "text"),
-    [([], ""), ([3], "3"), ([0, 1, 2, 3, 7, 9, 10, 11], "0-3, 7, 9-11"), ([2, 1], "1-2"), ([5, 5, 5], "5"), ([0, 2, 4], "0, 2, 4")],
+    [
+        ([], ""),
+        ([3], "3"),
+        ([0, 1, 2, 3, 7, 9, 10, 11], "0-3, 7, 9-11"),
+        ([2, 1], "1-2"),
+        ([5, 5, 5], "5"),
+        ([0, 2, 4], "0, 2, 4"),
+    ],
 )
 def test_spans(numbers: list[int], text: str) -> None:
     assert spans(numbers) == text

@@ -11,7 +11,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 HOME = Path(__file__).parents[1]
-PINS = [line for line in (HOME / "constraints.txt").read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+PINS = [
+    line
+    for line in (HOME / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+]
 
 
 def locked() -> dict[str, list[str]]:
@@ -32,13 +36,19 @@ def test_every_pin_has_hashes_in_one_lock() -> None:
     assert {str(Requirement(pin)) for pin in PINS} == set(entries)
     for requirement, hashes in entries.items():
         assert hashes, requirement
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", value) for value in hashes), requirement
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", value) for value in hashes), (
+            requirement
+        )
 
 
 def test_every_requirement_of_the_project_is_pinned_within_its_bounds() -> None:
     project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"].values()
-    named = [*project["build-system"]["requires"], *project["project"]["dependencies"], *(line for extra in extras for line in extra)]
+    named = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *(line for extra in extras for line in extra),
+    ]
     pins = {canonicalize_name(pin.name): pin for pin in map(Requirement, PINS)}
     for requirement in map(Requirement, named):
         if requirement.name == "deadhead":

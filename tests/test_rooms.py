@@ -27,7 +27,17 @@ NEVER = {  # a room -> the rooms above it or beside it, which it must not know
     "strategies": {"heads", "rankers", "tasks", "studies", "report", "cli", "world"},
     "rankers": {"strategies", "tasks", "studies", "report", "cli", "world"},
     "measures": {"strategies", "tasks", "studies", "analyses", "report", "cli", "world"},
-    "analyses": {"heads", "rankers", "measures", "training", "strategies", "studies", "report", "cli", "world"},
+    "analyses": {
+        "heads",
+        "rankers",
+        "measures",
+        "training",
+        "strategies",
+        "studies",
+        "report",
+        "cli",
+        "world",
+    },
     "claims": {"heads", "rankers", "measures", "training", "strategies", "report", "cli", "world"},
     "studies": {"claims", "report", "cli"},
     "report": {"heads", "rankers", "measures", "training", "strategies", "cli", "world"},
@@ -73,7 +83,11 @@ def test_the_reader_of_imports_reads_them() -> None:
 
 
 def test_nothing_but_the_command_line_knows_the_command_line() -> None:
-    assert not [f for f in SOURCE.rglob("*.py") if room(f) not in ("cli", "__main__") and "cli" in imported(f)]
+    assert not [
+        f
+        for f in SOURCE.rglob("*.py")
+        if room(f) not in ("cli", "__main__") and "cli" in imported(f)
+    ]
 
 
 def test_there_is_no_room_for_odds_and_ends() -> None:
@@ -95,10 +109,17 @@ def test_there_is_no_room_for_odds_and_ends() -> None:
 )
 def test_torch_is_not_loaded_before_it_is_needed(code: str) -> None:
     told = "\nimport sys; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code + told], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + told], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_torch_is_loaded_when_it_is_needed() -> None:
     code = "import sys, deadhead; deadhead.discover; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "True\n"
+    )

@@ -65,24 +65,48 @@ def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
     return {
         "kills": ("kill -9 of a training at a random moment", 200, 0.4, attack_processes.kills),
         "readers": ("damaged study, read by each of 6 readers", 600, 0.1, attack_files.readers),
-        "fuzz": ("mutated recipe, task file, manifest, data file, ranking or config", 5000, 0.2, attack_inputs.fuzz),
+        "fuzz": (
+            "mutated recipe, task file, manifest, data file, ranking or config",
+            5000,
+            0.2,
+            attack_inputs.fuzz,
+        ),
         "together": ("six runs at once on one folder", 10, 0.05, attack_processes.together),
         "disk": ("disk that runs full, resumed with room", 10, 0.05, attack_files.full_disk),
-        "power": ("power cut: a file cut short or never synced, resumed", 200, 0.1, attack_files.power),
-        "ray": ("Ray worker, raylet, head or node killed or stopped", 6, 0.1, attack_processes.on_ray),
+        "power": (
+            "power cut: a file cut short or never synced, resumed",
+            200,
+            0.1,
+            attack_files.power,
+        ),
+        "ray": (
+            "Ray worker, raylet, head or node killed or stopped",
+            6,
+            0.1,
+            attack_processes.on_ray,
+        ),
     }
 
 
 def table(counts: list[Count], minutes: float) -> str:
     """The counts as Markdown, with the day and the kind of machine."""
     machine = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
-    lines = [f"Made by `python tools/attack.py` on {date.today().isoformat()}: {machine}, {minutes:.0f} minutes.", ""]
-    lines += ["| attack | tries | survived | lost |", "|---|---:|---:|---:|", *(one.row for one in counts)]
+    lines = [
+        f"Made by `python tools/attack.py` on {date.today().isoformat()}: {machine}, {minutes:.0f} minutes.",
+        "",
+    ]
+    lines += [
+        "| attack | tries | survived | lost |",
+        "|---|---:|---:|---:|",
+        *(one.row for one in counts),
+    ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=15.0, help="of all attacks together")
     parser.add_argument("--only", default="", help="names of attacks, with commas between them")
     parser.add_argument("--share", type=float, default=1.0, help="of the tries of each attack")
@@ -99,7 +123,12 @@ def main() -> int:
         for name in chosen:
             words, tries, part, attack = known[name]
             began = time.monotonic()
-            count = Count(words, max(1, round(options.share * tries)), home / name, began + 60 * options.minutes * part / whole)
+            count = Count(
+                words,
+                max(1, round(options.share * tries)),
+                home / name,
+                began + 60 * options.minutes * part / whole,
+            )
             count.folder.mkdir()
             attack(count)
             counts.append(count)

@@ -65,7 +65,15 @@ def readers(count: Count) -> None:
         before = file.read_bytes() if file.exists() else b"{}"
         what = damage(file, before, rng)
         for name, read in reads.items():
-            count.put(_read(folder, read, name, what, {*records} - {file.stem} if file.name != "study.json" else None))
+            count.put(
+                _read(
+                    folder,
+                    read,
+                    name,
+                    what,
+                    {*records} - {file.stem} if file.name != "study.json" else None,
+                )
+            )
         file.write_bytes(before)
 
 
@@ -88,13 +96,17 @@ def damage(file: Path, before: bytes, rng: random.Random) -> str:
     return f"{file.name} with noise"
 
 
-def _read(folder: Path, read: Callable[[], Any], name: str, what: str, others: set[str] | None) -> str:
+def _read(
+    folder: Path, read: Callable[[], Any], name: str, what: str, others: set[str] | None
+) -> str:
     try:
         read()
         if others is not None and not others <= summaries(folder).keys():
             return f"{name}: other records are not shown ({what})"
     except DeadheadError as problem:
-        return f"{name}: {problem.message} ({what})" if others is not None else ""  # of study.json alone a reader may refuse a study
+        return (
+            f"{name}: {problem.message} ({what})" if others is not None else ""
+        )  # of study.json alone a reader may refuse a study
     except Exception as problem:
         return f"{name}: {problem!r:.150} ({what})"
     return ""
@@ -109,7 +121,9 @@ def full_disk(count: Count) -> None:
     while count.more():
         disk.mkdir()
         size = 280 + 8 * (count.tries % 6)  # KiB; the reserve takes 256
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], capture_output=True).returncode:
+        if subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], capture_output=True
+        ).returncode:
             count.note = "skipped: no right to mount a small disk"
             return
         try:
@@ -147,8 +161,21 @@ def power(count: Count) -> None:
             if count.more():
                 count.put(_resumed(recipe, folder, count.folder / "copy", [name], length, expected))
     while count.more():
-        some = [name for name in unsynced if rng.random() < 0.5] if rng.random() < 0.3 else rng.sample(files, rng.randint(2, len(files)))
-        count.put(_resumed(recipe, folder, count.folder / "copy", some, rng.choice(("0", "half", "one byte short", "gone")), expected))
+        some = (
+            [name for name in unsynced if rng.random() < 0.5]
+            if rng.random() < 0.3
+            else rng.sample(files, rng.randint(2, len(files)))
+        )
+        count.put(
+            _resumed(
+                recipe,
+                folder,
+                count.folder / "copy",
+                some,
+                rng.choice(("0", "half", "one byte short", "gone")),
+                expected,
+            )
+        )
 
 
 def _begun(recipe: Recipe, folder: Path) -> set[int]:
@@ -162,13 +189,26 @@ def _begun(recipe: Recipe, folder: Path) -> set[int]:
 
     os.fsync, jobs.EVERY = fsync, 0.0
     try:
-        run(recipe, folder, executor="serial", work=WORK, watch=lambda facts: stop(folder) if facts["done"] >= 4 else None)
+        run(
+            recipe,
+            folder,
+            executor="serial",
+            work=WORK,
+            watch=lambda facts: stop(folder) if facts["done"] >= 4 else None,
+        )
     finally:
         os.fsync, jobs.EVERY = real, every
     return synced
 
 
-def _resumed(recipe: Recipe, folder: Path, copy: Path, names: list[Path], length: str, expected: dict[str, Any]) -> str:
+def _resumed(
+    recipe: Recipe,
+    folder: Path,
+    copy: Path,
+    names: list[Path],
+    length: str,
+    expected: dict[str, Any],
+) -> str:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
     for name in names:
@@ -176,7 +216,9 @@ def _resumed(recipe: Recipe, folder: Path, copy: Path, names: list[Path], length
             (copy / name).unlink()
         else:
             size = (copy / name).stat().st_size
-            os.truncate(copy / name, {"0": 0, "half": size // 2, "one byte short": max(0, size - 1)}[length])
+            os.truncate(
+                copy / name, {"0": 0, "half": size // 2, "one byte short": max(0, size - 1)}[length]
+            )
     try:
         run(recipe, copy, executor="serial", work=WORK)
     except Exception as problem:

@@ -22,11 +22,22 @@ from deadhead.tasks.taskfile import read_task_file
 SECONDS = 20  # that one input may take
 TASK = "kind: classify\nname: mine\ntexts: [sentence]\nlabel: label\nlabels: [a, b]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv', test: '{lang}-test.tsv'}\nformat: tsv-header\n"
 TSV = "sentence\tlabel\n" + "".join(f"this is row {i}\t{'ab'[i % 2]}\n" for i in range(20))
-CONLLU = "".join(f"# sent_id = {i}\n1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n" for i in range(10))
+CONLLU = "".join(
+    f"# sent_id = {i}\n1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+    for i in range(10)
+)
 SPLITS = ("train", "dev", "test")
 MANIFEST = {
     "tasks": {"pos": {"en": {split: f"ud/en-{split}.conllu" for split in SPLITS}}},
-    "files": {f"ud/en-{split}.conllu": {"format": "conllu", "task": "pos", "language": "en", "split": split} for split in SPLITS},
+    "files": {
+        f"ud/en-{split}.conllu": {
+            "format": "conllu",
+            "task": "pos",
+            "language": "en",
+            "split": split,
+        }
+        for split in SPLITS
+    },
 }
 PIECES = (
     "",
@@ -75,7 +86,11 @@ def mutated(text: str, rng: random.Random) -> str:
             del lines[at]
             text = "\n".join(lines)
         elif way == 4:
-            text = text[:start] + chr(rng.choice((rng.randrange(1, 128), rng.randrange(128, 0xD000)))) + text[start + 1 :]
+            text = (
+                text[:start]
+                + chr(rng.choice((rng.randrange(1, 128), rng.randrange(128, 0xD000))))
+                + text[start + 1 :]
+            )
         else:
             text = text[:start]
     return text
@@ -120,7 +135,11 @@ def _kinds(folder: Path) -> dict[str, tuple[Path, str, Callable[[], Any]]]:
 
     from deadhead.heads import load as load_model
 
-    recipes = [file.read_text(encoding="utf-8") for name, file in built_in().items() if name in ("smoke", "demo")]
+    recipes = [
+        file.read_text(encoding="utf-8")
+        for name, file in built_in().items()
+        if name in ("smoke", "demo")
+    ]
     data, table = folder / "data", folder / "table"
     (data / "ud").mkdir(parents=True)
     table.mkdir()
@@ -133,12 +152,25 @@ def _kinds(folder: Path) -> dict[str, tuple[Path, str, Callable[[], Any]]]:
     (table / "mine.yaml").write_text(TASK)
     layout = HeadLayout.grid(encoder=(2, 4))
     heads = [head for attention in layout.of("encoder") for head in attention.heads]
-    ranking = Ranking({head: 0.1 * i for i, head in enumerate(heads)}, layout, "gradient").save(folder / "ranking.json")
-    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 16, "vocab_size": 32}
-    transformers.BertModel(transformers.BertConfig(**sizes, max_position_embeddings=16)).save_pretrained(folder / "model")
+    ranking = Ranking({head: 0.1 * i for i, head in enumerate(heads)}, layout, "gradient").save(
+        folder / "ranking.json"
+    )
+    sizes = {
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "intermediate_size": 16,
+        "vocab_size": 32,
+    }
+    transformers.BertModel(
+        transformers.BertConfig(**sizes, max_position_embeddings=16)
+    ).save_pretrained(folder / "model")
     config = folder / "model" / "config.json"
     transformers.logging.set_verbosity_error()
-    for name, read in (("data", lambda: load_data("pos", "en", "train", root=data)), ("model", lambda: load_model(folder / "model"))):
+    for name, read in (
+        ("data", lambda: load_data("pos", "en", "train", root=data)),
+        ("model", lambda: load_model(folder / "model")),
+    ):
         assert read() is not None, name  # as they are they can be read
     mine = table / "mine.yaml"
     assert len(load_data(str(mine), "en", "train", root=table))
@@ -146,9 +178,29 @@ def _kinds(folder: Path) -> dict[str, tuple[Path, str, Callable[[], Any]]]:
         "recipe": (folder / "r.yaml", recipes[0], lambda: load(folder / "r.yaml").cells),
         "longer recipe": (folder / "q.yaml", recipes[-1], lambda: load(folder / "q.yaml").cells),
         "task file": (mine, TASK, lambda: read_task_file(mine)),
-        "manifest": (data / "manifest.json", manifest, lambda: load_data("pos", "en", "train", root=data)),
-        "data file": (data / "ud" / "en-train.conllu", CONLLU, lambda: load_data("pos", "en", "train", root=data)),
-        "table": (table / "en-train.tsv", TSV, lambda: load_data(str(mine), "en", "train", root=table)),
-        "ranking": (ranking, ranking.read_text(encoding="utf-8"), lambda: Ranking.load(ranking).lowest(2)),
-        "config": (config, config.read_text(encoding="utf-8"), lambda: load_model(folder / "model")),
+        "manifest": (
+            data / "manifest.json",
+            manifest,
+            lambda: load_data("pos", "en", "train", root=data),
+        ),
+        "data file": (
+            data / "ud" / "en-train.conllu",
+            CONLLU,
+            lambda: load_data("pos", "en", "train", root=data),
+        ),
+        "table": (
+            table / "en-train.tsv",
+            TSV,
+            lambda: load_data(str(mine), "en", "train", root=table),
+        ),
+        "ranking": (
+            ranking,
+            ranking.read_text(encoding="utf-8"),
+            lambda: Ranking.load(ranking).lowest(2),
+        ),
+        "config": (
+            config,
+            config.read_text(encoding="utf-8"),
+            lambda: load_model(folder / "model"),
+        ),
     }

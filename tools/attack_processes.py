@@ -22,7 +22,13 @@ from deadhead.studies.folder import StudyTaken
 from deadhead.studies.recipe import Recipe
 
 LONGEST = 1.6  # seconds until a training is killed
-WORLD = ["data.examples=32", "targets=[de]", "finetune.scored=none", "finetune.epochs=2", "rank={examples: 16}"]
+WORLD = [
+    "data.examples=32",
+    "targets=[de]",
+    "finetune.scored=none",
+    "finetune.epochs=2",
+    "rank={examples: 16}",
+]
 WORLD += ["remove=[none, {lowest: 2}, {random: 50}]", "seed=[0, 1, 2, 3, 4, 5]", "draw=0"]
 SEARCH = """\
 steps: [finetune, rank, restart, prune, finetune, evaluate]
@@ -56,8 +62,20 @@ def compared(folder: Path, expected: dict[str, Any]) -> str:
     different = [name for name in expected if now.get(name) != expected[name]]
     if not different and len(now) == len(expected):
         return ""
-    fields = {field for name in different for field in expected[name] if now.get(name, {}).get(field) != expected[name][field]}
-    example = next(((str(now.get(name, {}).get(field)), name) for name in different for field in sorted(fields)), ("", ""))
+    fields = {
+        field
+        for name in different
+        for field in expected[name]
+        if now.get(name, {}).get(field) != expected[name][field]
+    }
+    example = next(
+        (
+            (str(now.get(name, {}).get(field)), name)
+            for name in different
+            for field in sorted(fields)
+        ),
+        ("", ""),
+    )
     return f"{len(different)} of {len(expected)} records differ in {', '.join(sorted(fields))}; there are {len(now)}; {example!s:.2000}"
 
 
@@ -79,7 +97,9 @@ def kills(count: Count) -> None:
             _, status = os.waitpid(child, 0)
             ended = os.WIFEXITED(status)
             hits += not ended
-        problem = compared(folder, expected) or ("" if os.WEXITSTATUS(status) == 0 else f"resuming failed: exit status {status}")
+        problem = compared(folder, expected) or (
+            "" if os.WEXITSTATUS(status) == 0 else f"resuming failed: exit status {status}"
+        )
         for nth in range(hits):
             count.put(problem if nth == 0 else "")
     count.note = count.note or f"{studies} studies of {len(recipe.trials)} trials"
@@ -106,11 +126,25 @@ def together(count: Count) -> None:
 def on_ray(count: Count) -> None:
     """The tests of the cluster, each of which kills a part of it and compares the records; ray must be installed."""
     result = count.folder / "ray.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={result}", "tests/studies/test_ray.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={result}",
+        "tests/studies/test_ray.py",
+    ]
     names = "a_node_dies or of_the_cluster_dies or cluster_that_is_gone or nodes_that_all_die"
     left = max(1.0, count.end - time.monotonic())
     try:
-        subprocess.run([*command, "-k", names, "-m", "slow"], cwd=ROOT, capture_output=True, timeout=max(300.0, left))
+        subprocess.run(
+            [*command, "-k", names, "-m", "slow"],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=max(300.0, left),
+        )
     except subprocess.TimeoutExpired:
         count.note = "stopped by the clock"
         return
@@ -120,7 +154,9 @@ def on_ray(count: Count) -> None:
     for case in cases[: None if count.wanted >= 6 else count.wanted]:
         if case.find("skipped") is None:
             wrong = case.find("failure") if case.find("failure") is not None else case.find("error")
-            count.put("" if wrong is None else f"{case.get('name')}: {wrong.get('message', '')[:200]}")
+            count.put(
+                "" if wrong is None else f"{case.get('name')}: {wrong.get('message', '')[:200]}"
+            )
 
 
 def small(folder: Path) -> Recipe:

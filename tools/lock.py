@@ -21,10 +21,19 @@ from pip._internal.commands import create_command
 from pip._internal.index import package_finder
 from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.tags import Tag
-from pip._vendor.packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from pip._vendor.packaging.utils import (
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 
 HOME = Path(__file__).parents[1]
-BUILD = ("hatchling", "editables", "setuptools", "setuptools-scm")  # builds deadhead itself and the packages without a wheel
+BUILD = (
+    "hatchling",
+    "editables",
+    "setuptools",
+    "setuptools-scm",
+)  # builds deadhead itself and the packages without a wheel
 CUDA = ("cuda-", "nvidia-", "triton")  # what torch needs besides, unless it is a build for the CPU
 OLDEST, NEWEST = 11, 14  # versions 3.x of Python
 MACHINES = re.compile(r"any|(manylinux|musllinux).*_(x86_64|aarch64)|macosx_.*|win_(amd64|arm64)")
@@ -44,10 +53,15 @@ def main() -> None:
     for pin in pins:
         members[lock_of(canonicalize_name(pin.name), demo)].append(pin)
     with listing() as files_of:
-        texts = {lock: "".join(entry(pin, files_of(pin), lock) for pin in members[lock]) for lock in LOCKS}
+        texts = {
+            lock: "".join(entry(pin, files_of(pin), lock) for pin in members[lock])
+            for lock in LOCKS
+        }
     for lock, text in texts.items():
         path(lock).write_text(f"{COMMENT.format(LOCKS[lock])}\n{text}", encoding="utf-8")
-        print(f"{path(lock).relative_to(HOME)}: {len(members[lock])} packages, {text.count('--hash')} hashes")
+        print(
+            f"{path(lock).relative_to(HOME)}: {len(members[lock])} packages, {text.count('--hash')} hashes"
+        )
 
 
 def path(lock: str) -> Path:
@@ -85,7 +99,11 @@ def closure(wanted: Requirement) -> set[str]:
         except metadata.PackageNotFoundError:
             continue
         extras = requirement.extras or {""}
-        todo += [b for b in below if b.marker is None or any(b.marker.evaluate({"extra": extra}) for extra in extras)]
+        todo += [
+            b
+            for b in below
+            if b.marker is None or any(b.marker.evaluate({"extra": extra}) for extra in extras)
+        ]
     return names
 
 
@@ -100,7 +118,9 @@ class listing:
         self._links: dict[str, list[Any]] = {}
         self._name = ""
         self._evaluate = package_finder.LinkEvaluator.evaluate_link
-        package_finder.LinkEvaluator.evaluate_link = self._record(self._evaluate)  # pip itself drops those of other machines
+        package_finder.LinkEvaluator.evaluate_link = self._record(
+            self._evaluate
+        )  # pip itself drops those of other machines
         self._finder = command._build_package_finder(options, command.get_default_session(options))
         return self._files_of
 
@@ -124,7 +144,11 @@ class listing:
         for link in self._links[pin.name]:
             if link.filename.endswith(".whl"):
                 name, version, _, tags = parse_wheel_filename(link.filename)
-                if name == canonicalize_name(pin.name) and version in pin.specifier and any(map(is_read, tags)):
+                if (
+                    name == canonicalize_name(pin.name)
+                    and version in pin.specifier
+                    and any(map(is_read, tags))
+                ):
                     wheels.append(link)
             elif link.filename.endswith((".tar.gz", ".zip")) and is_archive(link.filename, pin):
                 archives.append(link)
@@ -157,10 +181,18 @@ def entry(pin: Requirement, files: Iterable[Any], lock: str) -> str:
     published = {link.hash for link in files if link.hash_name == "sha256"}
     if not published:
         raise SystemExit(f"pip lists no hash for {pin}: look at its version in constraints.txt")
-    own = {digest(Path(link.file_path)) for link in files if link.hash_name != "sha256" and link.scheme == "file"}
+    own = {
+        digest(Path(link.file_path))
+        for link in files
+        if link.hash_name != "sha256" and link.scheme == "file"
+    }
     if lock == "torch" and path(lock).exists():
         own |= hashes_in(path(lock), str(pin))
-    return f"{pin}" + "".join(f" \\\n    --hash=sha256:{value}" for value in sorted(published | own)) + "\n"
+    return (
+        f"{pin}"
+        + "".join(f" \\\n    --hash=sha256:{value}" for value in sorted(published | own))
+        + "\n"
+    )
 
 
 def digest(file: Path) -> str:

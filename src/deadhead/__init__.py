@@ -31,7 +31,19 @@ _HOME = {
     "Ranking": "ranking",
 }
 
-__all__ = ["Head", "HeadLayout", "Ranking", "discover", "export", "gated", "load", "prune", "rank", "save", "strategies"]
+__all__ = [
+    "Head",
+    "HeadLayout",
+    "Ranking",
+    "discover",
+    "export",
+    "gated",
+    "load",
+    "prune",
+    "rank",
+    "save",
+    "strategies",
+]
 
 
 def __getattr__(name: str) -> Any:

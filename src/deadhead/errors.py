@@ -72,5 +72,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     near = difflib.get_close_matches(str(name), names, n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
     if len(names) > MANY:
-        names = [*difflib.get_close_matches(str(name), names, n=5, cutoff=0.3), f"and {len(names)} in all"]
+        names = [
+            *difflib.get_close_matches(str(name), names, n=5, cutoff=0.3),
+            f"and {len(names)} in all",
+        ]
     return UnknownName(f"no {kind} {str(name)!r}.{guess} Known: {', '.join(names)}.")

@@ -24,7 +24,17 @@ from .tasks import Dataset, Encoded, Measured, Task, score
 from .tasks.bootstrap import Interval, bootstrap, difference
 from .tasks.table import KINDS
 
-__all__ = ["Interval", "Predictions", "bootstrap", "difference", "evaluate", "predict", "predict_sets", "rescore", "unknown_labels"]
+__all__ = [
+    "Interval",
+    "Predictions",
+    "bootstrap",
+    "difference",
+    "evaluate",
+    "predict",
+    "predict_sets",
+    "rescore",
+    "unknown_labels",
+]
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 
 
@@ -82,7 +92,9 @@ class Predictions:
 
         def fill(draft: Path) -> None:
             with draft.open("wb") as file:
-                np.savez_compressed(file, about=np.array(about), numbers=small, sizes=sizes, texts=texts)
+                np.savez_compressed(
+                    file, about=np.array(about), numbers=small, sizes=sizes, texts=texts
+                )
 
         files.put(path, fill, durable=durable)
         return path
@@ -96,10 +108,20 @@ class Predictions:
                 numbers, sizes = held["numbers"].astype(np.int64), held["sizes"].astype(np.int64)
                 return cls(**about, labels=labels, numbers=numbers, sizes=sizes, texts=texts)
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
-            raise DataError(f"{path} holds no predictions: {problem}.", "write them with evaluate(..., folder=...)") from problem
+            raise DataError(
+                f"{path} holds no predictions: {problem}.",
+                "write them with evaluate(..., folder=...)",
+            ) from problem
 
 
-def predict(model: Any, encoded: Encoded, *, tokenizer: Any = None, tokens: int | None = None, beams: int = 4) -> Predictions:
+def predict(
+    model: Any,
+    encoded: Encoded,
+    *,
+    tokenizer: Any = None,
+    tokens: int | None = None,
+    beams: int = 4,
+) -> Predictions:
     """What the model says of a dataset, in evaluation mode, where the model is.
 
     tokenizer: for translations, to turn what is generated into text.
@@ -109,22 +131,37 @@ def predict(model: Any, encoded: Encoded, *, tokenizer: Any = None, tokens: int 
     from .training.prediction import label_numbers, translations
 
     if not len(encoded):
-        raise DataError(f"there is nothing to predict in {encoded.data.lang}.", "load a split that has rows")
+        raise DataError(
+            f"there is nothing to predict in {encoded.data.lang}.", "load a split that has rows"
+        )
     kind, data = KINDS[encoded.data.task.kind].labels, encoded.data
     numbers = np.zeros(0, np.int64)
     texts: tuple[str, ...] = ()
     if kind == "text":
         if tokenizer is None:
-            raise DataError("a translation needs its tokenizer to become text.", "give predict or evaluate tokenizer=tokenizer")
+            raise DataError(
+                "a translation needs its tokenizer to become text.",
+                "give predict or evaluate tokenizer=tokenizer",
+            )
         if beams < 1:
             raise DataError(f"beams is {beams}.", "give 1 for greedy translations, or more")
         texts = translations(model, encoded, tokenizer, tokens, beams)
         sizes = np.ones(len(data), np.int64)
     else:
-        sizes = np.array([len(row.texts) for row in data.rows] if kind == "word" else [1] * len(data), np.int64)
+        sizes = np.array(
+            [len(row.texts) for row in data.rows] if kind == "word" else [1] * len(data), np.int64
+        )
         numbers = label_numbers(model, encoded, sizes, tokens)
     return Predictions(
-        data.task.name, data.task.kind, data.lang, data.split, data.fingerprint, tuple(encoded.labels), numbers, sizes, texts
+        data.task.name,
+        data.task.kind,
+        data.lang,
+        data.split,
+        data.fingerprint,
+        tuple(encoded.labels),
+        numbers,
+        sizes,
+        texts,
     )
 
 
@@ -150,7 +187,9 @@ def evaluate(
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise FolderError(f"{folder} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
+            raise FolderError(
+                f"{folder} cannot be written: {problem.strerror}.", "name a folder you may write to"
+            ) from problem
     found = {}
     for name, encoded in sets.items():
         predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
@@ -165,11 +204,19 @@ def evaluate(
 
 
 def predict_sets(
-    model: Any, sets: Mapping[str, Encoded], *, tokenizer: Any = None, tokens: int | None = None, beams: int = 4
+    model: Any,
+    sets: Mapping[str, Encoded],
+    *,
+    tokenizer: Any = None,
+    tokens: int | None = None,
+    beams: int = 4,
 ) -> dict[str, Predictions]:
     """What the model says of each of the sets, checked as `evaluate` checks them; score or bootstrap them as you like."""
     _check_sets(model, sets)
-    return {name: predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams) for name, encoded in sets.items()}
+    return {
+        name: predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
+        for name, encoded in sets.items()
+    }
 
 
 def _note(path: Path, measured: Measured) -> None:
@@ -178,14 +225,22 @@ def _note(path: Path, measured: Measured) -> None:
     files.write(path, text, durable=False)
 
 
-def rescore(folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None) -> dict[str, Measured]:
+def rescore(
+    folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None
+) -> dict[str, Measured]:
     """The metrics again, of predictions that `evaluate` kept, without the model."""
-    return {name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task) for name, data in sets.items()}
+    return {
+        name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task)
+        for name, data in sets.items()
+    }
 
 
 def _check_sets(model: Any, sets: Mapping[str, Encoded]) -> None:
     if not sets:
-        raise DataError("there is nothing to score.", 'give the data by language: evaluate(model, {"de": encoded})')
+        raise DataError(
+            "there is nothing to score.",
+            'give the data by language: evaluate(model, {"de": encoded})',
+        )
     for name, encoded in sets.items():
         _check(model, name, encoded)
 
@@ -199,7 +254,10 @@ def _check(model: Any, name: str, encoded: Encoded) -> None:
     fits(model, encoded, name)
     strange = unknown_labels(encoded)
     if strange:
-        warnings.warn(f"{name} has labels that the model does not know, which count as wrong: {', '.join(strange)}", stacklevel=3)
+        warnings.warn(
+            f"{name} has labels that the model does not know, which count as wrong: {', '.join(strange)}",
+            stacklevel=3,
+        )
 
 
 def unknown_labels(encoded: Encoded) -> Sequence[str]:

@@ -28,7 +28,13 @@ from typing import Any
 
 DRAFT = ".draft"
 TRIES = 20  # of several writers that replace one folder at the same time
-NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)  # of folders, on some file systems
+NO_SYNC = (
+    errno.EINVAL,
+    errno.ENOTSUP,
+    errno.EBADF,
+    errno.EACCES,
+    errno.EPERM,
+)  # of folders, on some file systems
 EXISTS = (errno.EEXIST, errno.ENOTEMPTY)
 
 
@@ -38,7 +44,9 @@ def draft_of(path: Path) -> Path:
 
 
 def is_draft(name: str) -> bool:
-    return name.endswith(DRAFT) or name.startswith(".draft-")  # the second as earlier versions named them
+    return name.endswith(DRAFT) or name.startswith(
+        ".draft-"
+    )  # the second as earlier versions named them
 
 
 def write(path: Path, content: str | bytes, *, durable: bool = True) -> None:
@@ -71,7 +79,9 @@ def put(path: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> Non
         _discard(draft)
 
 
-def put_folder(home: Path, fill: Callable[[Path], Any], *, durable: bool = True, replace: bool = True) -> None:
+def put_folder(
+    home: Path, fill: Callable[[Path], Any], *, durable: bool = True, replace: bool = True
+) -> None:
     """The same for a folder. One that is there is replaced, or kept with `replace=False`."""
     draft = draft_of(home)
     try:
@@ -150,7 +160,9 @@ class Syncer:
     error: makes what is raised out of the file that could not be synced and the OSError.
     """
 
-    def __init__(self, error: Callable[[Path, OSError], Exception] = lambda path, problem: problem) -> None:
+    def __init__(
+        self, error: Callable[[Path, OSError], Exception] = lambda path, problem: problem
+    ) -> None:
         self._error = error
         self._paths: queue.SimpleQueue[Path | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -165,7 +177,12 @@ class Syncer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._paths.put(None)
         self._thread.join()
         if problem is None:

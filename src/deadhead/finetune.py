@@ -11,4 +11,16 @@ from .training.progress import Tick
 from .training.search import search
 from .training.settings import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
-__all__ = ["GRIDS", "PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick", "finetune", "grid", "preset", "search"]
+__all__ = [
+    "GRIDS",
+    "PRESETS",
+    "Epoch",
+    "History",
+    "Settings",
+    "SettingsError",
+    "Tick",
+    "finetune",
+    "grid",
+    "preset",
+    "search",
+]

@@ -24,7 +24,8 @@ def split(name: str | Path) -> tuple[str, str | None]:
         return str(name), None
     if not REVISION.fullmatch(match["revision"]):
         raise FolderError(
-            f"{str(name)!r} has no revision after the @; expected a commit, a branch or a tag.", f"write {match['name']}@main, say"
+            f"{str(name)!r} has no revision after the @; expected a commit, a branch or a tag.",
+            f"write {match['name']}@main, say",
         )
     return match["name"], match["revision"]
 
@@ -32,7 +33,10 @@ def split(name: str | Path) -> tuple[str, str | None]:
 def source(name: str | Path) -> dict[str, Any]:
     """The arguments of `from_pretrained` that say where a model or a tokenizer comes from."""
     base, revision = split(name)
-    return {"pretrained_model_name_or_path": base, **({} if revision is None else {"revision": revision})}
+    return {
+        "pretrained_model_name_or_path": base,
+        **({} if revision is None else {"revision": revision}),
+    }
 
 
 def at_commit(name: str, commit: str | None) -> str:

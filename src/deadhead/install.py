@@ -58,5 +58,7 @@ def _origin() -> dict[str, Any]:
 def _pip() -> str:
     """`pip`, where that is the one of the Python that runs."""
     found = shutil.which("pip")
-    mine = found is not None and os.path.realpath(os.path.dirname(found)) == os.path.realpath(os.path.dirname(sys.executable))
+    mine = found is not None and os.path.realpath(os.path.dirname(found)) == os.path.realpath(
+        os.path.dirname(sys.executable)
+    )
     return "pip" if mine else f"{sys.executable} -m pip"

@@ -29,8 +29,15 @@ class Head(NamedTuple):
     def parse(cls, text: str) -> Head:
         """Read a head back from its printed form, such as `encoder.3.7`."""
         parts = text.strip().split(".")
-        if len(parts) != 3 or not parts[0] or not all(p.isdecimal() and len(p) < 10 for p in parts[1:]):
-            raise HeadError(f"{text!r} is not a head.", "write it as BLOCK.LAYER.INDEX, counted from 0, for instance encoder.3.7")
+        if (
+            len(parts) != 3
+            or not parts[0]
+            or not all(p.isdecimal() and len(p) < 10 for p in parts[1:])
+        ):
+            raise HeadError(
+                f"{text!r} is not a head.",
+                "write it as BLOCK.LAYER.INDEX, counted from 0, for instance encoder.3.7",
+            )
         return cls(parts[0], int(parts[1]), int(parts[2]))
 
 
@@ -53,7 +60,9 @@ class Attention:
 
     @property
     def removed(self) -> tuple[Head, ...]:
-        return tuple(Head(self.block, self.layer, i) for i in range(self.size) if i not in set(self.kept))
+        return tuple(
+            Head(self.block, self.layer, i) for i in range(self.size) if i not in set(self.kept)
+        )
 
     @property
     def groups(self) -> tuple[tuple[Head, ...], ...]:
@@ -67,11 +76,17 @@ class Attention:
 class HeadLayout:
     """The heads a model has: iterate for the heads, `len` to count them, `in` to ask for one."""
 
-    def __init__(self, attentions: Iterable[Attention], passed_over: Mapping[str, str] | None = None):
+    def __init__(
+        self, attentions: Iterable[Attention], passed_over: Mapping[str, str] | None = None
+    ):
         self.attentions = tuple(attentions)
-        self.passed_over = dict(passed_over or {})  # attention that cannot be gated: module path -> why
+        self.passed_over = dict(
+            passed_over or {}
+        )  # attention that cannot be gated: module path -> why
         self._heads = tuple(head for attention in self.attentions for head in attention.heads)
-        self._at: dict[tuple[str, int], Attention] = {(a.block, a.layer): a for a in self.attentions}
+        self._at: dict[tuple[str, int], Attention] = {
+            (a.block, a.layer): a for a in self.attentions
+        }
         self._set = frozenset(self._heads)
 
     def __iter__(self) -> Iterator[Head]:
@@ -105,7 +120,9 @@ class HeadLayout:
 
     def of(self, block: str) -> tuple[Attention, ...]:
         """The attention layers of a block, from the input upwards."""
-        found = tuple(sorted((a for a in self.attentions if a.block == block), key=lambda a: a.layer))
+        found = tuple(
+            sorted((a for a in self.attentions if a.block == block), key=lambda a: a.layer)
+        )
         if not found:
             raise HeadError(f"there is no block {block!r}.", f"use one of {', '.join(self.blocks)}")
         return found
@@ -122,7 +139,9 @@ class HeadLayout:
         if isinstance(heads, str | Head):
             raise HeadError(f"{str(heads)!r} is one head, not several.", "put it in a list")
         if not isinstance(heads, Iterable):
-            raise HeadError(f"{heads!r} is no list of heads.", 'write them as ["encoder.3.7", "encoder.4.0"]')
+            raise HeadError(
+                f"{heads!r} is no list of heads.", 'write them as ["encoder.3.7", "encoder.4.0"]'
+            )
         named = [self._named(head) for head in heads]
         if len(set(named)) < len(named):
             twice = next(h for h in named if named.count(h) > 1)
@@ -139,28 +158,45 @@ class HeadLayout:
             return Head.parse(head)
         try:
             block, layer, number = head
-            return Head(str(block), index(layer), index(number))  # whole numbers alone, also those of numpy and torch
+            return Head(
+                str(block), index(layer), index(number)
+            )  # whole numbers alone, also those of numpy and torch
         except (TypeError, ValueError):
-            raise HeadError(f"{head!r} is not a head.", "give Head(block, layer, index) or its printed form, such as encoder.3.7") from None
+            raise HeadError(
+                f"{head!r} is not a head.",
+                "give Head(block, layer, index) or its printed form, such as encoder.3.7",
+            ) from None
 
     def _missing(self, head: Head) -> HeadError:
         layers = sorted(a.layer for a in self.attentions if a.block == head.block)
         if not layers:
-            return HeadError(f"head {head}: there is no block {head.block!r}.", f"use one of {', '.join(self.blocks)}")
+            return HeadError(
+                f"head {head}: there is no block {head.block!r}.",
+                f"use one of {', '.join(self.blocks)}",
+            )
         if head.layer not in layers:
-            return HeadError(f"head {head}: {head.block} has no layer {head.layer}.", f"its layers are {spans(layers)}, counted from 0")
+            return HeadError(
+                f"head {head}: {head.block} has no layer {head.layer}.",
+                f"its layers are {spans(layers)}, counted from 0",
+            )
         attention = self[head.block, head.layer]
         if not 0 <= head.index < attention.size:
             return HeadError(
                 f"head {head}: layer {head.layer} of {head.block} was built with {attention.size} heads.",
                 f"use an index from 0 to {attention.size - 1}",
             )
-        return HeadError(f"head {head} is already gone.", f"left in {head.block} layer {head.layer}: {spans(attention.kept) or 'none'}")
+        return HeadError(
+            f"head {head} is already gone.",
+            f"left in {head.block} layer {head.layer}: {spans(attention.kept) or 'none'}",
+        )
 
     def without(self, heads: Iterable[Head]) -> HeadLayout:
         """The layout that is left when these heads are removed."""
         gone = set(self.check(heads))
-        left = (replace(a, kept=tuple(h.index for h in a.heads if h not in gone)) for a in self.attentions)
+        left = (
+            replace(a, kept=tuple(h.index for h in a.heads if h not in gone))
+            for a in self.attentions
+        )
         return HeadLayout(left, self.passed_over)
 
     def to_dict(self) -> list[dict[str, Any]]:

@@ -39,7 +39,10 @@ def threads() -> int:
     """The threads of one trial."""
     text = os.environ.get(THREADS) or "1"
     if not text.isdecimal() or not 1 <= int(text) <= MOST:
-        raise DeadheadError(f"{THREADS}={text}: this is not a number of threads.", f"give a whole number, such as {THREADS}=2")
+        raise DeadheadError(
+            f"{THREADS}={text}: this is not a number of threads.",
+            f"give a whole number, such as {THREADS}=2",
+        )
     return int(text)
 
 
@@ -100,8 +103,14 @@ def computes_half() -> bool:
 
     if not torch.backends.mkldnn.is_available():
         return True
-    with _held_attribute(torch.backends.mkldnn, "enabled", True), warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # torch warns when it switches oneDNN off; that is what is looked for
+    with (
+        _held_attribute(torch.backends.mkldnn, "enabled", True),
+        warnings.catch_warnings(),
+        torch.no_grad(),
+    ):
+        warnings.simplefilter(
+            "ignore"
+        )  # torch warns when it switches oneDNN off; that is what is looked for
         for dtype in (torch.bfloat16, torch.float16):
             square = torch.ones(SIDE, SIDE, dtype=dtype)
             for given in (square, square[None].expand(2, -1, -1)):
@@ -119,7 +128,10 @@ def is_half(model: Any) -> bool:
 
     if torch.is_autocast_enabled("cpu"):
         return True
-    return any(p.dtype in (torch.bfloat16, torch.float16) and p.device.type == "cpu" for p in model.parameters())
+    return any(
+        p.dtype in (torch.bfloat16, torch.float16) and p.device.type == "cpu"
+        for p in model.parameters()
+    )
 
 
 def kernels() -> str:
@@ -147,7 +159,10 @@ def _held_attribute(place: Any, name: str, value: Any) -> Any:
 def _deterministic() -> tuple[bool, bool]:
     import torch
 
-    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
 
 
 def _set_deterministic(wanted: tuple[bool, bool]) -> None:

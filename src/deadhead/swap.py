@@ -35,8 +35,12 @@ except ImportError:  # Windows: two writers of one folder are not kept apart the
 MARKER = ".unfinished-save"
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
 DRAFT = re.compile(r"\.draft-[A-Za-z0-9_]+")
-OF_MARKER = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # as `files.write` calls what it has not finished
-WEIGHTS = re.compile(r"model[^/\\\0]*\.safetensors[^/\\\0]*")  # shards of another size would stay behind
+OF_MARKER = re.compile(
+    rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft"
+)  # as `files.write` calls what it has not finished
+WEIGHTS = re.compile(
+    r"model[^/\\\0]*\.safetensors[^/\\\0]*"
+)  # shards of another size would stay behind
 LARGEST = 1_000_000  # bytes of a marker
 
 
@@ -56,7 +60,9 @@ def draft_in(target: Path) -> Iterator[Path]:
             draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=target))
             handle = _hold(draft)
     except OSError as problem:
-        raise FolderError(f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
+        raise FolderError(
+            f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to"
+        ) from problem
     try:
         yield draft
     finally:
@@ -78,7 +84,11 @@ def swap(draft: Path, target: Path) -> None:
         _check_places(folders, new, target)
         sync_tree(draft)
         made = [folder for folder in folders if not (target / folder).exists()]
-        weights = {entry.name for entry in os.scandir(target) if WEIGHTS.fullmatch(entry.name) and not _is_folder(target / entry.name)}
+        weights = {
+            entry.name
+            for entry in os.scandir(target)
+            if WEIGHTS.fullmatch(entry.name) and not _is_folder(target / entry.name)
+        }
         stale = sorted(weights - set(map(str, new)))
         marker = Marker(draft.name, stale)
         write(target / MARKER, json.dumps(marker._asdict()))
@@ -131,7 +141,9 @@ def _roll_forward(folder: Path, marker: Marker) -> None:
 def _clean(folder: Path, marker: Marker) -> None:
     """Delete the draft, which holds nothing but old files now, and then the marker."""
     if _is_folder(folder / marker.draft):
-        shutil.rmtree(folder / marker.draft, ignore_errors=True)  # the next save removes what is left of it
+        shutil.rmtree(
+            folder / marker.draft, ignore_errors=True
+        )  # the next save removes what is left of it
     (folder / MARKER).unlink()
     sync(folder)
 
@@ -172,10 +184,15 @@ def _check_places(folders: list[Path], files: list[Path], target: Path) -> None:
     """Raise an error where a file would have to replace a folder, or would follow a link out of the model's folder."""
     for place in (target / folder for folder in folders):
         if os.path.lexists(place) and not _is_folder(place):
-            raise FolderError(f"{place} is a link or a file; expected a folder.", "move it away, and save or load again")
+            raise FolderError(
+                f"{place} is a link or a file; expected a folder.",
+                "move it away, and save or load again",
+            )
     for place in (target / file for file in files):
         if _is_folder(place):
-            raise FolderError(f"{place} is a folder; expected a file.", "move it away, and save or load again")
+            raise FolderError(
+                f"{place} is a folder; expected a file.", "move it away, and save or load again"
+            )
 
 
 def _is_folder(path: Path) -> bool:
@@ -240,7 +257,9 @@ def _hold(folder: Path, *, wait: bool = False) -> int | None:
 
 def _release(handle: int | None) -> None:
     if handle is not None:
-        fcntl.flock(handle, fcntl.LOCK_UN)  # closing alone would not do, if a forked child still has it open
+        fcntl.flock(
+            handle, fcntl.LOCK_UN
+        )  # closing alone would not do, if a forked child still has it open
         os.close(handle)
 
 

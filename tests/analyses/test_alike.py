@@ -8,7 +8,14 @@ from functools import partial
 import pytest
 from scipy import stats
 
-from deadhead.analyses import correlation_rows, overlap, similarity, similarity_rows, with_distance, with_similarity
+from deadhead.analyses import (
+    correlation_rows,
+    overlap,
+    similarity,
+    similarity_rows,
+    with_distance,
+    with_similarity,
+)
 from deadhead.errors import DataError
 from deadhead.layout import Attention, Head, HeadLayout
 from deadhead.ranking import Ranking
@@ -58,7 +65,9 @@ def test_overlap_by_hand() -> None:
     assert (same.highest, same.lowest, same.by_chance) == (2, 2, pytest.approx(4 / 6))
     assert same.p_highest == pytest.approx(1 / 15)
     assert (other.highest, other.lowest, other.p_highest) == (0, 0, 1.0)
-    half = overlap(EN, scores(1, 2, 6, 5, 4, 3), 2)  # its lowest are those of en, its highest the two in the middle
+    half = overlap(
+        EN, scores(1, 2, 6, 5, 4, 3), 2
+    )  # its lowest are those of en, its highest the two in the middle
     assert (half.highest, half.lowest, half.p_lowest) == (0, 2, pytest.approx(1 / 15))
     assert overlap(EN, DE, 1).highest == 0  # the twin: the highest itself is another
     with pytest.raises(DataError):
@@ -68,7 +77,10 @@ def test_overlap_by_hand() -> None:
 def test_as_in_the_ranking_room() -> None:
     layout = HeadLayout([Attention("encoder", layer, 3, (0, 1, 2), 4) for layer in range(2)])
     tied = scores(1, 1, 2, 2, 2, 0)
-    one, other = (Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient") for some in (tied, ZH))
+    one, other = (
+        Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient")
+        for some in (tied, ZH)
+    )
     mine, theirs = overlap(tied, ZH, 3), one.overlap(other, 3)
     assert (mine.highest, mine.lowest) == (theirs.highest, theirs.lowest)
     assert similarity({"a": tied, "b": ZH})["a", "b"].rho == pytest.approx(one.spearman(other).rho)
@@ -83,7 +95,9 @@ def test_distance_by_hand() -> None:
     Ranks 1 2 3.5 3.5: centred -1.5 -.5 1 1 against -1.5 -.5 .5 1.5: 4.5 / sqrt(4.5 * 5).
     """
     apart = {"de": (1, 1), "nl": (2, 2), "ar": (3, 4), "zh": (4, 3)}
-    found = with_distance(GAINS, lambda source, target: dict(zip(("near", "odd"), apart[target], strict=True)))
+    found = with_distance(
+        GAINS, lambda source, target: dict(zip(("near", "odd"), apart[target], strict=True))
+    )
     assert [found[name].rho for name in ("near", "odd")] == pytest.approx([1, 0.8])
     assert found["mean"].rho == pytest.approx(4.5 / math.sqrt(4.5 * 5))
     assert found["near"].p == pytest.approx(2 / 24)
@@ -96,7 +110,10 @@ def test_distance_by_hand() -> None:
 def test_distances_that_are_not_known() -> None:
     """Without the distance of en-ar three pairs are left for it, 1 2 3 against gains 1 2 5; the mean is by the other two."""
     apart = {"de": (1, 1, 4), "nl": (2, 2, 3), "ar": (math.nan, 4, 2), "zh": (3, 3, 1)}
-    found = with_distance(GAINS, lambda source, target: dict(zip(("some", "odd", "falling"), apart[target], strict=True)))
+    found = with_distance(
+        GAINS,
+        lambda source, target: dict(zip(("some", "odd", "falling"), apart[target], strict=True)),
+    )
     assert (found["some"].rho, found["some"].n) == (pytest.approx(1), 3)
     assert [found[name].rho for name in ("odd", "falling")] == pytest.approx([0.8, -1])
     assert found["mean"].n == 4
@@ -108,9 +125,20 @@ def test_uriel_distances_have_the_sign_that_is_said() -> None:
     """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains turned round, below."""
     found = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
     assert found["phonological"].n == 3
-    plus = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)], partial(distances, database="uriel+"))
+    plus = with_distance(
+        [("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)],
+        partial(distances, database="uriel+"),
+    )
     assert plus["phonological"].n == 2  # of English and Dutch together URIEL+ has no phonology
-    assert set(found) == {"genetic", "geographic", "syntactic", "phonological", "inventory", "featural", "mean"}
+    assert set(found) == {
+        "genetic",
+        "geographic",
+        "syntactic",
+        "phonological",
+        "inventory",
+        "featural",
+        "mean",
+    }
     assert found["syntactic"].rho > 0
     turned = with_distance([("en", "de", 1.0), ("en", "nl", 0.9), ("en", "ja", 0.1)])
     assert turned["syntactic"].rho < 0
@@ -119,7 +147,13 @@ def test_uriel_distances_have_the_sign_that_is_said() -> None:
 def test_similarity_of_rankings_with_gains() -> None:
     """en-de 1 - 4/35, en-zh -1, en-nl by hand 1 - 6 * 2 / 210; gains 2, 1, 3 rise with them: rho 1."""
     rankings = {"en": EN, "de": DE, "zh": ZH, "nl": scores(2, 1, 3, 4, 5, 6)}
-    gains = [("en", "de", 2.0), ("zh", "en", 1.0), ("en", "nl", 3.0), ("en", "fa", 9.0), ("en", "en", 9.0)]  # the last two are no pairs
+    gains = [
+        ("en", "de", 2.0),
+        ("zh", "en", 1.0),
+        ("en", "nl", 3.0),
+        ("en", "fa", 9.0),
+        ("en", "en", 9.0),
+    ]  # the last two are no pairs
     found = with_similarity(gains, rankings)
     assert (found.rho, found.n) == (pytest.approx(1), 3)
     expected = stats.spearmanr([1 - 4 / 35, -1, 1 - 12 / 210], [2, 1, 3]).statistic

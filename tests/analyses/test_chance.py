@@ -49,7 +49,9 @@ def test_spearman_against_scipy(n: int) -> None:
             return float(stats.spearmanr(order, y).statistic)
 
         resamples = np.inf if n == 5 else 600
-        other = stats.permutation_test((x,), statistic, permutation_type="pairings", n_resamples=resamples, rng=0)
+        other = stats.permutation_test(
+            (x,), statistic, permutation_type="pairings", n_resamples=resamples, rng=0
+        )
         assert mine.p == pytest.approx(other.pvalue, abs=1e-9 if n == 5 else 0.07)
 
 
@@ -61,7 +63,9 @@ def test_the_papers_p_values_are_impossible() -> None:
     assert all((abs(one.rho) > 0.5) == (one.p < 0.011) for one in found)
     assert all(one.how == "draws" for one in found)
     assert spearman(x, x).p == pytest.approx(1 / 100_001)
-    assert spearman(x, found[0].rho * x).p == spearman(x, found[0].rho * x).p  # drawn the same again
+    assert (
+        spearman(x, found[0].rho * x).p == spearman(x, found[0].rho * x).p
+    )  # drawn the same again
 
 
 def test_nothing_to_correlate() -> None:
@@ -100,7 +104,9 @@ def test_benjamini_hochberg_by_hand() -> None:
     assert benjamini_hochberg([]) == []
 
 
-@pytest.mark.parametrize(("one", "other"), [([1.0, 2.0, 4.0], [5.0, 7.0, 8.0]), ([1.0, 9.0], [4.0, 4.1, 4.2, 4.3, 4.4])])
+@pytest.mark.parametrize(
+    ("one", "other"), [([1.0, 2.0, 4.0], [5.0, 7.0, 8.0]), ([1.0, 9.0], [4.0, 4.1, 4.2, 4.3, 4.4])]
+)
 def test_two_means_is_the_larger_of_two_t_tests(one: list[float], other: list[float]) -> None:
     from scipy.stats import ttest_ind
 

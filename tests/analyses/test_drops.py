@@ -30,12 +30,26 @@ def test_drop_by_hand() -> None:
 
 
 def test_groups_are_the_papers() -> None:
-    values = {"en": 1.0, "es": 2.0, "de": 3.0, "vi": 4.0, "zh": 5.0, "hi": 6.0, "ur": 8.0, "ar": 9.0, "tr": 10.0, "sw": 14.0, "xx": 99.0}
+    values = {
+        "en": 1.0,
+        "es": 2.0,
+        "de": 3.0,
+        "vi": 4.0,
+        "zh": 5.0,
+        "hi": 6.0,
+        "ur": 8.0,
+        "ar": 9.0,
+        "tr": 10.0,
+        "sw": 14.0,
+        "xx": 99.0,
+    }
     # SVO (1 + 2 + 3 + 4 + 5) / 5, SOV without Greek (6 + 8) / 2, VSO 9, Agglutinative (10 + 14) / 2
     assert group_means(values) == pytest.approx({"SVO": 3, "SOV": 7, "VSO": 9, "Agglutinative": 12})
     # high (1 + 2 + 3) / 3, medium vi 4, zh 5, ar 9, tr 10, low hi 6, ur 8, sw 14
     assert group_means(values, "resource") == pytest.approx({"high": 2, "medium": 7, "low": 28 / 3})
-    assert group_means(values, {"mine": ["en", "sw"], "empty": ["qq"]}) == pytest.approx({"mine": 7.5})
+    assert group_means(values, {"mine": ["en", "sw"], "empty": ["qq"]}) == pytest.approx(
+        {"mine": 7.5}
+    )
     assert grouped(values, "resource")["high"] == [1, 2, 3]
     with pytest.raises(UnknownName):
         group_means(values, "colour")
@@ -75,8 +89,12 @@ def test_spread_by_hand() -> None:
 
 def test_recovery_by_hand() -> None:
     assert recovery([72, 60, 20], [80, 60, 40]) == pytest.approx((0.9 + 1 + 0.5) / 3)
-    assert recovery([72, 60], [80, 60]) == pytest.approx((0.9 + 1) / 2)  # the mean of shares, not the share of means (132/140)
-    assert recovery_rows({"en": 72, "de": 1}, {"en": 80}) == [{"language": "en", "first": 72, "final": 80, "share": pytest.approx(0.9)}]
+    assert recovery([72, 60], [80, 60]) == pytest.approx(
+        (0.9 + 1) / 2
+    )  # the mean of shares, not the share of means (132/140)
+    assert recovery_rows({"en": 72, "de": 1}, {"en": 80}) == [
+        {"language": "en", "first": 72, "final": 80, "share": pytest.approx(0.9)}
+    ]
     with pytest.raises(DataError):
         recovery([1], [1, 2])
     with pytest.raises(DataError):
@@ -87,9 +105,19 @@ def test_rows_for_figures() -> None:
     curves = {"en": {0: 80, 50: [76, 72]}, "de": {0: 50, 50: 45}, "ar": {0: 40, 50: 30}}
     rows = drop_rows(curves)
     assert rows[0] == {"line": "en", "amount": 0, "score": 80, "drop": 0}
-    assert rows[1] == {"line": "en", "amount": 50, "score": 74, "drop": pytest.approx(7.5)}  # 100 * 6 / 80
+    assert rows[1] == {
+        "line": "en",
+        "amount": 50,
+        "score": 74,
+        "drop": pytest.approx(7.5),
+    }  # 100 * 6 / 80
     at_50 = {row["group"]: row for row in group_rows(curves) if row["amount"] == 50}
-    assert at_50["SVO"] == {"group": "SVO", "amount": 50, "drop": pytest.approx((7.5 + 10) / 2), "languages": 2}
+    assert at_50["SVO"] == {
+        "group": "SVO",
+        "amount": 50,
+        "drop": pytest.approx((7.5 + 10) / 2),
+        "languages": 2,
+    }
     assert at_50["VSO"]["drop"] == pytest.approx(25)
     with pytest.raises(DataError, match="whole model"):
         drop_rows({"en": {50: 1}})

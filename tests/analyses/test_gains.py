@@ -24,15 +24,25 @@ def test_improved_by_hand() -> None:
 
 def test_family_means_by_hand() -> None:
     """IE: de .2, nl .4, fa .6, ur 1.2 -> 0.6; Germanic: de, nl -> 0.3; Semitic (and Afro-Asiatic): ar-he .9; zh is with nobody."""
-    gains = [("en", "de", 0.2), ("en", "nl", 0.4), ("en", "fa", 0.6), ("en", "ur", 1.2), ("ar", "he", 0.9)]
-    found = family_means([*gains, ("zh", "en", 5.0), ("zh", "ja", 5.0), ("en", "en", 5.0), ("en", "xx", 5.0)])
+    gains = [
+        ("en", "de", 0.2),
+        ("en", "nl", 0.4),
+        ("en", "fa", 0.6),
+        ("en", "ur", 1.2),
+        ("ar", "he", 0.9),
+    ]
+    found = family_means(
+        [*gains, ("zh", "en", 5.0), ("zh", "ja", 5.0), ("en", "en", 5.0), ("en", "xx", 5.0)]
+    )
     assert found == {
         "IE": (pytest.approx(0.6), 4),
         "Germanic": (pytest.approx(0.3), 2),
         "Afro-Asiatic": (pytest.approx(0.9), 1),
         "Semitic": (pytest.approx(0.9), 1),
     }
-    assert family_means([("a", "b", 2.0)], {"a": "X, Y", "b": "Z, Y"}) == {}  # a branch of another family is another
+    assert (
+        family_means([("a", "b", 2.0)], {"a": "X, Y", "b": "Z, Y"}) == {}
+    )  # a branch of another family is another
 
 
 def test_expected_best_by_hand() -> None:
@@ -41,7 +51,9 @@ def test_expected_best_by_hand() -> None:
     assert expected_best([4, 1, 2], 3) == 4
     assert expected_best([4, 1, 2], 1) == pytest.approx(7 / 3)
     several = np.random.default_rng(0).normal(size=9).tolist()
-    assert expected_best(several, 4) == pytest.approx(mean(max(some) for some in itertools.combinations(several, 4)))
+    assert expected_best(several, 4) == pytest.approx(
+        mean(max(some) for some in itertools.combinations(several, 4))
+    )
     for k in (0, 4):
         with pytest.raises(DataError):
             expected_best([4, 1, 2], k)
@@ -69,7 +81,10 @@ def test_luck_is_exact(sizes: tuple[int, int]) -> None:
         pool = rng.integers(0, 8, sum(sizes)).astype(float).tolist()
         pruned, seeds = pool[: sizes[0]], pool[sizes[0] :]
         ways = [set(some) for some in itertools.combinations(range(len(pool)), sizes[0])]
-        ahead = [max(pool[i] for i in some) - max(pool[i] for i in range(len(pool)) if i not in some) for some in ways]
+        ahead = [
+            max(pool[i] for i in some) - max(pool[i] for i in range(len(pool)) if i not in some)
+            for some in ways
+        ]
         wanted = mean(one >= max(pruned) - max(seeds) - 1e-9 for one in ahead)
         assert luck(0.0, pruned, seeds).p == pytest.approx(wanted)
 
@@ -87,7 +102,11 @@ def test_luck_makes_gains_of_nothing() -> None:
     found = [luck(rng.normal(), rng.normal(size=12), rng.normal(size=12)) for _ in range(200)]
     assert mean(one.gain for one in found) > 1  # of a standard deviation of 1, for nothing
     assert abs(mean(one.excess for one in found)) < 0.2
-    for level in (0.05, 0.25, 0.5):  # a p-value below a level comes no more often than the level says
+    for level in (
+        0.05,
+        0.25,
+        0.5,
+    ):  # a p-value below a level comes no more often than the level says
         below = sum(one.p <= level for one in found)
         assert stats.binomtest(below, len(found), level, alternative="greater").pvalue > 0.01
     assert beyond_luck([one.excess for one in found]).p > 0.01
@@ -96,7 +115,12 @@ def test_luck_makes_gains_of_nothing() -> None:
 def test_beyond_luck_by_hand() -> None:
     """1, 2, 3: the sum 6 is met or exceeded in size by 2 of 8 choices of signs."""
     found = beyond_luck([1.0, 2.0, 3.0])
-    assert (found.mean, found.p, found.pairs, found.groups) == (pytest.approx(2), pytest.approx(2 / 8), 3, 3)
+    assert (found.mean, found.p, found.pairs, found.groups) == (
+        pytest.approx(2),
+        pytest.approx(2 / 8),
+        3,
+        3,
+    )
     assert 1 <= found.low < 2 < found.high <= 3
 
 

@@ -6,7 +6,17 @@ import math
 
 import pytest
 
-from deadhead.analyses import by_distance, by_layer, entropy_change, even, head_rows, layer_means, layer_rows, points_rows, third
+from deadhead.analyses import (
+    by_distance,
+    by_layer,
+    entropy_change,
+    even,
+    head_rows,
+    layer_means,
+    layer_rows,
+    points_rows,
+    third,
+)
 from deadhead.errors import DataError
 
 
@@ -22,7 +32,11 @@ def test_layer_means_by_hand() -> None:
 
 
 def test_the_ten_percent_test() -> None:
-    assert even(layers(0.95, 1.0, 0.97)) == (True, pytest.approx(0.05), layer_means(layers(0.95, 1.0, 0.97)))
+    assert even(layers(0.95, 1.0, 0.97)) == (
+        True,
+        pytest.approx(0.05),
+        layer_means(layers(0.95, 1.0, 0.97)),
+    )
     assert not even(layers(0.85, 1.0)).holds
     assert not even(layers(0.75, 1.0), limit=0.25).holds  # 25 % is not below 25 %
     assert even(layers(0.8, 1.0), limit=0.25).holds
@@ -42,8 +56,13 @@ def test_distance_to_the_nearest_pruned_layer() -> None:
     Changes 1 5 2 3 6: ranks of distance 2 4.5 2 2 4.5, of change 1 4 2 3 5; centred -1 1.5 -1 -1 1.5 and -2 1 -1 0 2:
     (2 + 1.5 + 1 + 0 + 3) / sqrt(7.5 * 10).
     """
-    values = {f"encoder.{layer}.1": change for layer, change in zip((1, 2, 3, 5, 6), (1, 5, 2, 3, 6), strict=True)}
-    removed = [f"encoder.{layer}.{head}" for layer in (0, 4) for head in (0, 1)] + ["encoder.1.0"]  # layer 1 lost one head only
+    values = {
+        f"encoder.{layer}.1": change
+        for layer, change in zip((1, 2, 3, 5, 6), (1, 5, 2, 3, 6), strict=True)
+    }
+    removed = [f"encoder.{layer}.{head}" for layer in (0, 4) for head in (0, 1)] + [
+        "encoder.1.0"
+    ]  # layer 1 lost one head only
     found = by_distance(values, removed)
     assert found.rho == pytest.approx(7.5 / math.sqrt(75))
     assert found.n == 5
@@ -63,14 +82,21 @@ def test_entropy_change_by_hand() -> None:
     """Six layers: 0 and 1 move by 0.1 and -0.3 (size 0.2, signed -0.1), 3 by 0.5, 5 by -0.7; head 2.0 is only before."""
     before = {**layers(1, 1, 1, 1), "encoder.5.0": 2.0}
     after = {"encoder.0.0": 1.1, "encoder.1.0": 0.7, "encoder.3.0": 1.5, "encoder.5.0": 1.3}
-    assert entropy_change(before, after) == pytest.approx({"bottom": 0.2, "middle": 0.5, "top": 0.7})
-    assert entropy_change(before, after, signed=True) == pytest.approx({"bottom": -0.1, "middle": 0.5, "top": -0.7})
+    assert entropy_change(before, after) == pytest.approx(
+        {"bottom": 0.2, "middle": 0.5, "top": 0.7}
+    )
+    assert entropy_change(before, after, signed=True) == pytest.approx(
+        {"bottom": -0.1, "middle": 0.5, "top": -0.7}
+    )
     # in a model of 12 layers these are the bottom (0, 1, 3) and the middle (5)
     assert entropy_change(before, after, layers=12) == pytest.approx({"bottom": 0.3, "middle": 0.7})
 
 
 def test_points() -> None:
-    stages = {"before": {"embeddings": {"points": {"en": [[1, 2]], "de": [[3, 4]]}}}, "after": {"entropy": {}}}
+    stages = {
+        "before": {"embeddings": {"points": {"en": [[1, 2]], "de": [[3, 4]]}}},
+        "after": {"entropy": {}},
+    }
     assert points_rows(stages) == [
         {"stage": "before", "language": "en", "x": 1, "y": 2},
         {"stage": "before", "language": "de", "x": 3, "y": 4},

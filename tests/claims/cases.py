@@ -51,18 +51,36 @@ from deadhead.claims.searches import PAPER_LRP
 def _weak_link() -> dict[str, tuple[Evidence, Evidence]]:
     kept = lambda lost: facts(  # noqa: E731
         fact("wmt14", "none", 30.0, target="en-ru"),
-        *(fact("wmt14", "stratified 1", v, 87.5, "en-ru") for v in (29.98 - lost, 30 - lost, 30.02 - lost)),
+        *(
+            fact("wmt14", "stratified 1", v, 87.5, "en-ru")
+            for v in (29.98 - lost, 30 - lost, 30.02 - lost)
+        ),
     )
     halves = {"top2": 70, "bottom2": 71, "middle2": 69, "odd2": 73, "even2": 72}
     ends = lambda *leads: glue(  # noqa: E731
-        layers(**{f"top{n}": 70 + lead for n, lead in zip((1, 3, 6, 8), leads, strict=True)}, **{f"bottom{n}": 70 for n in (1, 3, 6, 8)})
+        layers(
+            **{f"top{n}": 70 + lead for n, lead in zip((1, 3, 6, 8), leads, strict=True)},
+            **{f"bottom{n}": 70 for n in (1, 3, 6, 8)},
+        )
     )
     middles = lambda ends, middle, tasks=FOUR: glue(  # noqa: E731
-        layers(**{f"ends{n}": ends for n in (2, 4, 6, 8)}, **{f"middle{n}": middle for n in (2, 4, 6, 8)}), tasks
+        layers(
+            **{f"ends{n}": ends for n in (2, 4, 6, 8)},
+            **{f"middle{n}": middle for n in (2, 4, 6, 8)},
+        ),
+        tasks,
     )
-    no_order = ([5, 1, 8, 3, 6, 2, 7, 4], [4, 7, 2, 6, 3, 8, 1, 5], [5, 1, 8, 3, 6, 2, 7, 4], [4, 7, 2, 6, 3, 8, 1, 5])
+    no_order = (
+        [5, 1, 8, 3, 6, 2, 7, 4],
+        [4, 7, 2, 6, 3, 8, 1, 5],
+        [5, 1, 8, 3, 6, 2, 7, 4],
+        [4, 7, 2, 6, 3, 8, 1, 5],
+    )
     return {
-        "W1": (bleu(s25=30.1, s35=30.1, s50=30, s55=29.9, s60=29.86), bleu(s25=30, s35=29.7, s50=30, s55=29.9, s60=29.9)),
+        "W1": (
+            bleu(s25=30.1, s35=30.1, s50=30, s55=29.9, s60=29.86),
+            bleu(s25=30, s35=29.7, s50=30, s55=29.9, s60=29.9),
+        ),
         "W2": (bleu(s75=29.1), bleu(s75=28.9)),
         "W3": (kept(1.62), kept(0.4)),
         "W3a": (bleu(s25=30, s60=29.9, s87=29), bleu(s25=29.5, s60=29, s87=28.9)),
@@ -70,7 +88,10 @@ def _weak_link() -> dict[str, tuple[Evidence, Evidence]]:
         "W4": (strings(0.3, -0.2, 0.1, -0.3, 0.2), strings(0.9, 0.8, 0.7, 0.9, 0.8)),
         "W5": (triples(0, 1, 2), triples(2, 1, 2)),
         "W6": (glue({"random 50": (79.5, 50)}), glue({"random 50": (78, 50)})),
-        "W7": (glue({"random 50": (79.5, 50), "random 90": (70, 90)}), glue({"random 50": (70, 50), "random 90": (69, 90)})),
+        "W7": (
+            glue({"random 50": (79.5, 50), "random 90": (70, 90)}),
+            glue({"random 50": (70, 50), "random 90": (69, 90)}),
+        ),
         "W8": (ends(0.5, -0.5, 0.3, -0.4), ends(0.5, 0.5, 0.3, 0.4)),
         "W9": (middles(71, 70), middles(71, [70, 72])),
         "W10": (middles(73, 70, ("qnli", "sst2")), middles(73, [70, 72], ("qnli", "sst2"))),
@@ -93,20 +114,38 @@ def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
 
     def unpruned(*ours: float) -> Evidence:
         return facts(
-            *(fact(t, "none", v, model=MBERT) for t, v in zip(FOUR, ours, strict=True)), *(fact(t, "none", 80.0, model=BERT) for t in FOUR)
+            *(fact(t, "none", v, model=MBERT) for t, v in zip(FOUR, ours, strict=True)),
+            *(fact(t, "none", 80.0, model=BERT) for t in FOUR),
         )
 
     def depths(few: float, many: float) -> Evidence:
-        small = {f"layers {w} 1": (v, 20) for w, v in (("top", 75), ("bottom", 75), ("middle", 75 - few))}
-        large = {f"layers {w} 3": (v, 60) for w, v in (("top", 65), ("bottom", 65), ("middle", 65 - many))}
+        small = {
+            f"layers {w} 1": (v, 20) for w, v in (("top", 75), ("bottom", 75), ("middle", 75 - few))
+        }
+        large = {
+            f"layers {w} 3": (v, 60)
+            for w, v in (("top", 65), ("bottom", 65), ("middle", 65 - many))
+        }
         return glue({**small, **large}, model=MBERT)
 
     def curve(at25: float, at50: float, at90: float) -> Evidence:
-        return xnli({"random 25": (80 - 0.8 * at25, 25), "random 50": (80 - 0.8 * at50, 50), "random 90": (80 - 0.8 * at90, 90)})
+        return xnli(
+            {
+                "random 25": (80 - 0.8 * at25, 25),
+                "random 50": (80 - 0.8 * at50, 50),
+                "random 90": (80 - 0.8 * at90, 90),
+            }
+        )
 
     ends = lambda top, bottom: xnli({"layers top 2": top, "layers bottom 2": bottom})  # noqa: E731
     lag = lambda languages, bert: (  # noqa: E731
-        xnli({"layers top 2": 70, "layers bottom 2": 70, "layers middle 2": [70 - lost for lost in languages]})
+        xnli(
+            {
+                "layers top 2": 70,
+                "layers bottom 2": 70,
+                "layers middle 2": [70 - lost for lost in languages],
+            }
+        )
         + glue({"layers top 2": 70, "layers bottom 2": 70, "layers middle 2": 70 - bert})
     )
     return {
@@ -122,7 +161,10 @@ def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
         "M7": (unpruned(78, 79.5, 80.5, 78), unpruned(81, 79.5, 80.5, 78)),
         "M8": (depths(0.5, 3.0), depths(3.0, 0.5)),
         "M9": (curve(2.5, 5.0, 12.0), curve(2.5, 5.0, 25.0)),
-        "M10": (xnli({"random 50": ([79, 76, 77, 70, 70], 50)}), xnli({"random 50": ([75, 76, 77, 70, 70], 50)})),
+        "M10": (
+            xnli({"random 50": ([79, 76, 77, 70, 70], 50)}),
+            xnli({"random 50": ([75, 76, 77, 70, 70], 50)}),
+        ),
         "M11": (ends(75, 70), ends(75, [70, 70, 70, 76, 70])),
         "M12": (ends(75, [74, 73, 72, 71, 66]), ends(75, [66, 73, 72, 71, 74])),
         "M13": (ends([60, 65, 68, 75, 75], 50), ends([75, 65, 68, 60, 60], 50)),
@@ -143,13 +185,18 @@ def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
 def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
     up = lambda n, of, **more: gains([1.0] * n + [-1.0] * (of - n), **more)  # noqa: E731
     some = lambda n, task, of=96: on_tables(task, [1.0] * n + [-1.0] * (of - n))  # noqa: E731
-    near_family = lambda s: -1.0 if {s.source, s.target} in ({"en", "de"}, {"en", "nl"}, {"ar", "he"}) else 1.0  # noqa: E731
+    near_family = lambda s: (
+        -1.0 if {s.source, s.target} in ({"en", "de"}, {"en", "nl"}, {"ar", "he"}) else 1.0
+    )  # noqa: E731
     two = lambda **arms: controlled("pos", **arms) + controlled("ner", **arms)  # noqa: E731
     found = {
         "C-count-POS": (some(88, "pos"), some(60, "pos")),
         "C-count-NER": (some(77, "ner"), some(40, "ner")),
         "C-count-SF": (some(31, "slots", 34), some(20, "slots", 34)),
-        "C-drop-NER": (on_tables("ner", lambda s: 1.0 if s.target == "nl" else -1.0), on_tables("ner", near_family)),
+        "C-drop-NER": (
+            on_tables("ner", lambda s: 1.0 if s.target == "nl" else -1.0),
+            on_tables("ner", near_family),
+        ),
         "C-max-vs-low": (two(highest=0.5), two(highest=2.0)),
         "C-rand-vs-low": (two(random=0.5), two(random=1.1)),
         "C-max-vs-rand": (
@@ -171,7 +218,10 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
     }
     for name, task in TASKS.items():
         ks = stated("contributions", "mean_heads_pruned", task=task, model=MBERT)
-        found[f"C-heads-{name}"] = (on_tables(task, 1.0, model=MBERT, k=ks), on_tables(task, 1.0, model=MBERT, k=ks - 4))
+        found[f"C-heads-{name}"] = (
+            on_tables(task, 1.0, model=MBERT, k=ks),
+            on_tables(task, 1.0, model=MBERT, k=ks - 4),
+        )
     for name in ("NER", "POS"):
         task = TASKS[name]
         found[f"C-max-{name}"] = (controlled(task, highest=-1.0), controlled(task, highest=0.5))
@@ -180,21 +230,37 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         found[f"C-EC-{name}"] = (won + lost, merged(task, MD=60.0))
     for model, setting in ((m, s) for m in HUB for s in (CROSS, MULTI)):
         for name in ("POS", "NER"):
-            number = stated("contributions", "mean_F1_improvement", task=TASKS[name], model=HUB[model], setting=setting)
-            of = lambda gain, name=name, model=model, setting=setting: on_tables(TASKS[name], gain, model=HUB[model], setting=setting)  # noqa: E731
+            number = stated(
+                "contributions",
+                "mean_F1_improvement",
+                task=TASKS[name],
+                model=HUB[model],
+                setting=setting,
+            )
+            of = lambda gain, name=name, model=model, setting=setting: on_tables(
+                TASKS[name], gain, model=HUB[model], setting=setting
+            )  # noqa: E731
             found[f"C-mean-{name}-{model}-{setting}"] = (of(number), of(1.5 * number))
-        of = lambda gain, model=model, setting=setting: on_tables("slots", gain, model=HUB[model], setting=setting)  # noqa: E731
+        of = lambda gain, model=model, setting=setting: on_tables(
+            "slots", gain, model=HUB[model], setting=setting
+        )  # noqa: E731
         found[f"C-mean-SF-{model}-{setting}"] = (of(1.0), of(-1.0))
     for model, hub in HUB.items():
         number = stated("contributions", "mean_F1_improvement_overall", model=hub)
         both = lambda n, hub=hub: on_tables("pos", n, model=hub)  # noqa: E731
         found[f"C-overall-{model}"] = (both(number), both(number + 5))
         for family in ("IE", "Germanic", "Semitic"):
-            number = stated("contributions", "mean_F1_improvement_same_family", model=hub, of=family)
+            number = stated(
+                "contributions", "mean_F1_improvement_same_family", model=hub, of=family
+            )
             found[f"C-fam-{family}-{model}"] = (both(number), both(number + 5))
     for setting in (CROSS, MULTI):
-        number = stated("contributions", "mean_F1_improvement_by_ranker", setting=setting, of="gradient")
-        by = lambda n, rank, setting=setting: on_tables("ner", n, model=MBERT, setting=setting, rank=rank)  # noqa: E731
+        number = stated(
+            "contributions", "mean_F1_improvement_by_ranker", setting=setting, of="gradient"
+        )
+        by = lambda n, rank, setting=setting: on_tables(
+            "ner", n, model=MBERT, setting=setting, rank=rank
+        )  # noqa: E731
         found[f"C-ranker-{setting}"] = (
             by(number, "gradient") + by(number - 0.2, PAPER_LRP),
             by(number, "gradient") + by(number + 0.2, PAPER_LRP),

@@ -30,14 +30,22 @@ def study(
     listed = []
     for cell in cells:
         labels = dict(cell["labels"])
-        fields = {**fixed, **{name: value for name, value in labels.items() if name not in ("arm", "k")}, **cell.get("fields", {})}
+        fields = {
+            **fixed,
+            **{name: value for name, value in labels.items() if name not in ("arm", "k")},
+            **cell.get("fields", {}),
+        }
         trial = settle(steps, fields)
         listed.append([labels, trial.id])
         state = cell.get("state", "done")
         if state != "left":
-            write(Record(trial, state, **{part: cell[part] for part in PARTS if part in cell}), folder)
+            write(
+                Record(trial, state, **{part: cell[part] for part in PARTS if part in cell}), folder
+            )
     described = {"steps": steps, "fixed": dict(fixed), **recipe}
-    (folder / "study.json").write_text(json.dumps({"format": 1, "name": name, "recipe": described, "cells": listed}))
+    (folder / "study.json").write_text(
+        json.dumps({"format": 1, "name": name, "recipe": described, "cells": listed})
+    )
     return folder
 
 
@@ -51,5 +59,7 @@ def of_recipe(folder: Path, recipe: Recipe, found: Callable[[Cell], dict[str, An
                 done.add(cell.trial.id)
                 write(Record(cell.trial, "done", **found(cell)), folder)
     cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
-    (folder / "study.json").write_text(json.dumps({"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}))
+    (folder / "study.json").write_text(
+        json.dumps({"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells})
+    )
     return folder

@@ -15,15 +15,39 @@ MBERT, XLMR, BERT = "bert-base-multilingual-cased", "xlm-roberta-base", "bert-ba
 HUB = {"mbert": MBERT, "xlm-r": XLMR}
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
-SPOKEN = ("en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "sw")  # five SVO, three SOV, VSO, two agglutinative ones
-KIND = dict(zip(SPOKEN, (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4), strict=True))  # of the five numbers by class, the one of a language
+SPOKEN = (
+    "en",
+    "es",
+    "de",
+    "vi",
+    "zh",
+    "hi",
+    "el",
+    "ur",
+    "ar",
+    "tr",
+    "sw",
+)  # five SVO, three SOV, VSO, two agglutinative ones
+KIND = dict(
+    zip(SPOKEN, (0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4), strict=True)
+)  # of the five numbers by class, the one of a language
 FOUR = ("mnli", "qqp", "qnli", "sst2")
 _ids = count()
 
 
-def fact(task: str, remove: str, value: float, share: float | None = None, target: str = "en", model: str = BERT, **more: Any) -> Fact:
+def fact(
+    task: str,
+    remove: str,
+    value: float,
+    share: float | None = None,
+    target: str = "en",
+    model: str = BERT,
+    **more: Any,
+) -> Fact:
     more = {"trial": f"t{next(_ids)}", "kind": task_of(task).kind, **more}
-    return Fact(model, task, "en", target, remove, 0.0 if remove == "none" else share, value, **more)
+    return Fact(
+        model, task, "en", target, remove, 0.0 if remove == "none" else share, value, **more
+    )
 
 
 def facts(*several: Fact) -> Evidence:
@@ -34,18 +58,29 @@ def bleu(**by_share: float) -> Evidence:
     """Curves of a translation model that has 30 BLEU unpruned: s60=29.9 is 29.9 BLEU with 60 % of the heads gone."""
     found = []
     for pair in ("en-ru", "en-de"):
-        found += [fact("wmt14", f"random {name[1:]} per=block", value, float(name[1:]), pair) for name, value in by_share.items()]
+        found += [
+            fact("wmt14", f"random {name[1:]} per=block", value, float(name[1:]), pair)
+            for name, value in by_share.items()
+        ]
         found.append(fact("wmt14", "none", 30.0, target=pair))
     return facts(*found)
 
 
-def glue(removed: dict[str, Any], tasks: tuple[str, ...] = FOUR, model: str = BERT, full: float | None = 80.0) -> Evidence:
+def glue(
+    removed: dict[str, Any],
+    tasks: tuple[str, ...] = FOUR,
+    model: str = BERT,
+    full: float | None = 80.0,
+) -> Evidence:
     """Scores on some tasks by what is removed: {"layers top 2": 70} or with the share, {"random 50": (79, 50)}; in turn for the tasks, if a list."""
     found = [] if full is None else [fact(task, "none", full, model=model) for task in tasks]
     for remove, told in removed.items():
         values, share = told if isinstance(told, tuple) else (told, None)
         several = cycle(values if isinstance(values, list) else [values])
-        found += [fact(task, remove, value, share, model=model) for task, value in zip(tasks, several, strict=False)]
+        found += [
+            fact(task, remove, value, share, model=model)
+            for task, value in zip(tasks, several, strict=False)
+        ]
     return Evidence(tuple(found))
 
 
@@ -55,7 +90,16 @@ def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
     for remove, told in removed.items():
         values, share = told if isinstance(told, tuple) else (told, None)
         for target, kind in KIND.items():
-            found.append(fact("xnli", remove, values[kind] if isinstance(values, list) else values, share, target, MBERT))
+            found.append(
+                fact(
+                    "xnli",
+                    remove,
+                    values[kind] if isinstance(values, list) else values,
+                    share,
+                    target,
+                    MBERT,
+                )
+            )
     return Evidence(tuple(found))
 
 
@@ -64,28 +108,49 @@ def layers(**gone: Any) -> dict[str, Any]:
     named = {}
     for name, value in gone.items():
         word, n = name.rstrip("0123456789"), int(name.lstrip("abcdefghijklmnopqrstuvwxyz"))
-        named[f"layers top {n // 2} + bottom {n // 2}" if word == "ends" else f"layers {word} {n}"] = value
+        named[
+            f"layers top {n // 2} + bottom {n // 2}" if word == "ends" else f"layers {word} {n}"
+        ] = value
     return named
 
 
-def change(values: list[float], name: str, stage: str, remove: str, model: str, trial: str, gone: int = 0) -> Measured:
+def change(
+    values: list[float], name: str, stage: str, remove: str, model: str, trial: str, gone: int = 0
+) -> Measured:
     """One number for each layer, of its one head; `gone` layers above have none left."""
     removed = tuple(f"encoder.{len(values) + i}.0" for i in range(gone))
-    return Measured(trial, model, "mnli", remove, name, stage, {f"encoder.{i}.0": v for i, v in enumerate(values)}, removed)
+    return Measured(
+        trial,
+        model,
+        "mnli",
+        remove,
+        name,
+        stage,
+        {f"encoder.{i}.0": v for i, v in enumerate(values)},
+        removed,
+    )
 
 
 def weights(*values: float, remove: str = "layers top 1", trial: str = "w") -> Evidence:
-    return Evidence(measured=(change(list(values), "weights", "after", remove, BERT, trial, gone=1),))
+    return Evidence(
+        measured=(change(list(values), "weights", "after", remove, BERT, trial, gone=1),)
+    )
 
 
 def all_sets(*values: float) -> Evidence:
     """The same change of weights in a run for each of the 18 sets of layers; the last one ten times as uneven."""
-    return sum((weights(*values, remove=f"layers top {n}", trial=f"w{n}") for n in range(1, 19)), Evidence())
+    return sum(
+        (weights(*values, remove=f"layers top {n}", trial=f"w{n}") for n in range(1, 19)),
+        Evidence(),
+    )
 
 
 def scattered(*several: Sequence[float]) -> Evidence:
     """A run for each list of changes, one number for each layer."""
-    return sum((weights(*values, remove="random 10", trial=f"w{n}") for n, values in enumerate(several)), Evidence())
+    return sum(
+        (weights(*values, remove="random 10", trial=f"w{n}") for n, values in enumerate(several)),
+        Evidence(),
+    )
 
 
 def entropy(*moved: float) -> Evidence:
@@ -98,7 +163,9 @@ def entropy(*moved: float) -> Evidence:
     return Evidence(measured=tuple(found))
 
 
-def embeddings(close: float, together: float, apart: float, silhouettes: tuple[float, float] = (0.5, 0.1)) -> Evidence:
+def embeddings(
+    close: float, together: float, apart: float, silhouettes: tuple[float, float] = (0.5, 0.1)
+) -> Evidence:
     names = list(SPOKEN)
 
     def between(a: str, b: str) -> float:
@@ -106,11 +173,25 @@ def embeddings(close: float, together: float, apart: float, silhouettes: tuple[f
             return 0.0
         if {a, b} & {"sw", "tr", "ar"}:
             return apart
-        return close if {a, b} <= {"en", "es", "de", "vi"} else together if {a, b} == {"hi", "ur"} else 1.0
+        return (
+            close
+            if {a, b} <= {"en", "es", "de", "vi"}
+            else together
+            if {a, b} == {"hi", "ur"}
+            else 1.0
+        )
 
     centroids = {"languages": names, "distances": [[between(a, b) for b in names] for a in names]}
     made = [
-        Measured("x", MBERT, "xnli", "random 50", "embeddings", stage, {"silhouette": s, "centroids": centroids})
+        Measured(
+            "x",
+            MBERT,
+            "xnli",
+            "random 50",
+            "embeddings",
+            stage,
+            {"silhouette": s, "centroids": centroids},
+        )
         for stage, s in zip(("before", "first"), silhouettes, strict=True)
     ]
     return Evidence(measured=tuple(made))
@@ -120,7 +201,16 @@ def epochs(first: float, last: float, **others: float) -> Evidence:
     """Four trials in all languages, those named with another score after the first epoch."""
     return facts(
         *(
-            fact("xnli", f"random {share}", value + share / 100, share, target, MBERT, trial=f"r{share}", epoch=epoch)
+            fact(
+                "xnli",
+                f"random {share}",
+                value + share / 100,
+                share,
+                target,
+                MBERT,
+                trial=f"r{share}",
+                epoch=epoch,
+            )
             for share in (20, 40, 60, 80)
             for target in SPOKEN
             for epoch, value in ((1, others.get(target, first)), (None, last))
@@ -132,7 +222,14 @@ def draws(task: str, target: str, model: str, sd: float) -> Evidence:
     """Three draws of four conditions, whose standard deviation is nearly so many percent of their mean."""
     return facts(
         *(
-            fact(task, f"random {share}", 80 * (1 + step * (sd + 0.001 * share / 10) / 100), share, target, model)
+            fact(
+                task,
+                f"random {share}",
+                80 * (1 + step * (sd + 0.001 * share / 10) / 100),
+                share,
+                target,
+                model,
+            )
             for share in (10, 20, 30, 40)
             for step in (-1, 0, 1)
         )
@@ -147,11 +244,22 @@ def across_and_within(across: float, within: float) -> Evidence:
     )
 
 
-def search(gain: float, source: str = "en", target: str = "de", task: str = "pos", setting: str = CROSS, **more: Any) -> Search:
-    arms = {"lowest": Best(gain, more.pop("k", None), tried=tuple(range(1, more.pop("budget", 12) + 1)))}
+def search(
+    gain: float,
+    source: str = "en",
+    target: str = "de",
+    task: str = "pos",
+    setting: str = CROSS,
+    **more: Any,
+) -> Search:
+    arms = {
+        "lowest": Best(gain, more.pop("k", None), tried=tuple(range(1, more.pop("budget", 12) + 1)))
+    }
     arms |= {arm: Best(more.pop(arm)) for arm in ("highest", "random", "seeds") if arm in more}
     fields = {"model": MBERT, "full": 50.0, "trials": (f"s{next(_ids)}",), **more}
-    return Search(fields.pop("model"), task, source, target, setting, fields.pop("full"), arms, **fields)
+    return Search(
+        fields.pop("model"), task, source, target, setting, fields.pop("full"), arms, **fields
+    )
 
 
 OTHERS = ("de", "nl", "fa", "ur", "he", "ar", "zh", "ja", "es", "pt", "fr", "tr")
@@ -159,19 +267,36 @@ OTHERS = ("de", "nl", "fa", "ur", "he", "ar", "zh", "ja", "es", "pt", "fr", "tr"
 
 def gains(values: list[float], **more: Any) -> Evidence:
     """Searches from English to one language after another."""
-    return Evidence(searches=tuple(search(value, target=target, **more) for value, target in zip(values, OTHERS, strict=False)))
+    return Evidence(
+        searches=tuple(
+            search(value, target=target, **more)
+            for value, target in zip(values, OTHERS, strict=False)
+        )
+    )
 
 
 def on_tables(
-    task: str, gain: float | list[float] | Callable[[Search], float], *, model: str = "", setting: str = "", **more: Any
+    task: str,
+    gain: float | list[float] | Callable[[Search], float],
+    *,
+    model: str = "",
+    setting: str = "",
+    **more: Any,
 ) -> Evidence:
     """Searches of the very pairs that the paper's tables have: of one model or both, in one setting or both."""
-    found = [s for s in printed().searches if s.task == task and model in ("", s.model) and setting in ("", s.setting)]
-    values = gain if isinstance(gain, list) else [gain(s) if callable(gain) else gain for s in found]
+    found = [
+        s
+        for s in printed().searches
+        if s.task == task and model in ("", s.model) and setting in ("", s.setting)
+    ]
+    values = (
+        gain if isinstance(gain, list) else [gain(s) if callable(gain) else gain for s in found]
+    )
     assert len(values) == len(found)
     return Evidence(
         searches=tuple(
-            search(value, s.source, s.target, task, s.setting, model=s.model, **more) for value, s in zip(values, found, strict=True)
+            search(value, s.source, s.target, task, s.setting, model=s.model, **more)
+            for value, s in zip(values, found, strict=True)
         )
     )
 
@@ -191,19 +316,33 @@ FIVE = ("en", "de", "ar", "he", "zh")
 
 def merged(task: str = "pos", targets: tuple[str, ...] = FIVE, **ways: float) -> Evidence:
     scores = {"MD": 51.0, "SD": 51.0, "EC": 52.0, **ways}
-    return Evidence(merged=tuple(Merged(MBERT, task, "he+zh", target, 50.0, scores, (f"m{next(_ids)}",)) for target in targets))
+    return Evidence(
+        merged=tuple(
+            Merged(MBERT, task, "he+zh", target, 50.0, scores, (f"m{next(_ids)}",))
+            for target in targets
+        )
+    )
 
 
 def sources(task: str, ahead: float) -> Evidence:
     """Several sources, so far ahead of the best single one, into the five targets."""
-    alone = tuple(search(1.0, "he" if target != "he" else "ur", target, task, full=50.0 - ahead) for target in FIVE)
-    both = tuple(Merged(MBERT, task, "ja+nl", target, 50.0, dict.fromkeys(("MD", "SD", "EC"), 51.0), ("m",)) for target in FIVE)
+    alone = tuple(
+        search(1.0, "he" if target != "he" else "ur", target, task, full=50.0 - ahead)
+        for target in FIVE
+    )
+    both = tuple(
+        Merged(MBERT, task, "ja+nl", target, 50.0, dict.fromkeys(("MD", "SD", "EC"), 51.0), ("m",))
+        for target in FIVE
+    )
     return Evidence(searches=alone, merged=both)
 
 
 def rho(task: str, value: float, p: float) -> Evidence:
     pairs = 8 if task == "slots" else 24
-    return Evidence(rhos=(Rho(MBERT, task, CROSS, "uriel distance", value, pairs, p),), searches=(search(1.0, task=task),))
+    return Evidence(
+        rhos=(Rho(MBERT, task, CROSS, "uriel distance", value, pairs, p),),
+        searches=(search(1.0, task=task),),
+    )
 
 
 def by_both(swap: int) -> Evidence:
@@ -212,7 +351,14 @@ def by_both(swap: int) -> Evidence:
     other = [*heads[:swap][::-1], *heads[swap:]]
     return Evidence(
         rankings=tuple(
-            Ranked(f"{method}{language}", MBERT, "ner", language, method, {head: float(i) for i, head in enumerate(order)})
+            Ranked(
+                f"{method}{language}",
+                MBERT,
+                "ner",
+                language,
+                method,
+                {head: float(i) for i, head in enumerate(order)},
+            )
             for language in ("en", "zh", "ar")
             for method, order in (("gradient", heads), (PAPER_LRP, other))
         )
@@ -228,7 +374,14 @@ def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
         partner += place % 2 if place > 5 else place
         other[place], other[partner] = other[partner], other[place]
     made = tuple(
-        Ranked(f"k{language}", model, "pos", language, "gradient", {f"encoder.0.{head}": float(i) for i, head in enumerate(heads)})
+        Ranked(
+            f"k{language}",
+            model,
+            "pos",
+            language,
+            "gradient",
+            {f"encoder.0.{head}": float(i) for i, head in enumerate(heads)},
+        )
         for language, heads in (("en", order), ("de", other))
     )
     return Evidence(rankings=made)
@@ -241,20 +394,31 @@ def both_ranked(top: int, bottom: int = 0) -> Evidence:
 
 def little(better: int) -> Evidence:
     """The cases of figure 3, of which so many gain."""
-    places = [(target, parts) for target in ("de", "nl", "ar", "he", "zh", "ja", "ur", "fa") for parts in range(1, 10)]
+    places = [
+        (target, parts)
+        for target in ("de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
+        for parts in range(1, 10)
+    ]
     return Evidence(
-        searches=tuple(search(1.0 if i < better else -1.0, target=t, setting=MULTI, parts=p) for i, (t, p) in enumerate(places))
+        searches=tuple(
+            search(1.0 if i < better else -1.0, target=t, setting=MULTI, parts=p)
+            for i, (t, p) in enumerate(places)
+        )
     )
 
 
 def japanese(parts8: float) -> Evidence:
     some = {"task": "ner", "target": "ja", "setting": MULTI}
-    return Evidence(searches=(search(1.0, full=parts8 - 1, parts=8, **some), search(1.0, full=60.0, **some)))
+    return Evidence(
+        searches=(search(1.0, full=parts8 - 1, parts=8, **some), search(1.0, full=60.0, **some))
+    )
 
 
 def controls(arm: str, value: float, task: str = "pos", low: float = 1.0) -> Evidence:
     """Eight searches with a control arm, all alike."""
-    return Evidence(searches=tuple(search(low, target=t, task=task, **{arm: value}) for t in OTHERS[:8]))
+    return Evidence(
+        searches=tuple(search(low, target=t, task=task, **{arm: value}) for t in OTHERS[:8])
+    )
 
 
 def strings(*differences: float) -> Evidence:
@@ -280,5 +444,10 @@ def triples(*best: int, repeats: tuple[float, ...] = (-0.01, 0.0, 0.01)) -> Evid
     return facts(*found)
 
 
-def both_models(mbert: dict[str, Any], bert: dict[str, Any], full: tuple[float, float], tasks: tuple[str, ...] = FOUR) -> Evidence:
+def both_models(
+    mbert: dict[str, Any],
+    bert: dict[str, Any],
+    full: tuple[float, float],
+    tasks: tuple[str, ...] = FOUR,
+) -> Evidence:
     return glue(mbert, tasks, MBERT, full[0]) + glue(bert, tasks, BERT, full[1])

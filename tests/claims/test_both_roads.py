@@ -17,11 +17,18 @@ TABLES = [
 ]
 # Where the two roads may differ: one of them has nothing to judge by. Nowhere do both judge, and judge otherwise.
 ONLY_PRINTED = dict.fromkeys(
-    ("C-p-POS", "C-p-NER", "C-p-SF"), "the paper prints rhos, but not the rankings that a study would compute them from"
+    ("C-p-POS", "C-p-NER", "C-p-SF"),
+    "the paper prints rhos, but not the rankings that a study would compute them from",
 )
 ONLY_STUDIED = {
-    **dict.fromkeys(("W17", "W18"), "a study has three draws of a condition (here of no spread), a table only their mean"),
-    **dict.fromkeys(("C-heads-POS", "C-heads-NER", "C-heads-SF"), "a search tells how many heads its best has lost, a table does not"),
+    **dict.fromkeys(
+        ("W17", "W18"),
+        "a study has three draws of a condition (here of no spread), a table only their mean",
+    ),
+    **dict.fromkeys(
+        ("C-heads-POS", "C-heads-NER", "C-heads-SF"),
+        "a search tells how many heads its best has lost, a table does not",
+    ),
 }
 NOT_IN_TABLES = [  # what the papers tested and drew, but did not print: in a study, no test of it; in a paper, no data on it
     *(f"M{n}" for n in (*range(9, 17), 20, 21)),
@@ -36,7 +43,11 @@ def roads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Verdict, 
 
 
 def test_every_claim_gets_one_verdict_from_both(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
-    different = {name: (ours, theirs) for name, (ours, theirs) in roads.items() if ours.verdict != theirs.verdict}
+    different = {
+        name: (ours, theirs)
+        for name, (ours, theirs) in roads.items()
+        if ours.verdict != theirs.verdict
+    }
     for name in NOT_IN_TABLES:
         ours, theirs = different.pop(name)
         assert (ours.verdict, theirs.verdict) == (UNTESTED, OPEN)
@@ -47,7 +58,9 @@ def test_every_claim_gets_one_verdict_from_both(roads: dict[str, tuple[Verdict, 
 
 def test_margins_are_the_same_too(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
     for name, (ours, theirs) in roads.items():
-        if ours.judged and theirs.judged and ours.paper != "luck":  # whose intervals are drawn by lot
+        if (
+            ours.judged and theirs.judged and ours.paper != "luck"
+        ):  # whose intervals are drawn by lot
             assert ours.margin == pytest.approx(theirs.margin, abs=2e-4), name
     assert sum(ours.judged and theirs.judged for ours, theirs in roads.values()) == 67
 
@@ -77,6 +90,11 @@ def test_no_claim_is_left_out(roads: dict[str, tuple[Verdict, Verdict]]) -> None
 
 def test_draws_that_agree_with_the_paper_to_the_digit(tmp_path: Path) -> None:
     """Three draws that all lose what is stated have an interval of no width."""
-    found = {v.id: v for v in judge(measured([as_printed("weak-link/table1", tmp_path / "s")]))}["W3"]
+    found = {v.id: v for v in judge(measured([as_printed("weak-link/table1", tmp_path / "s")]))}[
+        "W3"
+    ]
     assert (found.verdict, found.margin) == (HOLDS, 0.5)
-    assert found.strength == "the one case it speaks of, 95 % interval +-0.00 by repeats; up to 3 repeats a cell, sd 0.00 % of the mean"
+    assert (
+        found.strength
+        == "the one case it speaks of, 95 % interval +-0.00 by repeats; up to 3 repeats a cell, sd 0.00 % of the mean"
+    )

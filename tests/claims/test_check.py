@@ -19,11 +19,15 @@ from deadhead.errors import DeadheadError
 def test_a_recipe_of_nobodys_paper_is_judged_by_all_claims(tmp_path: Path) -> None:
     folder = study(tmp_path / "s", {"model": "a/b", "source": "en", "task": "mnli"}, [])
     assert [v.id for v in check(folder)] == list(CLAIMS)
-    assert [v.id for v in check(folder, paper="luck")] == [name for name in CLAIMS if name.startswith("L-")]
+    assert [v.id for v in check(folder, paper="luck")] == [
+        name for name in CLAIMS if name.startswith("L-")
+    ]
 
 
 def test_a_claim_nobody_makes(tmp_path: Path) -> None:
-    folder = study(tmp_path / "s", {"model": "a/b", "source": "en", "task": "mnli"}, [], claims=["W99"])
+    folder = study(
+        tmp_path / "s", {"model": "a/b", "source": "en", "task": "mnli"}, [], claims=["W99"]
+    )
     with pytest.raises(DeadheadError, match="no claim 'W99'"):
         check(folder)
 
@@ -32,13 +36,18 @@ def test_names_of_claims() -> None:
     assert [c.id for c in named("W3")] == ["W3", "W3a", "W3b"]
     assert [c.id for c in named("W1")] == ["W1"]
     assert len(named("C-mean")) == 12
-    assert [c.id for c in named("C-low")] == ["C-low"]  # what is itself a claim means no other with a further word
+    assert [c.id for c in named("C-low")] == [
+        "C-low"
+    ]  # what is itself a claim means no other with a further word
     assert [c.id for c in named("C-single")] == ["C-single-NER", "C-single-POS"]
 
 
 def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
     trials = tuple(map(str, range(2 * MOST_TRIALS)))
-    few, many = (Verdict("L-seeds", "luck", "", HOLDS, 0.0, "", "", some).to_dict() for some in (trials[:3], trials))
+    few, many = (
+        Verdict("L-seeds", "luck", "", HOLDS, 0.0, "", "", some).to_dict()
+        for some in (trials[:3], trials)
+    )
     assert (few["trials"], few["records"]) == (["0", "1", "2"], 3)
     assert (many["trials"], many["records"]) == (list(trials[:MOST_TRIALS]), 2 * MOST_TRIALS)
 
@@ -49,14 +58,27 @@ def test_command(tmp_path: Path) -> None:
     shown = runner.invoke(app, ["claims", str(folder)], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
     assert "does not hold" in shown.output
-    assert "Claims: 5; holds 1, compatible, not shown 2, does not hold 2, not tested here 0, not enough data 0." in shown.output
+    assert (
+        "Claims: 5; holds 1, compatible, not shown 2, does not hold 2, not tested here 0, not enough data 0."
+        in shown.output
+    )
     told = json.loads(runner.invoke(app, ["claims", str(folder), "--json"]).output)
     assert [one["id"] for one in told] == ["W9", "W10", "W11", "W12", "W13"]
     assert told[2]["verdict"] == "holds"
     assert len(told[2]["trials"]) == told[2]["records"] == 12
-    printed = json.loads(runner.invoke(app, ["claims", "--published", "--paper", "weak-link", "--json"]).output)
-    assert {one["id"] for one in printed if one["verdict"] == "does not hold"} == {"W3b", "W5", "W10", "W12", "W13"}
-    every = runner.invoke(app, ["claims", str(folder), "--paper", "luck", "--all"], env={"COLUMNS": "200"})
+    printed = json.loads(
+        runner.invoke(app, ["claims", "--published", "--paper", "weak-link", "--json"]).output
+    )
+    assert {one["id"] for one in printed if one["verdict"] == "does not hold"} == {
+        "W3b",
+        "W5",
+        "W10",
+        "W12",
+        "W13",
+    }
+    every = runner.invoke(
+        app, ["claims", str(folder), "--paper", "luck", "--all"], env={"COLUMNS": "200"}
+    )
     assert "missing: lowest-k searches" in every.output
 
 

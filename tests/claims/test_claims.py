@@ -13,7 +13,14 @@ from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.searches import PAPER_LRP
 
-ENOUGH = {"W15", "W16", "C-rho", "C-p-POS", "C-p-NER", "C-p-SF"}  # claims that one item is enough to judge by
+ENOUGH = {
+    "W15",
+    "W16",
+    "C-rho",
+    "C-p-POS",
+    "C-p-NER",
+    "C-p-SF",
+}  # claims that one item is enough to judge by
 
 
 def test_every_claim_has_its_cases() -> None:
@@ -48,7 +55,14 @@ def test_nothing_can_be_said(name: str) -> None:
 
 def _thin(whole: Evidence) -> Evidence:
     """The first item of each kind."""
-    return Evidence(whole.facts[:1], whole.searches[:1], whole.merged[:1], whole.measured[:1], whole.rankings[:1], whole.rhos[:1])
+    return Evidence(
+        whole.facts[:1],
+        whole.searches[:1],
+        whole.merged[:1],
+        whole.measured[:1],
+        whole.rankings[:1],
+        whole.rhos[:1],
+    )
 
 
 def test_statements_are_sentences_of_their_own() -> None:
@@ -59,7 +73,16 @@ def test_statements_are_sentences_of_their_own() -> None:
 
 def test_margins_have_the_unit_of_what_they_measure() -> None:
     units = {name: claim.unit for name, claim in CLAIMS.items()}
-    points = ("W8", "W11", "C-max-vs-low", "C-rand-vs-low", "C-single-POS", "C-low-ja", "C-ranker-cross-lingual", "C-overall-mbert")
+    points = (
+        "W8",
+        "W11",
+        "C-max-vs-low",
+        "C-rand-vs-low",
+        "C-single-POS",
+        "C-low-ja",
+        "C-ranker-cross-lingual",
+        "C-overall-mbert",
+    )
     cases = (
         "W9",
         "C-rand-NER",
@@ -73,7 +96,9 @@ def test_margins_have_the_unit_of_what_they_measure() -> None:
     )
     assert {name: units[name] for name in points} == dict.fromkeys(points, "points")
     assert {name: units[name] for name in cases} == dict.fromkeys(cases, "cases")
-    assert {name: units[name] for name in ("W4", "W5", "W16", "C-rho", "C-p-SF", "L-count-NER")} == {
+    assert {
+        name: units[name] for name in ("W4", "W5", "W16", "C-rho", "C-p-SF", "L-count-NER")
+    } == {
         "W4": "BLEU",
         "W5": "BLEU",
         "W16": "rho",
@@ -81,7 +106,9 @@ def test_margins_have_the_unit_of_what_they_measure() -> None:
         "C-p-SF": "p",
         "L-count-NER": "pairs",
     }
-    uneven = CLAIMS["W8"].on(glue(layers(top1=80, top2=80, top3=80, bottom1=79.9, bottom2=79.8, bottom3=79.7)))
+    uneven = CLAIMS["W8"].on(
+        glue(layers(top1=80, top2=80, top3=80, bottom1=79.9, bottom2=79.8, bottom3=79.7))
+    )
     assert uneven.margin == pytest.approx(-0.1)  # points, not depths
     clear = CLAIMS["W16"].on(weights(1, 2, 3, 4, 5, remove="random 10"))
     assert clear.margin == pytest.approx(0.3 - 1)  # of a rho, not of a p
@@ -89,16 +116,23 @@ def test_margins_have_the_unit_of_what_they_measure() -> None:
 
 def test_two_models_are_not_repeats_of_one() -> None:
     """Each is judged by itself, and the claim has to hold for both."""
-    good, bad = (Evidence(tuple(replace(f, model=model) for f in CASES["W6"][i].facts)) for i, model in ((0, "bert-a"), (1, "bert-b")))
+    good, bad = (
+        Evidence(tuple(replace(f, model=model) for f in CASES["W6"][i].facts))
+        for i, model in ((0, "bert-a"), (1, "bert-b"))
+    )
     found = CLAIMS["W6"].on(good + bad)
     alone = CLAIMS["W6"].on(bad)
     assert (found.verdict, found.margin) == (FAILS, alone.margin)
     assert found.numbers == f"{CLAIMS['W6'].on(good).numbers} | {alone.numbers}"
     assert alone.numbers.startswith("on bert-b: mean loss 2.00 points")
     assert set(found.trials) == {f.trial for f in (*good.facts, *bad.facts) if f.remove != "none"}
-    both = CLAIMS["W6"].on(good + Evidence(tuple(replace(f, model="bert-b") for f in CASES["W6"][0].facts)))
+    both = CLAIMS["W6"].on(
+        good + Evidence(tuple(replace(f, model="bert-b") for f in CASES["W6"][0].facts))
+    )
     assert both.verdict == HOLDS
-    assert CLAIMS["W6"].on(good + Evidence(bad.facts[:1])).verdict == HOLDS  # of bert-b there is not enough to say
+    assert (
+        CLAIMS["W6"].on(good + Evidence(bad.facts[:1])).verdict == HOLDS
+    )  # of bert-b there is not enough to say
 
 
 def test_too_few_layers_to_show_a_pattern() -> None:
@@ -121,8 +155,12 @@ def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
     found = CLAIMS[f"C-ranker-{setting}"].on(alone)
     assert (found.verdict, found.margin) == (OPEN, None)
     assert "by LRP" in found.numbers
-    best = {id(s): replace(s.arms["lowest"], gain=s.arms["lowest"].gain + 9.0) for s in alone.searches}
-    other = replace(alone, searches=tuple(replace(s, arms={"lowest": best[id(s)]}) for s in alone.searches))
+    best = {
+        id(s): replace(s.arms["lowest"], gain=s.arms["lowest"].gain + 9.0) for s in alone.searches
+    }
+    other = replace(
+        alone, searches=tuple(replace(s, arms={"lowest": best[id(s)]}) for s in alone.searches)
+    )
     assert CLAIMS[f"C-ranker-{setting}"].on(other).verdict == FAILS
 
 
@@ -130,7 +168,11 @@ def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
 def test_languages_in_no_class_are_not_counted(name: str) -> None:
     """Dutch is in none of the paper's classes of word order, so no mean and no permutation has it."""
     whole = CASES[name][0]
-    dutch = Evidence(tuple(replace(f, target="nl", trial=f.trial + "nl") for f in whole.facts if f.target == "en"))
+    dutch = Evidence(
+        tuple(
+            replace(f, target="nl", trial=f.trial + "nl") for f in whole.facts if f.target == "en"
+        )
+    )
     assert "11 languages;" in CLAIMS[name].on(whole).strength
     found = CLAIMS[name].on(whole + dutch)
     assert "11 of 12 languages, those the paper puts in a class;" in found.strength
@@ -139,10 +181,23 @@ def test_languages_in_no_class_are_not_counted(name: str) -> None:
 
 def test_repeats_give_a_spread() -> None:
     whole = CASES["W6"][0]
-    again = Evidence(tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts))
-    assert CLAIMS["W6"].on(whole).strength == "all 4 cases it speaks of, no repeats; one seed: no spread"
+    again = Evidence(
+        tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts)
+    )
+    assert (
+        CLAIMS["W6"].on(whole).strength
+        == "all 4 cases it speaks of, no repeats; one seed: no spread"
+    )
     found = CLAIMS["W6"].on(whole + again)
-    wide = 2.776 * (0.8 / 2**0.5 / 2**0.5) / 4**0.5  # t of four degrees of freedom, the error of a cell, the mean of four
+    wide = (
+        2.776 * (0.8 / 2**0.5 / 2**0.5) / 4**0.5
+    )  # t of four degrees of freedom, the error of a cell, the mean of four
     spread = f"up to 2 repeats a cell, sd {100 * 0.8 / 2**0.5 / (79.5 + 0.4):.2f} % of the mean"
-    assert found.strength == f"all 4 cases it speaks of, 95 % interval +-{wide:.2f} by repeats; {spread}"
-    assert (found.verdict, found.margin) == (UNSHOWN, pytest.approx(0.5 - wide, abs=1e-3))  # half a point within, give or take
+    assert (
+        found.strength
+        == f"all 4 cases it speaks of, 95 % interval +-{wide:.2f} by repeats; {spread}"
+    )
+    assert (found.verdict, found.margin) == (
+        UNSHOWN,
+        pytest.approx(0.5 - wide, abs=1e-3),
+    )  # half a point within, give or take

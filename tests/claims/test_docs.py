@@ -21,8 +21,16 @@ def test_the_table_is_made_from_the_published_numbers() -> None:
 
 def test_the_counts_in_the_text_are_those_of_the_table() -> None:
     told = PAGE.split("## The papers on their own tables")[1].split("\n\n")[1]
-    wrong = {verdict.id for verdict in published() if verdict.verdict == FAILS and verdict.paper != "luck"}
-    named = {name for name in re.findall(r"[WMC][\w-]*\w", told) if name in CLAIMS or any(one.startswith(f"{name}-") for one in CLAIMS)}
+    wrong = {
+        verdict.id
+        for verdict in published()
+        if verdict.verdict == FAILS and verdict.paper != "luck"
+    }
+    named = {
+        name
+        for name in re.findall(r"[WMC][\w-]*\w", told)
+        if name in CLAIMS or any(one.startswith(f"{name}-") for one in CLAIMS)
+    }
     assert all(any(one == name or one.startswith(f"{name}-") for name in named) for one in wrong)
     assert len(wrong) == 12 + 10
     assert f"{sum(claim.paper != 'luck' for claim in CLAIMS.values())} of them" in PAGE

@@ -14,26 +14,42 @@ from deadhead.claims import CLAIMS, from_study
 from deadhead.claims.from_study import TRIES, measured
 from deadhead.studies.records import read_within, summaries, write
 
-FIXED = {"model": "nobody/nothing", "source": "en", "splits": ["dev", "test"], "targets": ["de", "en"]}
+FIXED = {
+    "model": "nobody/nothing",
+    "source": "en",
+    "splits": ["dev", "test"],
+    "targets": ["de", "en"],
+}
 PRUNE = ["prune", "finetune", "evaluate"]
 
 
 def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path: Path) -> None:
     cells = [
-        {"labels": {"task": "mnli", "remove": "none"}, "metrics": {"en/dev/accuracy": 0.8, "en/dev/macro_f1": 0.1}},
+        {
+            "labels": {"task": "mnli", "remove": "none"},
+            "metrics": {"en/dev/accuracy": 0.8, "en/dev/macro_f1": 0.1},
+        },
         {
             "labels": {"task": "mnli", "remove": {"layers": "top 1"}},
             "metrics": {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.6},
             "removed": [f"encoder.4.{i}" for i in range(8)],
             "cost": {"heads before": 40},
         },
-        {"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/dev/accuracy": 0.1, "en/test/accuracy": 0.9}},
-        {"labels": {"task": "slots-atis", "remove": {"stratified": 1}}, "metrics": {"de/test/span_f1": 0.5}},
+        {
+            "labels": {"task": "mnli", "remove": {"random": 30}},
+            "metrics": {"en/dev/accuracy": 0.1, "en/test/accuracy": 0.9},
+        },
+        {
+            "labels": {"task": "slots-atis", "remove": {"stratified": 1}},
+            "metrics": {"de/test/span_f1": 0.5},
+        },
         {"labels": {"task": "parallel", "remove": "none"}, "metrics": {"en-de/test/bleu": 21.5}},
         {"labels": {"task": "gone.yaml", "remove": "none"}, "metrics": {"en/test/accuracy": 0.5}},
     ]
     found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)]).facts
-    assert [(f.task, f.remove, f.target, f.share, f.epoch, pytest.approx(f.value)) for f in found] == [
+    assert [
+        (f.task, f.remove, f.target, f.share, f.epoch, pytest.approx(f.value)) for f in found
+    ] == [
         ("mnli", "none", "en", 0.0, None, 80),
         ("mnli", "layers top 1", "en", 20.0, None, 70),
         ("mnli", "layers top 1", "en", 20.0, 1, 60),
@@ -46,17 +62,29 @@ def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path
 
 def test_a_training_of_one_epoch_says_nothing_about_the_first(tmp_path: Path) -> None:
     """Its weights after the first epoch are its last; a longer one that is stuck there is another thing."""
-    cell = {"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.7}}
+    cell = {
+        "labels": {"task": "mnli", "remove": {"random": 30}},
+        "metrics": {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.7},
+    }
     for epochs, found in ((1, [None]), (2, [None, 1])):
         fixed = {**FIXED, "finetune": {"epochs": epochs, "first": True}}
-        assert [f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).facts] == found
+        assert [
+            f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).facts
+        ] == found
 
 
 def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None:
     """One label of three for everything; a model that is bad in another way has not failed."""
     cells = [
-        {"labels": {"task": "mnli", "remove": remove}, "metrics": {"en/dev/accuracy": right, "en/dev/macro_f1": mean}}
-        for remove, right, mean in (("none", 0.8, 0.79), ({"random": 50}, 0.4, 0.8 / 1.4 / 3), ({"random": 40}, 0.4, 0.39))
+        {
+            "labels": {"task": "mnli", "remove": remove},
+            "metrics": {"en/dev/accuracy": right, "en/dev/macro_f1": mean},
+        }
+        for remove, right, mean in (
+            ("none", 0.8, 0.79),
+            ({"random": 50}, 0.4, 0.8 / 1.4 / 3),
+            ({"random": 40}, 0.4, 0.39),
+        )
     ]
     found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)])
     assert [f.failed for f in found.facts] == [False, True, False]
@@ -67,16 +95,27 @@ def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None
         "en/dev/accuracy": 0.8,
         "en/dev/macro_f1": 0.79,
     }  # it learnt later
-    (first, last) = measured([study(tmp_path / "slow", FIXED, [{**cells[1], "metrics": slow}], PRUNE)]).facts
+    (first, last) = measured(
+        [study(tmp_path / "slow", FIXED, [{**cells[1], "metrics": slow}], PRUNE)]
+    ).facts
     assert not first.failed
     assert not last.failed
 
 
-def lowest(labels: dict[str, Any], full: float, scores: list[float], target: str = "de") -> list[dict[str, Any]]:
+def lowest(
+    labels: dict[str, Any], full: float, scores: list[float], target: str = "de"
+) -> list[dict[str, Any]]:
     name = f"{target}/test/micro_f1"
-    cells = [{"labels": {**labels, "arm": "full", "k": 0, "remove": "none"}, "metrics": {name: full}}]
+    cells = [
+        {"labels": {**labels, "arm": "full", "k": 0, "remove": "none"}, "metrics": {name: full}}
+    ]
     for k, score in enumerate(scores, 1):
-        cells.append({"labels": {**labels, "arm": "lowest", "k": k, "remove": {"lowest": k}}, "metrics": {name: score}})
+        cells.append(
+            {
+                "labels": {**labels, "arm": "lowest", "k": k, "remove": {"lowest": k}},
+                "metrics": {name: score},
+            }
+        )
     return cells
 
 
@@ -84,13 +123,21 @@ def test_searches_and_repeats(tmp_path: Path) -> None:
     fixed = {**FIXED, "task": "pos", "targets": ["de"]}
     cells = [*lowest({"seed": 0}, 0.5, [0.6, 0.55]), *lowest({"seed": 1}, 0.6, [0.6, 0.62])]
     cells.append(
-        {"labels": {"seed": 0, "arm": "random", "k": 1, "remove": {"random_k": 1}, "draw": 42}, "metrics": {"de/test/micro_f1": 0.4}}
+        {
+            "labels": {"seed": 0, "arm": "random", "k": 1, "remove": {"random_k": 1}, "draw": 42},
+            "metrics": {"de/test/micro_f1": 0.4},
+        }
     )
     whole = measured([study(tmp_path / "s", fixed, cells)])
     first, second = whole.searches
     assert (first.full, first.setting, first.rank) == (50.0, "cross-lingual", "gradient")
     best = first.arms["lowest"]
-    assert (best.gain, best.k, best.budget, best.scores) == (pytest.approx(10), 1, 2, pytest.approx((60, 55)))
+    assert (best.gain, best.k, best.budget, best.scores) == (
+        pytest.approx(10),
+        1,
+        2,
+        pytest.approx((60, 55)),
+    )
     assert first.arms["random"].gain == pytest.approx(-10)
     assert len(first.trials) == 4
     assert first.trials[0] != second.trials[0]
@@ -110,16 +157,29 @@ def test_several_sources(tmp_path: Path) -> None:
         *lowest({"source": "de", "train": ["en", "de"]}, 0.5, [0.65], "zh"),
     ]
     for cell in cells:
-        cell["fields"] = {"rank": {"method": "gradient", "merge": "md"}} if "rank.merge" in cell["labels"] else {}
-    (found,) = measured([study(tmp_path / "s", fixed, cells, ["rank_each", "prune", "finetune", "evaluate"])]).merged
+        cell["fields"] = (
+            {"rank": {"method": "gradient", "merge": "md"}}
+            if "rank.merge" in cell["labels"]
+            else {}
+        )
+    (found,) = measured(
+        [study(tmp_path / "s", fixed, cells, ["rank_each", "prune", "finetune", "evaluate"])]
+    ).merged
     assert (found.target, found.full, dict(found.scores)) == ("zh", 50.0, {"MD": 60.0, "EC": 70.0})
-    (partial,) = measured([study(tmp_path / "t", fixed, cells[:-2], ["rank_each", "prune", "finetune", "evaluate"])]).merged
+    (partial,) = measured(
+        [study(tmp_path / "t", fixed, cells[:-2], ["rank_each", "prune", "finetune", "evaluate"])]
+    ).merged
     assert dict(partial.scores) == {"MD": 60.0}  # EC is the best over the rankings of all of them
 
 
 def test_measures_and_rankings(tmp_path: Path) -> None:
     fixed = {**FIXED, "task": "mnli", "measure": ["weights"]}
-    details = {"measures": {"after": {"weights": {"encoder.0.0": 0.5}}, "before": {"entropy": {"encoder.0.0": 1.0}}}}
+    details = {
+        "measures": {
+            "after": {"weights": {"encoder.0.0": 0.5}},
+            "before": {"entropy": {"encoder.0.0": 1.0}},
+        }
+    }
     steps = ["prune", "measure", "finetune", "measure"]
     cells = [{"labels": {"remove": {"random": 50}}, "details": details, "removed": ["encoder.0.1"]}]
     found = measured([study(tmp_path / "m", fixed, cells, steps)]).measured
@@ -127,22 +187,40 @@ def test_measures_and_rankings(tmp_path: Path) -> None:
         ("weights", "after", "random 50", {"encoder.0.0": 0.5}, ("encoder.0.1",)),
         ("entropy", "before", "random 50", {"encoder.0.0": 1.0}, ("encoder.0.1",)),
     ]
-    ranking = {"ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}}
+    ranking = {
+        "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
+    }
     cells = [{"labels": {"seed": seed}, "details": ranking} for seed in (0, 1)]
-    (one,) = measured([study(tmp_path / "r", {**FIXED, "task": "slots-atis"}, cells, ["finetune", "rank"])]).rankings
-    assert (one.language, one.task, one.method, dict(one.scores)) == ("en", "slots", "gradient", {"encoder.0.0": 0.5})
+    (one,) = measured(
+        [study(tmp_path / "r", {**FIXED, "task": "slots-atis"}, cells, ["finetune", "rank"])]
+    ).rankings
+    assert (one.language, one.task, one.method, dict(one.scores)) == (
+        "en",
+        "slots",
+        "gradient",
+        {"encoder.0.0": 0.5},
+    )
 
 
 def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path: Path) -> None:
     def ranked(name: str, *scores: float) -> Path:
-        details = {"ranking": {"method": "gradient", "languages": ["en"], "scores": {f"encoder.0.{i}": x for i, x in enumerate(scores)}}}
+        details = {
+            "ranking": {
+                "method": "gradient",
+                "languages": ["en"],
+                "scores": {f"encoder.0.{i}": x for i, x in enumerate(scores)},
+            }
+        }
         cells = [{"labels": {"seed": len(name)}, "details": details}]
         return study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
 
     several = [ranked("a", 0.1, 0.7), ranked("bb", 0.3, 0.1)]
     (there,), (back,) = (measured(folders).rankings for folders in (several, several[::-1]))
     assert there == back
-    assert dict(there.scores) == {"encoder.0.0": pytest.approx(0.2), "encoder.0.1": pytest.approx(0.4)}
+    assert dict(there.scores) == {
+        "encoder.0.0": pytest.approx(0.2),
+        "encoder.0.1": pytest.approx(0.4),
+    }
     (same,) = measured([several[0], several[0]]).rankings  # a trial that two studies ran is one
     assert dict(same.scores) == {"encoder.0.0": 0.1, "encoder.0.1": 0.7}
 
@@ -151,16 +229,28 @@ def test_pruned_trials_of_a_search_are_no_facts(tmp_path: Path) -> None:
     cells = [*lowest({"seed": 0}, 0.5, [0.6]), *lowest({"seed": 0}, 0.4, [0.3], "en")]
     for cell in cells:
         cell["metrics"] |= {"de/test/macro_f1": 0.1, "de/dev/micro_f1": 0.2}
-    joined = [{**one, "metrics": one["metrics"] | other["metrics"]} for one, other in zip(cells[:2], cells[2:], strict=True)]
+    joined = [
+        {**one, "metrics": one["metrics"] | other["metrics"]}
+        for one, other in zip(cells[:2], cells[2:], strict=True)
+    ]
     found = measured([study(tmp_path / "s", {**FIXED, "task": "pos"}, joined)])
-    assert [(f.target, f.remove, f.value) for f in found.facts] == [("de", "none", 50.0), ("en", "none", 40.0)]
+    assert [(f.target, f.remove, f.value) for f in found.facts] == [
+        ("de", "none", 50.0),
+        ("en", "none", 40.0),
+    ]
     assert len(found.searches) == 2
 
 
-def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(from_study, "read_within", lambda home, name: opened.append(name) or read_within(home, name))
-    ranking = {"ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}}
+    monkeypatch.setattr(
+        from_study, "read_within", lambda home, name: opened.append(name) or read_within(home, name)
+    )
+    ranking = {
+        "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
+    }
     for name, at, found in (("first", 0, 1), ("third", 2, 1), ("none", None, 0)):
         cells = [{"labels": {"seed": seed}} for seed in range(3 * TRIES)]
         folder = study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
@@ -173,9 +263,16 @@ def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(tmp_pat
 
 
 def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
-    cells = [{"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/test/accuracy": 0.9}}]
-    more = [*cells, {"labels": {"task": "mnli", "remove": "none"}, "metrics": {"en/test/accuracy": 0.95}}]
-    one, other = (study(tmp_path / name, FIXED, some, PRUNE) for name, some in (("a", cells), ("b", more)))
+    cells = [
+        {"labels": {"task": "mnli", "remove": {"random": 30}}, "metrics": {"en/test/accuracy": 0.9}}
+    ]
+    more = [
+        *cells,
+        {"labels": {"task": "mnli", "remove": "none"}, "metrics": {"en/test/accuracy": 0.95}},
+    ]
+    one, other = (
+        study(tmp_path / name, FIXED, some, PRUNE) for name, some in (("a", cells), ("b", more))
+    )
     assert len(measured([one]).facts) == 1
     assert len(measured([one, other]).facts) == 2
 
@@ -183,7 +280,10 @@ def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
 def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) -> None:
     fixed = {**FIXED, "task": "pos", "targets": ["de"]}
     plain = lowest({"seed": 0}, 0.5, [0.6])
-    control = {"labels": {"seed": 0, "arm": "highest", "k": 1, "remove": {"highest": 1}}, "metrics": {"de/test/micro_f1": 0.4}}
+    control = {
+        "labels": {"seed": 0, "arm": "highest", "k": 1, "remove": {"highest": 1}},
+        "metrics": {"de/test/micro_f1": 0.4},
+    }
     folders = [study(tmp_path / "a", fixed, [*plain, control]), study(tmp_path / "b", fixed, plain)]
     for order in (folders, folders[::-1]):
         (found,) = measured(order).searches
@@ -195,13 +295,24 @@ def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
     fixed = {**FIXED, "task": "mnli", "measure": ["weights"]}
     details = {
         "measures": {
-            "after": {"weights": {"encoder.0.0": float("nan"), "encoder.0.1": 0.5}, "embeddings": {"silhouette": None}},
+            "after": {
+                "weights": {"encoder.0.0": float("nan"), "encoder.0.1": 0.5},
+                "embeddings": {"silhouette": None},
+            },
             "first": None,
         }
     }
     cells = [
-        {"labels": {"remove": {"random": 50}}, "details": details, "metrics": {"en/test/accuracy": float("nan")}},
-        {"labels": {"remove": {"layers": "top 1"}}, "cost": {"heads before": 8}, "metrics": {"en/test/accuracy": 0.5}},
+        {
+            "labels": {"remove": {"random": 50}},
+            "details": details,
+            "metrics": {"en/test/accuracy": float("nan")},
+        },
+        {
+            "labels": {"remove": {"layers": "top 1"}},
+            "cost": {"heads before": 8},
+            "metrics": {"en/test/accuracy": 0.5},
+        },
     ]
     folder = study(tmp_path / "m", fixed, cells, ["prune", "finetune", "measure", "evaluate"])
     found = measured([folder])
@@ -216,7 +327,14 @@ def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_search_with_a_score_that_is_no_number(tmp_path: Path) -> None:
     cells = lowest({"seed": 0}, 0.5, [0.6, float("nan"), 0.55])
-    (found,) = measured([study(tmp_path / "s", {**FIXED, "task": "pos", "targets": ["de"]}, cells)]).searches
+    (found,) = measured(
+        [study(tmp_path / "s", {**FIXED, "task": "pos", "targets": ["de"]}, cells)]
+    ).searches
     assert (found.arms["lowest"].k, found.arms["lowest"].budget) == (1, 2)
     lost = lowest({"seed": 0}, float("nan"), [0.6])
-    assert measured([study(tmp_path / "t", {**FIXED, "task": "pos", "targets": ["de"]}, lost)]).searches == ()
+    assert (
+        measured(
+            [study(tmp_path / "t", {**FIXED, "task": "pos", "targets": ["de"]}, lost)]
+        ).searches
+        == ()
+    )

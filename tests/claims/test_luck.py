@@ -17,24 +17,33 @@ from deadhead.claims.strength import by_luck, lucky_share
 def test_share_by_hand() -> None:
     assert lucky_share([12]) == pytest.approx(12 / 13)
     assert lucky_share([1, 3]) == pytest.approx((1 / 2 + 3 / 4) / 2)
-    assert by_luck(3, [1, 1, 1]) == "luck alone: 1.5 of 3, as many or more with p = 0.12"  # one of eight
+    assert (
+        by_luck(3, [1, 1, 1]) == "luck alone: 1.5 of 3, as many or more with p = 0.12"
+    )  # one of eight
 
 
-def thrown(rng: random.Random, source: str, target: str, task: str = "pos", better: float = 0.0) -> Search:
+def thrown(
+    rng: random.Random, source: str, target: str, task: str = "pos", better: float = 0.0
+) -> Search:
     """A search in which every trial scores as a die falls; those of the lowest arm may be loaded."""
     full = rng.gauss(50, 1)
     arms = {}
     for arm in ("lowest", "seeds", "random", "highest"):
         scores = tuple(rng.gauss(50 + (better if arm == "lowest" else 0), 1) for _ in range(12))
         arms[arm] = Best(max(scores) - full, 1 + scores.index(max(scores)), scores)
-    return Search(MBERT, task, source, target, CROSS, full, arms, "gradient", trials=(f"{source}-{target}",))
+    return Search(
+        MBERT, task, source, target, CROSS, full, arms, "gradient", trials=(f"{source}-{target}",)
+    )
 
 
 def many(better: float, seed: int = 0) -> Evidence:
     rng = random.Random(seed)
     return Evidence(
         searches=tuple(
-            thrown(rng, source, target, better=better) for source in ("en", "zh", "ar", "sw") for target in OTHERS if source != target
+            thrown(rng, source, target, better=better)
+            for source in ("en", "zh", "ar", "sw")
+            for target in OTHERS
+            if source != target
         )
     )
 
@@ -42,12 +51,20 @@ def many(better: float, seed: int = 0) -> Evidence:
 def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
     """Nine of ten pairs "gain" where pruning does nothing; only the controls tell."""
     found = {
-        name: CLAIMS[name].on(many(0.0)) for name in ("C-count-POS", "C-rand-vs-low", "L-seeds", "L-random", "L-highest", "L-count-POS")
+        name: CLAIMS[name].on(many(0.0))
+        for name in (
+            "C-count-POS",
+            "C-rand-vs-low",
+            "L-seeds",
+            "L-random",
+            "L-highest",
+            "L-count-POS",
+        )
     }
     assert found["C-count-POS"].verdict == UNSHOWN
-    assert {name: one.verdict for name, one in found.items() if name.startswith("L-")} == dict.fromkeys(
-        ("L-seeds", "L-random", "L-highest", "L-count-POS"), UNSHOWN
-    )
+    assert {
+        name: one.verdict for name, one in found.items() if name.startswith("L-")
+    } == dict.fromkeys(("L-seeds", "L-random", "L-highest", "L-count-POS"), UNSHOWN)
     assert found["C-rand-vs-low"].verdict == UNSHOWN  # half are behind, but none by more than luck
 
 
@@ -75,7 +92,12 @@ def test_a_mean_gain_that_is_hardly_ahead_of_unpruned_seeds_is_luck() -> None:
     """By a tenth of a point, with leads of half a point up and down; without the spread it would be clear."""
     name = "C-mean-POS-mbert-cross-lingual"
     leads = [0.1 + 0.5 * (-1) ** i for i in range(len(OTHERS) // 2 * 2)]
-    hardly = Evidence(searches=tuple(search(0.91, target=target, seeds=0.91 - lead) for target, lead in zip(OTHERS, leads, strict=False)))
+    hardly = Evidence(
+        searches=tuple(
+            search(0.91, target=target, seeds=0.91 - lead)
+            for target, lead in zip(OTHERS, leads, strict=False)
+        )
+    )
     assert (CLAIMS[name].on(hardly).verdict, CLAIMS[name].on(hardly).follows) == (HOLDS, LUCKY)
     assert CLAIMS[name].on(means(0.91, 0.81)).follows == ""
 
@@ -85,28 +107,39 @@ def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
     some = merged("ner", ("en", "de", "ar")) + merged("ner", ("he", "zh"), MD=60.0)
     found = CLAIMS["C-EC-NER"].on(some)
     assert (found.verdict, found.follows) == (HOLDS, LUCKY)
-    assert "2 times the trials of MD or SD; luck alone: 2.5 of 5, as many or more with p = 0.5" in found.strength
+    assert (
+        "2 times the trials of MD or SD; luck alone: 2.5 of 5, as many or more with p = 0.5"
+        in found.strength
+    )
 
 
 def at_best(*ks: float, **more: Any) -> Evidence:
     found = zip(ks, means(1.0, None).searches, strict=False)
-    return Evidence(searches=tuple(replace(one, arms={"lowest": Best(1.0, k, (), **more)}) for k, one in found))
+    return Evidence(
+        searches=tuple(replace(one, arms={"lowest": Best(1.0, k, (), **more)}) for k, one in found)
+    )
 
 
 def test_as_many_heads_as_luck_would_take_are_luck() -> None:
-    wide, narrow = (CLAIMS["C-heads-POS"].on(at_best(*ks)) for ks in ((3, 6, 7, 11), (7.4, 7.5, 7.6, 7.5)))
+    wide, narrow = (
+        CLAIMS["C-heads-POS"].on(at_best(*ks)) for ks in ((3, 6, 7, 11), (7.4, 7.5, 7.6, 7.5))
+    )
     assert (wide.verdict, wide.follows) == (UNSHOWN, LUCKY)  # 6.75, and 6.5 is as near as 7.52
     assert (narrow.verdict, narrow.follows) == (HOLDS, "")  # 7.5 and nothing else
     assert "7.50 of 12" in narrow.numbers
     assert "6.5 by luck" in narrow.numbers
-    few = CLAIMS["C-heads-POS"].on(at_best(6, 9, 6, 9, tried=(3, 6, 9, 12)))  # four trials, and still up to 12 heads
+    few = CLAIMS["C-heads-POS"].on(
+        at_best(6, 9, 6, 9, tried=(3, 6, 9, 12))
+    )  # four trials, and still up to 12 heads
     assert (few.verdict, few.follows) == (UNSHOWN, LUCKY)
     assert "7.50 of 12" in few.numbers
     assert "7.5 by luck" in few.numbers
 
 
 def test_the_lowest_that_vary_less_than_the_highest_do_not_vary() -> None:
-    assert CLAIMS["C-rank"].on(rankings(0, 1)).verdict == UNSHOWN  # of mBERT; nothing is known of XLM-R
+    assert (
+        CLAIMS["C-rank"].on(rankings(0, 1)).verdict == UNSHOWN
+    )  # of mBERT; nothing is known of XLM-R
     assert CLAIMS["C-rank"].on(rankings(0, 0)).verdict == FAILS  # all the same, the lowest too
     assert CLAIMS["C-rank"].on(rankings(1, 0)).margin == pytest.approx(0.5 - 1)
 
@@ -123,18 +156,28 @@ def test_one_training_scored_in_many_languages_is_one_experiment() -> None:
     several = tuple(search(1.0, target=target, seeds=0.0, trials=("one",)) for target in OTHERS)
     found = CLAIMS["L-seeds"].on(Evidence(searches=several))
     assert found.verdict == OPEN
-    assert "there are 1 (so far ahead in 12 of 12 pairs, by +1.00 points on average)" in found.numbers
+    assert (
+        "there are 1 (so far ahead in 12 of 12 pairs, by +1.00 points on average)" in found.numbers
+    )
 
 
 def test_a_language_scored_in_itself_is_no_transfer() -> None:
     """Table 5 has 32 pairs; English scored in English is not one of them."""
     pairs = controls("random", 0.2).searches
-    home = tuple(search(-9.0, target="en", setting="mono-lingual", random=9.0, task=task) for task in ("pos", "ner"))
+    home = tuple(
+        search(-9.0, target="en", setting="mono-lingual", random=9.0, task=task)
+        for task in ("pos", "ner")
+    )
     found = CLAIMS["L-random"].on(Evidence(searches=(*pairs, *home)))
-    assert (found.verdict, found.numbers) == (HOLDS, CLAIMS["L-random"].on(Evidence(searches=pairs)).numbers)
+    assert (found.verdict, found.numbers) == (
+        HOLDS,
+        CLAIMS["L-random"].on(Evidence(searches=pairs)).numbers,
+    )
     assert "in 8 of 8 pairs" in found.numbers
 
 
 def test_arms_of_unequal_budget_are_not_compared() -> None:
-    uneven = tuple(search(1.0, target=target, seeds=0.0, budget=4) for target in OTHERS)  # the control had 12 tries
+    uneven = tuple(
+        search(1.0, target=target, seeds=0.0, budget=4) for target in OTHERS
+    )  # the control had 12 tries
     assert CLAIMS["L-seeds"].on(Evidence(searches=uneven)).verdict == OPEN

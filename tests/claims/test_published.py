@@ -100,7 +100,10 @@ NO_TABLE = {
 
 def test_the_verdicts() -> None:
     found = {v.id: v for v in published()}
-    by_verdict = {name: {v.id for v in found.values() if v.verdict == name} for name in (HOLDS, UNSHOWN, FAILS, OPEN)}
+    by_verdict = {
+        name: {v.id for v in found.values() if v.verdict == name}
+        for name in (HOLDS, UNSHOWN, FAILS, OPEN)
+    }
     assert by_verdict[FAILS] == {*WRONG, *PARTLY, *FEWER}
     assert by_verdict[UNSHOWN] == set(UNCLEAR)
     assert len(WRONG) == 12
@@ -109,10 +112,14 @@ def test_the_verdicts() -> None:
     for name, numbers in {**WRONG, **PARTLY, **FOLLOW, **LUCK}.items():
         assert numbers in found[name].numbers, found[name]
     assert not any(v.trials for v in found.values())
-    by_reading = {how: {v.id for v in found.values() if v.follows == how} for how in (NO, IN_PART, LUCKY)}
+    by_reading = {
+        how: {v.id for v in found.values() if v.follows == how} for how in (NO, IN_PART, LUCKY)
+    }
     assert by_reading == {NO: set(WRONG), IN_PART: set(PARTLY), LUCKY: set(LUCK)}
     assert all(bool(v.follows) == (v.verdict in (FAILS, UNSHOWN)) for v in found.values())
-    assert not any(v.numbers.startswith("on ") for v in found.values())  # all on the papers' own models and tasks
+    assert not any(
+        v.numbers.startswith("on ") for v in found.values()
+    )  # all on the papers' own models and tasks
 
 
 def test_the_command_tells_apart_how_claims_fail() -> None:
@@ -126,13 +133,21 @@ def test_the_command_tells_apart_how_claims_fail() -> None:
         (line,) = [line for line in shown.splitlines() if line.startswith(f"{title} (")]
         assert line.startswith(f"{title} ({len(names)}): ")
         assert set(line.partition(": ")[2].partition("; ")[0].split(", ")) == set(names)
-    assert shown.rstrip().endswith("; of these 1 does not hold: L-count-NER")  # 12 + 10 + 1 are all that do not hold
-    parts = re.split(r"^(?=Do not follow|Follow in part|No more than luck|The others)", shown, flags=re.MULTILINE)
+    assert shown.rstrip().endswith(
+        "; of these 1 does not hold: L-count-NER"
+    )  # 12 + 10 + 1 are all that do not hold
+    parts = re.split(
+        r"^(?=Do not follow|Follow in part|No more than luck|The others)", shown, flags=re.MULTILINE
+    )
     assert [part.count("│ does not hold") for part in parts[1:5]] == [12, 10, 1, 0]
     told = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)
     assert {one["id"] for one in told if one["follows"] == "follows in part"} == set(PARTLY)
     table = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
-    assert [table.count(f"**does not hold**: {how} |") for how in (NO, IN_PART, LUCKY)] == [12, 10, 1]
+    assert [table.count(f"**does not hold**: {how} |") for how in (NO, IN_PART, LUCKY)] == [
+        12,
+        10,
+        1,
+    ]
 
 
 def test_those_of_one_paper() -> None:
@@ -170,4 +185,6 @@ def test_no_statement_tells_another_number_than_the_paper() -> None:
         ("W9", "cases_middle_worse", {}),
     ):
         paper = CLAIMS[name].paper
-        assert f"{stated(paper, quantity, **where):g}" in re.findall(r"[\d.]*\d", CLAIMS[name].statement)
+        assert f"{stated(paper, quantity, **where):g}" in re.findall(
+            r"[\d.]*\d", CLAIMS[name].statement
+        )

@@ -38,17 +38,28 @@ CELLS = {  # single cells, read off the papers
     "weak-link/table6": ({"task": "qnli", "remove": "layers top 6"}, 87.44),
     "mbert-prunability/table1": ({"task": "qqp", "remove": "layers top 6"}, 90.53),
     "contributions/table2": (
-        {"model": "xlm-roberta-base", "source": "en", "target": "zh", "setting": "cross-lingual", "arm": "lowest"},
+        {
+            "model": "xlm-roberta-base",
+            "source": "en",
+            "target": "zh",
+            "setting": "cross-lingual",
+            "arm": "lowest",
+        },
         46.18,
     ),
     "contributions/table4": ({"model": "xlm-roberta-base", "target": "en", "arm": "lowest"}, 94.87),
-    "contributions/table5": ({"task": "pos", "target": "ja", "setting": "cross-lingual", "arm": "highest"}, -22.29),
+    "contributions/table5": (
+        {"task": "pos", "target": "ja", "setting": "cross-lingual", "arm": "highest"},
+        -22.29,
+    ),
     "contributions/table6": ({"task": "ner", "source": "de+ar+he+zh", "arm": "EC"}, 64.63),
 }
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    with (resources.files("deadhead.recipes") / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    with (resources.files("deadhead.recipes") / f"{name}.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         return list(csv.DictReader(file))
 
 
@@ -61,18 +72,26 @@ def test_every_number_is_there(name: str) -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_a_number_is_where_it_belongs(name: str) -> None:
     where, value = CELLS[name]
-    found = [row["value"] for row in rows(name) if all(row[axis] == text for axis, text in where.items())]
+    found = [
+        row["value"] for row in rows(name) if all(row[axis] == text for axis, text in where.items())
+    ]
     assert [float(text) for text in found] == [value]
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.endswith("text")])
 def test_one_row_for_one_place_and_in_our_words(name: str) -> None:
     found = rows(name)
-    places = [tuple(text for axis, text in row.items() if axis not in ("value", "delta", "note")) for row in found]
+    places = [
+        tuple(text for axis, text in row.items() if axis not in ("value", "delta", "note"))
+        for row in found
+    ]
     assert len(set(places)) == len(places)
     for row in found:
         assert task_of(row["task"]).name == row["task"]
-        spoken = {*row.get("source", "").replace("-", "+").split("+"), *row["target"].split("-")} - {""}
+        spoken = {
+            *row.get("source", "").replace("-", "+").split("+"),
+            *row["target"].split("-"),
+        } - {""}
         assert spoken <= set(languages())
         assert row.get("arm", "full") in ("full", "lowest", *CONTROLS, "FL", "MD", "SD", "EC")
 
@@ -83,6 +102,8 @@ def test_printed_differences_are_those_of_the_scores() -> None:
         full = {row["source"]: float(row["value"]) for row in rows(name) if row["remove"] == "none"}
         for row in rows(name):
             if row["delta"]:
-                assert float(row["value"]) - full[row["source"]] == pytest.approx(float(row["delta"]), abs=1e-9)
+                assert float(row["value"]) - full[row["source"]] == pytest.approx(
+                    float(row["delta"]), abs=1e-9
+                )
                 checked += 1
     assert checked == 38

@@ -14,9 +14,15 @@ OF_PAPERS = [name for name in built_in() if "/" in name]
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
-def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
-        relations, "distances", lambda one, other, kinds: dict.fromkeys(kinds, 0.01 * len({*one, *other}) + 0.001 * ord(other[0]))
+        relations,
+        "distances",
+        lambda one, other, kinds: dict.fromkeys(
+            kinds, 0.01 * len({*one, *other}) + 0.001 * ord(other[0])
+        ),
     )
     asked = {claim.id for one in load(name).data["claims"] for claim in named(one)}
     verdicts = {v.id: v for v in check(complete(name, tmp_path / "s"))}

@@ -16,12 +16,22 @@ LANGUAGES = ("de", "nl", "fa", "ur", "he", "ar")
 def ranked(language: str, moved: int) -> Ranked:
     """A ranking of eight heads that turns round the first `moved` of them: the more, the less it is like English."""
     order = [*range(moved - 1, -1, -1), *range(moved, 8)]
-    return Ranked(language, MBERT, "pos", language, "gradient", {f"encoder.0.{head}": float(place) for place, head in enumerate(order)})
+    return Ranked(
+        language,
+        MBERT,
+        "pos",
+        language,
+        "gradient",
+        {f"encoder.0.{head}": float(place) for place, head in enumerate(order)},
+    )
 
 
 def evidence(gains: list[float]) -> Evidence:
     rankings = [ranked("en", 1), *(ranked(language, i + 2) for i, language in enumerate(LANGUAGES))]
-    return Evidence(searches=tuple(search(gain, target=t) for gain, t in zip(gains, LANGUAGES, strict=True)), rankings=tuple(rankings))
+    return Evidence(
+        searches=tuple(search(gain, target=t) for gain, t in zip(gains, LANGUAGES, strict=True)),
+        rankings=tuple(rankings),
+    )
 
 
 def far(source: str, target: str, names: list[str]) -> Mapping[str, float]:
@@ -35,7 +45,9 @@ def test_against_likeness_and_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     alike, apart = found["ranking similarity"], found["uriel distance"]
     assert (alike.rho, alike.pairs) == (pytest.approx(1), 6)  # the more alike, the more is gained
     assert alike.p == pytest.approx(2 / 720)  # two of 6! orders are as clear
-    assert apart.rho == pytest.approx(1 - 6 * sum(d * d for d in (3 - 6, 1 - 5, 2 - 4, 6 - 3, 5 - 2, 4 - 1)) / (6 * 35))
+    assert apart.rho == pytest.approx(
+        1 - 6 * sum(d * d for d in (3 - 6, 1 - 5, 2 - 4, 6 - 3, 5 - 2, 4 - 1)) / (6 * 35)
+    )
     assert (alike.task, alike.setting, alike.model) == ("pos", "cross-lingual", MBERT)
 
 
@@ -53,5 +65,8 @@ def test_without_distances_there_is_still_likeness(monkeypatch: pytest.MonkeyPat
     whole = evidence([1.0, 2.0, 3.0, 4.0, 6.0, 5.0])
     assert [r.against for r in relations.rhos(whole)] == ["ranking similarity"]
     found = CLAIMS["C-p-POS"].on(whole)
-    assert (found.verdict, found.strength) == (UNSHOWN, "of other pairs, p is another; n = 6 pairs")  # exact: p = 0.017
+    assert (found.verdict, found.strength) == (
+        UNSHOWN,
+        "of other pairs, p is another; n = 6 pairs",
+    )  # exact: p = 0.017
     assert found.numbers == f"on {MBERT} of mBERT and XLM-R: 0 of 1: rho -0.94 p 0.017"

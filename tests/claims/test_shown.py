@@ -5,11 +5,34 @@ from __future__ import annotations
 import random
 
 import pytest
-from made import bleu, embeddings, fact, facts, gains, glue, layers, merged, on_tables, strings, triples
+from made import (
+    bleu,
+    embeddings,
+    fact,
+    facts,
+    gains,
+    glue,
+    layers,
+    merged,
+    on_tables,
+    strings,
+    triples,
+)
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, UNSHOWN
 from deadhead.claims.evidence import Evidence
-from deadhead.claims.shown import above, as_stated, at_least, by_repeats, count_as_stated, every, level, most, over_repeats, worst
+from deadhead.claims.shown import (
+    above,
+    as_stated,
+    at_least,
+    by_repeats,
+    count_as_stated,
+    every,
+    level,
+    most,
+    over_repeats,
+    worst,
+)
 from deadhead.claims.verdict import Shown
 
 
@@ -33,17 +56,25 @@ def test_the_whole_of_the_cases_has_none() -> None:
     """Fed with all the pairs of the statement, the mean is the number it is about, whatever the pairs differ by."""
     for values, verdict in (([-8.0, 1.73, 9.0], HOLDS), ([-8.0, 1.0, 12.0], FAILS)):
         assert as_stated(values, 0.91, 0.23, whole=True).verdict == verdict
-    assert as_stated([0.9] * 3, 0.91, 0.23, whole=True, noise=0.5).verdict == UNSHOWN  # but its repeats differ
+    assert (
+        as_stated([0.9] * 3, 0.91, 0.23, whole=True, noise=0.5).verdict == UNSHOWN
+    )  # but its repeats differ
     assert as_stated([1.9] * 3, 0.91, 0.23, whole=True, noise=0.5).verdict == FAILS
 
 
 def test_too_few_for_an_interval() -> None:
-    assert as_stated([0.9, 0.92], 0.91, 0.2) == Shown(UNSHOWN, pytest.approx(0.2), "n = 2: no interval")
+    assert as_stated([0.9, 0.92], 0.91, 0.2) == Shown(
+        UNSHOWN, pytest.approx(0.2), "n = 2: no interval"
+    )
     assert above([5.0], 0.0) == Shown(UNSHOWN, 5.0, "n = 1: no interval")
 
 
 def test_above() -> None:
-    for values, verdict in (([1.0, 1.1, 1.2], HOLDS), ([-1.0, 1.0, 3.0], UNSHOWN), ([-1.0, -1.1, -1.2], FAILS)):
+    for values, verdict in (
+        ([1.0, 1.1, 1.2], HOLDS),
+        ([-1.0, 1.0, 3.0], UNSHOWN),
+        ([-1.0, -1.1, -1.2], FAILS),
+    ):
         assert above(values, 0.0).verdict == verdict
     assert above([-1.0, 1.0, 3.0], 0.0, whole=True).verdict == HOLDS
     assert above([0.0, 0.0], 0.0, whole=True).verdict == FAILS
@@ -65,8 +96,16 @@ def test_counts(count: int, cases: int, whole: bool, verdict: str) -> None:
 
 
 def test_shares_and_majorities() -> None:
-    assert [at_least(n, 16, 14 / 16, whole=True).verdict for n in (13, 14, 16)] == [FAILS, HOLDS, HOLDS]
-    assert [at_least(n, 16, 14 / 16).verdict for n in (8, 14, 16)] == [FAILS, UNSHOWN, UNSHOWN]  # 16 of 16: 79 % or more
+    assert [at_least(n, 16, 14 / 16, whole=True).verdict for n in (13, 14, 16)] == [
+        FAILS,
+        HOLDS,
+        HOLDS,
+    ]
+    assert [at_least(n, 16, 14 / 16).verdict for n in (8, 14, 16)] == [
+        FAILS,
+        UNSHOWN,
+        UNSHOWN,
+    ]  # 16 of 16: 79 % or more
     assert [most(n, 12, whole=True).verdict for n in (6, 7)] == [FAILS, HOLDS]
     assert [most(n, 12).verdict for n in (1, 7, 11)] == [FAILS, UNSHOWN, HOLDS]
 
@@ -79,25 +118,47 @@ def test_every_one_of_few_would_agree_by_chance() -> None:
 
 def test_a_counterexample_refutes_only_beyond_chance() -> None:
     assert every([1.0] * 40 + [-0.1]).verdict == UNSHOWN  # without repeats
-    assert [every([1.0, -0.5], noise=[0.1, width]).verdict for width in (0.4, 0.6)] == [FAILS, UNSHOWN]
+    assert [every([1.0, -0.5], noise=[0.1, width]).verdict for width in (0.4, 0.6)] == [
+        FAILS,
+        UNSHOWN,
+    ]
     assert every([1.0, -0.5], noise=[0.1, None]).verdict == UNSHOWN
-    assert every([-0.1, -0.02], noise=[0.2, 0.01]) == Shown(FAILS, -0.02, "n = 2")  # the smaller one is the clear one
-    assert every([-1.0, -1.1, -0.9, -1.0, 0.1]).verdict == FAILS  # most go the other way: so does their mean
-    assert [every([1.0, lead], whole=True).verdict for lead in (-0.005, -0.02)] == [UNSHOWN, FAILS]  # rounding, and more
+    assert every([-0.1, -0.02], noise=[0.2, 0.01]) == Shown(
+        FAILS, -0.02, "n = 2"
+    )  # the smaller one is the clear one
+    assert (
+        every([-1.0, -1.1, -0.9, -1.0, 0.1]).verdict == FAILS
+    )  # most go the other way: so does their mean
+    assert [every([1.0, lead], whole=True).verdict for lead in (-0.005, -0.02)] == [
+        UNSHOWN,
+        FAILS,
+    ]  # rounding, and more
     assert every([1.0, -0.5], whole=True, noise=[0.1, 0.6]).verdict == UNSHOWN
 
 
 def test_the_interval_of_a_difference_of_cells() -> None:
     """By hand: variance 1 of the one, 1 of the other, 4 degrees of freedom, 2.776 * sqrt(2 / 3)."""
     assert by_repeats([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]]) == pytest.approx(2.267, abs=1e-3)
-    assert by_repeats([[1.0, 2.0, 3.0], [5.0]]) == pytest.approx(4.303 * (4 / 3) ** 0.5, abs=1e-3)  # scatters as the other
+    assert by_repeats([[1.0, 2.0, 3.0], [5.0]]) == pytest.approx(
+        4.303 * (4 / 3) ** 0.5, abs=1e-3
+    )  # scatters as the other
     assert by_repeats([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]], 0.5) == pytest.approx(2.267 / 2, abs=1e-3)
     assert by_repeats([[1.0], [5.0]]) is None
 
 
-@pytest.mark.parametrize(("leads", "verdict"), [((-0.02,), UNSHOWN), ((-0.4, 0.4, -0.06), UNSHOWN), ((-2.0, -2.1, -1.9), FAILS)])
-def test_noise_does_not_refute_that_odd_layers_are_better_to_cut(leads: tuple[float, ...], verdict: str) -> None:
-    found = CLAIMS["W11"].on(sum((glue(layers(odd6=70 + lead, top6=70, bottom6=60), ("sst2",)) for lead in leads), Evidence()))
+@pytest.mark.parametrize(
+    ("leads", "verdict"),
+    [((-0.02,), UNSHOWN), ((-0.4, 0.4, -0.06), UNSHOWN), ((-2.0, -2.1, -1.9), FAILS)],
+)
+def test_noise_does_not_refute_that_odd_layers_are_better_to_cut(
+    leads: tuple[float, ...], verdict: str
+) -> None:
+    found = CLAIMS["W11"].on(
+        sum(
+            (glue(layers(odd6=70 + lead, top6=70, bottom6=60), ("sst2",)) for lead in leads),
+            Evidence(),
+        )
+    )
     assert found.verdict == verdict, found
 
 
@@ -124,16 +185,27 @@ def test_of_several_parts_the_worst_counts() -> None:
 def test_noise_of_repeats_by_hand() -> None:
     assert over_repeats([[1.0], [2.0]]) is None
     assert over_repeats([[0.0, 1.0, 2.0]]) == pytest.approx(4.303 / 3**0.5, abs=1e-3)
-    assert over_repeats([[0.0, 1.0, 2.0]] * 4) == pytest.approx(2.306 / 3**0.5 / 2, abs=1e-3)  # errors cancel out in part
-    assert over_repeats([[0.0, 1.0, 2.0]] * 4, shared=True) == pytest.approx(4.303 / 3**0.5, abs=1e-3)  # or do not
-    assert over_repeats([[0.0, 1.0, 2.0]] * 4, sides=2) == pytest.approx(2 * 2.306 / 3**0.5 / 2, abs=1e-3)
+    assert over_repeats([[0.0, 1.0, 2.0]] * 4) == pytest.approx(
+        2.306 / 3**0.5 / 2, abs=1e-3
+    )  # errors cancel out in part
+    assert over_repeats([[0.0, 1.0, 2.0]] * 4, shared=True) == pytest.approx(
+        4.303 / 3**0.5, abs=1e-3
+    )  # or do not
+    assert over_repeats([[0.0, 1.0, 2.0]] * 4, sides=2) == pytest.approx(
+        2 * 2.306 / 3**0.5 / 2, abs=1e-3
+    )
 
 
 def test_noise_does_not_confirm() -> None:
     """Numbers that have nothing to do with the statement hold in 1 of 20 tries at most."""
     rng = random.Random(0)
     draw = lambda: [rng.gauss(0.0, 2.0) for _ in range(4)]  # noqa: E731
-    for judge in (lambda v: as_stated(v, 0.91, 0.23), lambda v: above(v, 0.0), lambda v: level(v, 0.2), every):
+    for judge in (
+        lambda v: as_stated(v, 0.91, 0.23),
+        lambda v: above(v, 0.0),
+        lambda v: level(v, 0.2),
+        every,
+    ):
         assert sum(judge(draw()).verdict == HOLDS for _ in range(400)) <= 20
 
 
@@ -142,7 +214,10 @@ def test_noise_does_not_confirm() -> None:
 
 def test_a_mean_gain_of_three_noisy_pairs() -> None:
     found = CLAIMS["C-mean-POS-mbert-cross-lingual"].on(gains([-8.0, 1.0, 9.0]))
-    assert (found.verdict, found.numbers) == (UNSHOWN, "mean gain 0.667 over 3 pairs (stated: 0.91)")
+    assert (found.verdict, found.numbers) == (
+        UNSHOWN,
+        "mean gain 0.667 over 3 pairs (stated: 0.91)",
+    )
 
 
 def test_two_pairs_are_enough_where_there_are_no_more() -> None:
@@ -152,7 +227,9 @@ def test_two_pairs_are_enough_where_there_are_no_more() -> None:
     assert (found.verdict, found.numbers) == (HOLDS, "mean gain 0.910 over 2 pairs (stated: 0.91)")
 
 
-@pytest.mark.parametrize(("targets", "lost", "verdict"), [(5, 0, FAILS), (3, 2, HOLDS), (1, 2, UNSHOWN)])
+@pytest.mark.parametrize(
+    ("targets", "lost", "verdict"), [(5, 0, FAILS), (3, 2, HOLDS), (1, 2, UNSHOWN)]
+)
 def test_how_often_ec_is_best(targets: int, lost: int, verdict: str) -> None:
     """5 of 5 is not 3 of 5; 1 of 3, of other targets, may be."""
     names = ("en", "de", "ar", "he", "zh")
@@ -163,7 +240,10 @@ def test_how_often_ec_is_best(targets: int, lost: int, verdict: str) -> None:
 def test_gaps_of_the_ends_that_differ_in_size_are_not_level() -> None:
     gaps = {"top1": 72.7, "top2": 68.2, "top3": 53.5, "bottom1": 70, "bottom2": 70, "bottom3": 70}
     found = CLAIMS["W8"].on(glue(layers(**gaps), ("sst2",)))
-    assert (found.verdict, found.numbers.endswith("1: +2.70, 2: -1.80, 3: -16.50")) == (UNSHOWN, True)
+    assert (found.verdict, found.numbers.endswith("1: +2.70, 2: -1.80, 3: -16.50")) == (
+        UNSHOWN,
+        True,
+    )
 
 
 def test_heads_kept_here_or_there_make_no_difference_only_if_it_is_small() -> None:

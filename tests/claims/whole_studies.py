@@ -29,15 +29,26 @@ def as_printed(name: str, folder: Path) -> Path:
 
 
 def _scores(paper: str, table: str) -> Callable[[Cell], dict[str, Any]]:
-    by_place = {(r["task"], r["source"], r["remove"]): (float(r["value"]), float(r["percent"])) for r in rows(paper, table)}
+    by_place = {
+        (r["task"], r["source"], r["remove"]): (float(r["value"]), float(r["percent"]))
+        for r in rows(paper, table)
+    }
 
     def found(cell: Cell) -> dict[str, Any]:
         trial = cell.trial
         task, source = task_of(trial.get("task")), trial.get("source")
-        value, percent = by_place[task.name, source, label(cell.labels["remove"]) if trial.get("remove") else "none"]
+        value, percent = by_place[
+            task.name, source, label(cell.labels["remove"]) if trial.get("remove") else "none"
+        ]
         (split,) = trial.get("splits")
-        metrics = {f"{source}/{split}/{task.metric}": value if task.metric == "bleu" else value / 100}
-        return {"metrics": metrics, "removed": HEADS[: round(1.44 * percent)], "cost": {"heads before": 144}}
+        metrics = {
+            f"{source}/{split}/{task.metric}": value if task.metric == "bleu" else value / 100
+        }
+        return {
+            "metrics": metrics,
+            "removed": HEADS[: round(1.44 * percent)],
+            "cost": {"heads before": 144},
+        }
 
     return found
 
@@ -61,8 +72,16 @@ def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
         train = cell.labels.get("train", source)
         metrics = {}
         for target in trial.get("targets"):
-            setting = "multi-lingual" if train != source else "mono-lingual" if target == source else "cross-lingual"
-            value = scores.get((trial.get("model"), trial.get("task"), source, target, setting, arm))
+            setting = (
+                "multi-lingual"
+                if train != source
+                else "mono-lingual"
+                if target == source
+                else "cross-lingual"
+            )
+            value = scores.get(
+                (trial.get("model"), trial.get("task"), source, target, setting, arm)
+            )
             lower = WORSE if arm != "full" and cell.labels["k"] != BEST else 0.0
             if value is None:  # the source itself, which only table 4 prints: it gains nothing
                 value, lower = 50.0, lower if arm != "full" else 0.0
@@ -74,7 +93,8 @@ def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
 
 def _merged() -> Callable[[Cell], dict[str, Any]]:
     scores = {
-        (r["task"], frozenset(r["source"].split("+")), r["target"], r["arm"]): float(r["value"]) for r in rows("contributions", "table6")
+        (r["task"], frozenset(r["source"].split("+")), r["target"], r["arm"]): float(r["value"])
+        for r in rows("contributions", "table6")
     }
 
     def found(cell: Cell) -> dict[str, Any]:
@@ -83,9 +103,16 @@ def _merged() -> Callable[[Cell], dict[str, Any]]:
         way = "FL" if labels["arm"] == "full" else str(labels.get("rank.merge", "EC")).upper()
         best = labels["k"] in (0, BEST) and (way != "EC" or labels["source"] == train[1])
         (target,) = {"en", "de", "ar", "he", "zh"} - set(train)
-        value = scores[labels["task"], frozenset(train), target, way] / 100 - (0.0 if best else WORSE)
+        value = scores[labels["task"], frozenset(train), target, way] / 100 - (
+            0.0 if best else WORSE
+        )
         metric = task_of(labels["task"]).metric
-        return {"metrics": {f"{target}/test/{metric}": value, **{f"{known}/test/{metric}": 0.9 for known in train}}}
+        return {
+            "metrics": {
+                f"{target}/test/{metric}": value,
+                **{f"{known}/test/{metric}": 0.9 for known in train},
+            }
+        }
 
     return found
 
@@ -104,7 +131,11 @@ def _something(cell: Cell, rng: random.Random) -> dict[str, Any]:
     remove = trial.get("remove")
     gone = [] if remove is None else HEADS[: _heads(str(label(remove)))]
     return {
-        "metrics": {f"{target}/{split}/{metric}": worth * rng.uniform(0.4, 0.9) for target in targets for split in splits},
+        "metrics": {
+            f"{target}/{split}/{metric}": worth * rng.uniform(0.4, 0.9)
+            for target in targets
+            for split in splits
+        },
         "details": {**_measures(trial, targets, gone, rng), **_ranking(trial, rng)},
         "removed": gone,
         "cost": {"heads before": 144},
@@ -113,7 +144,10 @@ def _something(cell: Cell, rng: random.Random) -> dict[str, Any]:
 
 def _heads(remove: str) -> int:
     """How many of 144 heads go: 12 for each layer, a share, or all but those kept in each layer or block."""
-    numbers = [int(number) for number in re.findall(r"\d" if remove.startswith("per_layer") else r"\d+", remove)]
+    numbers = [
+        int(number)
+        for number in re.findall(r"\d" if remove.startswith("per_layer") else r"\d+", remove)
+    ]
     if remove.startswith("layers"):
         return 12 * sum(numbers)
     return 144 - sum(numbers) if remove.startswith("per_") else round(1.44 * numbers[0])
@@ -124,11 +158,16 @@ def _measures(trial: Any, targets: Any, gone: list[str], rng: random.Random) -> 
     if not asked:
         return {}
     left = HEADS[: 144 - len(gone)] if "entropy" not in str(asked) else HEADS[::10]
-    apart = [[0.0 if one == other else rng.uniform(0.5, 2.0) for other in targets] for one in targets]
+    apart = [
+        [0.0 if one == other else rng.uniform(0.5, 2.0) for other in targets] for one in targets
+    ]
     stage = lambda: {  # noqa: E731
         "weights": {head: rng.uniform(1.0, 1.05) for head in left},
         "entropy": {head: rng.uniform(1.0, 2.0) for head in left},
-        "embeddings": {"silhouette": rng.uniform(0.0, 0.5), "centroids": {"languages": list(targets), "distances": apart}},
+        "embeddings": {
+            "silhouette": rng.uniform(0.0, 0.5),
+            "centroids": {"languages": list(targets), "distances": apart},
+        },
     }
     return {"measures": {name: stage() for name in ("before", "first", "after")}}
 
@@ -138,4 +177,10 @@ def _ranking(trial: Any, rng: random.Random) -> dict[str, Any]:
     if not rank:
         return {}
     languages = source if isinstance(source, list) else [source]
-    return {"ranking": {"method": rank.get("method", "gradient"), "languages": languages, "scores": {head: rng.random() for head in HEADS}}}
+    return {
+        "ranking": {
+            "method": rank.get("method", "gradient"),
+            "languages": languages,
+            "scores": {head: rng.random() for head in HEADS},
+        }
+    }

@@ -16,7 +16,9 @@ run = CliRunner().invoke
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "ner").mkdir()
-    (tmp_path / "ner/en-train.txt").write_text("-DOCSTART- O\n\nJan\tB-PER\n\n".replace(" O", "\tO"))
+    (tmp_path / "ner/en-train.txt").write_text(
+        "-DOCSTART- O\n\nJan\tB-PER\n\n".replace(" O", "\tO")
+    )
     (tmp_path / "ner/en-test.txt").write_text("Piet\tB-PER\nloopt\tO\n")
     return tmp_path
 
@@ -30,19 +32,26 @@ def test_check_prints_a_row_for_each_split(folder: Path) -> None:
     assert total == "2 splits read, 2 sentences; 0 cannot be read."
 
 
-def test_check_without_a_folder_takes_the_one_of_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_without_a_folder_takes_the_one_of_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEADHEAD_DATA", str(folder))
     assert run(app, ["check"]).stdout == run(app, ["check", str(folder)]).stdout != ""
     monkeypatch.delenv("DEADHEAD_DATA")
     done = run(app, ["check"])
     assert done.exit_code == 2
-    assert "name a folder of data, or set DEADHEAD_DATA" in " ".join(done.output.replace("│", " ").split())
+    assert "name a folder of data, or set DEADHEAD_DATA" in " ".join(
+        done.output.replace("│", " ").split()
+    )
 
 
 def test_check_as_json(folder: Path) -> None:
     done = run(app, ["check", str(folder), "--json"])
     rows = json.loads(done.stdout)
-    assert [(r["task"], r["language"], r["split"], r["sentences"], r["labels"], r["error"]) for r in rows] == [
+    assert [
+        (r["task"], r["language"], r["split"], r["sentences"], r["labels"], r["error"])
+        for r in rows
+    ] == [
         ("ner", "en", "test", 1, ["O", "B-PER"], None),
         ("ner", "en", "train", 1, ["B-PER"], None),
     ]
@@ -61,14 +70,18 @@ def test_check_names_the_malformed_line_and_goes_on(folder: Path) -> None:
 
 
 def test_check_of_a_task_of_your_own(tmp_path: Path) -> None:
-    (tmp_path / "task.yaml").write_text("name: mine\nkind: classify\nlabels: [no, yes]\ntexts: [text]\nfiles: {test: en-test.tsv}\n")
+    (tmp_path / "task.yaml").write_text(
+        "name: mine\nkind: classify\nlabels: [no, yes]\ntexts: [text]\nfiles: {test: en-test.tsv}\n"
+    )
     (tmp_path / "en-test.tsv").write_text("text\tlabel\nhello\tyes\n")
     done = run(app, ["check", str(tmp_path), "--task-file", str(tmp_path / "task.yaml")])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("mine ")
 
 
-@pytest.mark.parametrize("wrong", [["--task", "ner", "--task-file", "task.yaml"], ["--task", "task.yaml"]])
+@pytest.mark.parametrize(
+    "wrong", [["--task", "ner", "--task-file", "task.yaml"], ["--task", "task.yaml"]]
+)
 def test_a_name_or_a_file(folder: Path, wrong: list[str]) -> None:
     done = run(app, ["check", str(folder), *wrong])
     assert done.exit_code == 2
@@ -79,4 +92,10 @@ def test_list() -> None:
     done = run(app, ["list"])
     assert done.exit_code == 0
     assert "xnli" in done.stdout
-    assert {row["name"] for row in json.loads(run(app, ["list", "--json"]).stdout)} >= {"mnli", "pos", "ner", "slots", "wmt14"}
+    assert {row["name"] for row in json.loads(run(app, ["list", "--json"]).stdout)} >= {
+        "mnli",
+        "pos",
+        "ner",
+        "slots",
+        "wmt14",
+    }

@@ -34,16 +34,28 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = small_tasks.translate(home / "cache")
     finetune(model, data, Settings(batch=8, rate=5e-3, epochs=6), progress=False)
     save(model, home / "model", small_tasks.tokenizer())
-    texts = predict(model, data, tokenizer=small_tasks.tokenizer()).texts  # what it says is right, in two of three sentences
+    texts = predict(
+        model, data, tokenizer=small_tasks.tokenizer()
+    ).texts  # what it says is right, in two of three sentences
     wanted = ["the dog runs" if i % 3 == 0 else text for i, text in enumerate(texts)]
     (home / "dev.en").write_text("".join(row.texts[0] + "\n" for row in data.data.rows))
     (home / "dev.de").write_text("".join(text + "\n" for text in wanted))
-    (home / "mine.yaml").write_text("kind: translate\nmetrics: [bleu_13a, bleu]\nfiles: {dev: dev.en|dev.de}\n")
+    (home / "mine.yaml").write_text(
+        "kind: translate\nmetrics: [bleu_13a, bleu]\nfiles: {dev: dev.en|dev.de}\n"
+    )
     return home
 
 
 def test_every_bleu_is_shown_in_points(translator: Path) -> None:
-    given = (translator / "model", "--task-file", translator / "mine.yaml", "--lang", "en-de", "--device", "cpu")
+    given = (
+        translator / "model",
+        "--task-file",
+        translator / "mine.yaml",
+        "--lang",
+        "en-de",
+        "--device",
+        "cpu",
+    )
     (scores,) = json.loads(said("evaluate", *given, "--json"))["scores"].values()
     assert 5 < scores["en-de"]["bleu_13a"] < 100
     shown = said("evaluate", *given)
@@ -57,12 +69,17 @@ def taggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("taggers")
     data = small_tasks.tag(home / "cache", n=60)
     for name, epochs in (("more", 2), ("less", 1)):
-        model = small_tasks.tagger(id2label=dict(enumerate("ABC")), label2id={label: i for i, label in enumerate("ABC")})
+        model = small_tasks.tagger(
+            id2label=dict(enumerate("ABC")), label2id={label: i for i, label in enumerate("ABC")}
+        )
         finetune(model, data, Settings(batch=8, rate=3e-3, epochs=epochs), progress=False)
         save(model, home / name, small_tasks.tokenizer())
     for lang, seed in (("en", 1), ("de", 2)):
         rows = small_tasks.tag(home / "cache", n=50, seed=seed).data.rows
-        lines = ("".join(f"{word}\t{tag}\n" for word, tag in zip(row.texts, row.labels, strict=True)) for row in rows)
+        lines = (
+            "".join(f"{word}\t{tag}\n" for word, tag in zip(row.texts, row.labels, strict=True))
+            for row in rows
+        )
         (home / f"{lang}.tsv").write_text("\n".join(lines))
     task = "kind: tag\nlabels: [A, B, C]\nmetrics: [accuracy, macro_f1]\nlanguages: [en, de]\nfiles: {dev: '{lang}.tsv'}\n"
     (home / "letters.yaml").write_text(task)
@@ -70,7 +87,17 @@ def taggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def given(home: Path, *more: object) -> tuple[object, ...]:
-    words = ("evaluate", home / "less", home / "more", "--task-file", home / "letters.yaml", "--lang", "en,de", "--device", "cpu")
+    words = (
+        "evaluate",
+        home / "less",
+        home / "more",
+        "--task-file",
+        home / "letters.yaml",
+        "--lang",
+        "en,de",
+        "--device",
+        "cpu",
+    )
     return (*words, *more)
 
 
@@ -85,17 +112,25 @@ def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
             assert one["low"] < one["high"]
     assert list(told["differences"]) == [more]
     gain = told["differences"][more]["mean"]
-    assert gain["value"] == pytest.approx(told["intervals"][more]["mean"]["value"] - told["intervals"][less]["mean"]["value"])
+    assert gain["value"] == pytest.approx(
+        told["intervals"][more]["mean"]["value"] - told["intervals"][less]["mean"]["value"]
+    )
     assert 0 < gain["low"] < gain["high"]
     assert gain["p"] < 0.05
     assert (told["examples"], told["resamples"], told["seed"]) == ({"en": 50, "de": 50}, 1000, 0)
     shown = said(*given(taggers))
-    assert f"{100 * gain['value']:+.2f} [{100 * gain['low']:+.2f}, {100 * gain['high']:+.2f}], p {gain['p']:.3f}" in shown
+    assert (
+        f"{100 * gain['value']:+.2f} [{100 * gain['low']:+.2f}, {100 * gain['high']:+.2f}], p {gain['p']:.3f}"
+        in shown
+    )
     assert "1,000 draws of sentences (seed 0)" in shown
 
 
 def test_the_same_seed_draws_the_same(taggers: Path) -> None:
-    one, same, other = (json.loads(said(*given(taggers, "--json", "--seed", seed)))["intervals"] for seed in (1, 1, 2))
+    one, same, other = (
+        json.loads(said(*given(taggers, "--json", "--seed", seed)))["intervals"]
+        for seed in (1, 1, 2)
+    )
     assert one == same != other
 
 
@@ -103,12 +138,19 @@ def test_fewer_examples_are_less_sure(taggers: Path) -> None:
     told = json.loads(said(*given(taggers, "--json", "--max-examples", 10)))
     assert told["examples"] == {"en": 10, "de": 10}
     whole = json.loads(said(*given(taggers, "--json")))
-    widths = [one["high"] - one["low"] for one in (facts["intervals"][str(taggers / "less")]["mean"] for facts in (told, whole))]
+    widths = [
+        one["high"] - one["low"]
+        for one in (facts["intervals"][str(taggers / "less")]["mean"] for facts in (told, whole))
+    ]
     assert widths[0] > widths[1]
 
 
 def test_it_takes_an_auto_class_and_a_precision(taggers: Path) -> None:
-    words = given(taggers, "--auto", "AutoModelForTokenClassification", "--dtype", "float64", "--json")
-    assert json.loads(said(*words))["scores"] == json.loads(said(*given(taggers, "--json")))["scores"]
+    words = given(
+        taggers, "--auto", "AutoModelForTokenClassification", "--dtype", "float64", "--json"
+    )
+    assert (
+        json.loads(said(*words))["scores"] == json.loads(said(*given(taggers, "--json")))["scores"]
+    )
     with pytest.raises(DataError, match="BertModel is not made for letters"):
         said(*given(taggers, "--auto", "AutoModel"))

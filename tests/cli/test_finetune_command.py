@@ -19,7 +19,12 @@ from deadhead.training.checkpoint import Folder
 from deadhead.world import MODELS
 
 ENCODER = MODELS / "encoder"
-ROWS = [("Maria bought a red car .", "good"), ("The dog sleeps .", "bad"), ("A fine red house .", "good"), ("The car .", "bad")]
+ROWS = [
+    ("Maria bought a red car .", "good"),
+    ("The dog sleeps .", "bad"),
+    ("A fine red house .", "good"),
+    ("The car .", "bad"),
+]
 
 
 @pytest.fixture
@@ -29,13 +34,32 @@ def reviews(tmp_path: Path) -> Path:
         "kind: classify\ntexts: [text]\nlabels: [good, bad]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv'}\n"
     )
     for name, times in (("en-train", 3), ("en-dev", 2), ("de-train", 2)):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *ROWS * times]))
+        (tmp_path / f"{name}.tsv").write_text(
+            "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *ROWS * times])
+        )
     return task
 
 
 def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path = ENCODER) -> Any:
-    words = ("finetune", model, "--task-file", reviews, "--lang", lang, "--out", out, "--device", "cpu", "--epochs", 3, "--rate", 1e-3)
-    result = CliRunner().invoke(app, [str(word) for word in (*words, "--batch", 4, "--seed", 3, *more)])
+    words = (
+        "finetune",
+        model,
+        "--task-file",
+        reviews,
+        "--lang",
+        lang,
+        "--out",
+        out,
+        "--device",
+        "cpu",
+        "--epochs",
+        3,
+        "--rate",
+        1e-3,
+    )
+    result = CliRunner().invoke(
+        app, [str(word) for word in (*words, "--batch", 4, "--seed", 3, *more)]
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -52,7 +76,10 @@ def test_every_epoch_is_scored_and_said(reviews: Path, tmp_path: Path) -> None:
     told = json.loads(result.stdout)
     assert (told["metric"], told["dev"], len(told["scores"])) == ("accuracy", {"en": 8}, 3)
     for number, (scores, loss) in enumerate(zip(told["scores"], told["losses"], strict=True), 1):
-        assert f"epoch {number}/3: mean loss {loss:.3f}, dev accuracy {100 * scores['accuracy']:.2f}, " in result.stderr
+        assert (
+            f"epoch {number}/3: mean loss {loss:.3f}, dev accuracy {100 * scores['accuracy']:.2f}, "
+            in result.stderr
+        )
     shown = learn(reviews, tmp_path / "again").stdout
     assert f"dev (8 examples): accuracy {100 * told['scores'][0]['accuracy']:.2f}; " in shown
     assert f"best after epoch {told['best']}" in shown
@@ -89,14 +116,19 @@ def killed_after(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Folder, "save", save_and_die)
 
 
-def test_killed_it_resumes_to_the_same_weights(reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_it_resumes_to_the_same_weights(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = json.loads(learn(reviews, tmp_path / "whole", "--json").stdout)
     with monkeypatch.context() as patch:
         killed_after(2, patch)
         with pytest.raises(Killed):
             learn(reviews, tmp_path / "killed")
     assert [file.name for file in (tmp_path / "killed").iterdir()] == [".training"]
-    with pytest.raises(FolderError, match=r"(?s)another command: rate was 0.001 and is 0.002.*same command again to resume it"):
+    with pytest.raises(
+        FolderError,
+        match=r"(?s)another command: rate was 0.001 and is 0.002.*same command again to resume it",
+    ):
         learn(reviews, tmp_path / "killed", "--rate", 2e-3)
     with pytest.raises(FolderError, match="--lang was en and is en,de"):
         learn(reviews, tmp_path / "killed", lang="en,de")
@@ -113,7 +145,9 @@ def test_killed_it_resumes_to_the_same_weights(reviews: Path, tmp_path: Path, mo
         learn(reviews, tmp_path / "killed")
 
 
-def test_data_or_a_model_that_changed_is_another_training(reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_or_a_model_that_changed_is_another_training(
+    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         killed_after(1, patch)
         with pytest.raises(Killed):
@@ -129,16 +163,24 @@ def test_data_or_a_model_that_changed_is_another_training(reviews: Path, tmp_pat
 
 def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> None:
     dtype = torch.bfloat16
-    small = save(load(ENCODER, dtype=dtype), tmp_path / "small", AutoTokenizer.from_pretrained(ENCODER))
+    small = save(
+        load(ENCODER, dtype=dtype), tmp_path / "small", AutoTokenizer.from_pretrained(ENCODER)
+    )
     name = str(dtype).removeprefix("torch.")
     shown = learn(reviews, tmp_path / "out", model=small).stdout
     assert f"trained in float32, written in {name}" in shown
-    assert {tensor.dtype for tensor in weights(tmp_path / "out").values() if tensor.is_floating_point()} == {dtype}
+    assert {
+        tensor.dtype for tensor in weights(tmp_path / "out").values() if tensor.is_floating_point()
+    } == {dtype}
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == name
-    told = json.loads(learn(reviews, tmp_path / "wide", "--dtype", "float32", "--json", model=small).stdout)
+    told = json.loads(
+        learn(reviews, tmp_path / "wide", "--dtype", "float32", "--json", model=small).stdout
+    )
     assert told["dtype"] == "float32"
     wide = weights(tmp_path / "wide")
-    assert {tensor.dtype for tensor in wide.values() if tensor.is_floating_point()} == {torch.float32}
+    assert {tensor.dtype for tensor in wide.values() if tensor.is_floating_point()} == {
+        torch.float32
+    }
     got = weights(tmp_path / "out")  # the same training, rounded only when it was written
     assert all(torch.equal(got[key], wide[key].to(got[key].dtype)) for key in got)
     with pytest.raises(UnknownName, match="float31"):
@@ -152,8 +194,13 @@ def test_so_many_examples_of_each_set(reviews: Path, tmp_path: Path) -> None:
 
 
 def test_the_best_weights_are_those_of_the_best_epoch(reviews: Path, tmp_path: Path) -> None:
-    dev = reviews.parent / "en-dev.tsv"  # with labels the wrong way round, what is learnt is of no use
-    dev.write_text("text\tlabel\n" + "".join(f"{text}\t{'bad' if label == 'good' else 'good'}\n" for text, label in ROWS * 2))
+    dev = (
+        reviews.parent / "en-dev.tsv"
+    )  # with labels the wrong way round, what is learnt is of no use
+    dev.write_text(
+        "text\tlabel\n"
+        + "".join(f"{text}\t{'bad' if label == 'good' else 'good'}\n" for text, label in ROWS * 2)
+    )
     told = json.loads(learn(reviews, tmp_path / "best", "--weights", "best", "--json").stdout)
     assert told["best"] < 3
     args = ("--resamples", 10, "--task-file", reviews, "--lang", "en", "--device", "cpu", "--json")

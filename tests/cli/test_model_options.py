@@ -26,14 +26,32 @@ def typed(*words: object) -> Result:
 
 
 def test_heads(bert: Path) -> None:
-    done = typed("heads", bert, "--auto", "AutoModelForTokenClassification", "--check", "--dtype", "float64", "--device", "cpu", "--json")
+    done = typed(
+        "heads",
+        bert,
+        "--auto",
+        "AutoModelForTokenClassification",
+        "--check",
+        "--dtype",
+        "float64",
+        "--device",
+        "cpu",
+        "--json",
+    )
     facts = json.loads(done.stdout)
     assert facts["class"] == "BertForTokenClassification"
     assert all(proof["holds"] for proof in facts["check"].values())
 
 
 def test_prune(bert: Path, tmp_path: Path) -> None:
-    words = ("--auto", "AutoModelForSequenceClassification", "--dtype", "bfloat16", "--out", tmp_path / "out")
+    words = (
+        "--auto",
+        "AutoModelForSequenceClassification",
+        "--dtype",
+        "bfloat16",
+        "--out",
+        tmp_path / "out",
+    )
     done = typed("prune", bert, "--heads", "encoder.0.1", *words)
     assert done.exit_code == 0, done.exception
     model = load(tmp_path / "out")
@@ -49,7 +67,9 @@ def test_prune(bert: Path, tmp_path: Path) -> None:
         (("export", "--onnx", "model.onnx"), {"auto": "AutoModel", "dtype": "float16"}),
     ],
 )
-def test_bench_and_export_hand_them_on(words: tuple[str, ...], asked: dict[str, str], bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_and_export_hand_them_on(
+    words: tuple[str, ...], asked: dict[str, str], bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: dict[str, Any] = {}
 
     def note(*_: object, **options: Any) -> Any:
@@ -64,7 +84,11 @@ def test_bench_and_export_hand_them_on(words: tuple[str, ...], asked: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "near"), [("--auto", "AutoModelForTokenClassifier", "TokenClassification"), ("--dtype", "bf16", "bfloat16")]
+    ("option", "value", "near"),
+    [
+        ("--auto", "AutoModelForTokenClassifier", "TokenClassification"),
+        ("--dtype", "bf16", "bfloat16"),
+    ],
 )
 def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
     done = typed("heads", bert, option, value)

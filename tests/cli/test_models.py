@@ -78,9 +78,16 @@ def test_every_command_has_help_with_examples(command: str, typed: Type) -> None
 def test_shell_completion(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--install-completion" in " ".join(option for p in _root().params for option in p.opts)
     script = "from deadhead.cli import main; main()"
-    environment = {"_DEADHEAD_COMPLETE": "complete_bash", "COMP_WORDS": "deadhead pr", "COMP_CWORD": "1", "PATH": "/usr/bin:/bin"}
+    environment = {
+        "_DEADHEAD_COMPLETE": "complete_bash",
+        "COMP_WORDS": "deadhead pr",
+        "COMP_CWORD": "1",
+        "PATH": "/usr/bin:/bin",
+    }
     code = f"import sys; sys.argv = ['deadhead']\n{script}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.stdout.split() == ["prune"]
 
 
@@ -92,7 +99,12 @@ def _root() -> Any:
 
 def test_a_user_s_mistake_in_a_real_process(tmp_path: Path) -> None:
     code = "from deadhead.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "heads", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "heads", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith(f"FolderError: {tmp_path} has no config.json.\n  Mend: ")
@@ -135,19 +147,24 @@ def test_heads_as_a_map(typed: Type, bert: Path) -> None:
 def test_heads_as_json(typed: Type, bert: Path) -> None:
     facts = json.loads(typed("heads", bert, "--json").out)
     assert (facts["heads"], facts["removed"], facts["passed_over"]) == (8, [], {})
-    assert [(r["block"], r["layer"], r["built"], r["left"], r["width"]) for r in facts["layers"]] == [
-        ("encoder", layer, 4, [0, 1, 2, 3], 8) for layer in (0, 1)
-    ]
+    assert [
+        (r["block"], r["layer"], r["built"], r["left"], r["width"]) for r in facts["layers"]
+    ] == [("encoder", layer, 4, [0, 1, 2, 3], 8) for layer in (0, 1)]
     model = load(bert)
     assert facts["parameters"] == sum(p.numel() for p in model.parameters())
-    assert facts["attention_parameters"] == 2 * 4 * (32 * 32 + 32)  # q, k, v and o, with their biases, in two layers
+    assert facts["attention_parameters"] == 2 * 4 * (
+        32 * 32 + 32
+    )  # q, k, v and o, with their biases, in two layers
     assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
 
 
 def test_heads_of_a_pruned_model(typed: Type, bert: Path, tmp_path: Path) -> None:
     typed("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
     assert "● · · ●" in typed("heads", tmp_path).out
-    assert json.loads(typed("heads", tmp_path, "--json").out)["removed"] == ["encoder.0.1", "encoder.0.2"]
+    assert json.loads(typed("heads", tmp_path, "--json").out)["removed"] == [
+        "encoder.0.1",
+        "encoder.0.2",
+    ]
 
 
 def test_heads_that_go_together_are_said_to(typed: Type, llama: Path, tmp_path: Path) -> None:
@@ -167,7 +184,9 @@ def test_the_check(family: str, typed: Type, request: pytest.FixtureRequest) -> 
     assert typed("heads", folder, "--check").out.count("yes") == 2
 
 
-def test_a_check_that_fails_ends_with_1(typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_fails_ends_with_1(
+    typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("deadhead.heads.proof.prune", lambda model, heads: model)
     done = typed("heads", bert, "--check", "--json")
     assert done.code == 1
@@ -186,7 +205,11 @@ def test_coverage(typed: Type) -> None:
     done = typed("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
     assert done.code == 0
     rows = json.loads(done.out)
-    assert [(r["model_type"], r["status"]) for r in rows] == [("bert", "pass"), ("convbert", "refused"), ("resnet", "n/a")]
+    assert [(r["model_type"], r["status"]) for r in rows] == [
+        ("bert", "pass"),
+        ("convbert", "refused"),
+        ("resnet", "n/a"),
+    ]
     assert all(set(r) == {"model_type", "status", "reason"} and r["reason"] for r in rows)
     done = typed("heads", "--coverage", "--only", "bert")
     assert done.out.splitlines()[-1] == "1 pass, 0 refused, 0 n/a"
@@ -219,22 +242,55 @@ def test_prune(how: tuple[str, ...], gone: int, typed: Type, bert: Path, tmp_pat
     assert len(facts["removed"]) == gone
     assert facts["left"] == len(discover(model)) == 8 - gone
     assert facts["removed"] == [str(h) for h in discover(model).removed]
-    assert facts["parameters"] == [sum(p.numel() for p in m.parameters()) for m in (load(bert), model)]
+    assert facts["parameters"] == [
+        sum(p.numel() for p in m.parameters()) for m in (load(bert), model)
+    ]
     assert facts["parameters"][0] > facts["parameters"][1]
     assert transformers.AutoTokenizer.from_pretrained(tmp_path)("hello")["input_ids"] == [1]
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-def test_prune_drops_the_bias_of_emptied_layers_if_asked(form: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_prune_drops_the_bias_of_emptied_layers_if_asked(
+    form: str, typed: Type, bert: Path, tmp_path: Path
+) -> None:
     for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
-        assert typed("prune", bert, "--layers", "bottom 1", "--form", form, *words, "--out", tmp_path / name).code == 0
-    biases = [load(tmp_path / name).bert.encoder.layer[0].attention.output.dense.bias for name in ("kept", "dropped")]
+        assert (
+            typed(
+                "prune",
+                bert,
+                "--layers",
+                "bottom 1",
+                "--form",
+                form,
+                *words,
+                "--out",
+                tmp_path / name,
+            ).code
+            == 0
+        )
+    biases = [
+        load(tmp_path / name).bert.encoder.layer[0].attention.output.dense.bias
+        for name in ("kept", "dropped")
+    ]
     assert [bool(bias.any()) for bias in biases] == [True, False]
 
 
 def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -> None:
     def drawn(seed: int) -> list[str]:
-        return json.loads(typed("prune", bert, "--random", 50, "--seed", seed, "--out", tmp_path, "--force", "--json").out)["removed"]
+        return json.loads(
+            typed(
+                "prune",
+                bert,
+                "--random",
+                50,
+                "--seed",
+                seed,
+                "--out",
+                tmp_path,
+                "--force",
+                "--json",
+            ).out
+        )["removed"]
 
     assert drawn(1) == drawn(1)
     assert len({tuple(drawn(seed)) for seed in range(5)}) > 1
@@ -245,23 +301,44 @@ def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path)
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
-    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(tmp_path / "ranking.json")
-    done = typed("prune", bert, f"--{which}", 2, "--ranking", tmp_path / "ranking.json", "--out", tmp_path / "out", "--json")
+    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(
+        tmp_path / "ranking.json"
+    )
+    done = typed(
+        "prune",
+        bert,
+        f"--{which}",
+        2,
+        "--ranking",
+        tmp_path / "ranking.json",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
     assert done.code == 0, done.err
     heads = [str(h) for h in layout]
     assert json.loads(done.out)["removed"] == (heads[:2] if which == "lowest" else heads[-2:])
 
 
 @pytest.mark.parametrize("heads", [2, 6])
-def test_a_ranking_of_another_model_is_refused(heads: int, typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_a_ranking_of_another_model_is_refused(
+    heads: int, typed: Type, bert: Path, tmp_path: Path
+) -> None:
     from deadhead.layout import HeadLayout
     from deadhead.ranking import Ranking
 
     layout = HeadLayout.grid(encoder=(2, heads))
-    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(tmp_path / "r.json")
-    done = typed("prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out")
+    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(
+        tmp_path / "r.json"
+    )
+    done = typed(
+        "prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out"
+    )
     assert (done.code, done.out) == (1, "")
-    assert f"the ranking is of a model with encoder 2 x {heads}, this one was built with encoder 2 x 4." in done.err
+    assert (
+        f"the ranking is of a model with encoder 2 x {heads}, this one was built with encoder 2 x 4."
+        in done.err
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -269,9 +346,16 @@ def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
-    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(tmp_path / "r.json")
+    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(
+        tmp_path / "r.json"
+    )
     for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
-        assert typed("prune", model, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", out).code == 0
+        assert (
+            typed(
+                "prune", model, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", out
+            ).code
+            == 0
+        )
     assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
 
 
@@ -292,12 +376,17 @@ REFUSED = [
     (("--lowest", "2", "--ranking", "nowhere.json"), ""),
     (("--random", "101"), ""),
     (("--random", "50", "--per", "page"), "UnknownName"),
-    (("--heads", "encoder.0.1", "--form", "paded"), "UnknownName: no form 'paded'. Did you mean 'padded'?"),
+    (
+        ("--heads", "encoder.0.1", "--form", "paded"),
+        "UnknownName: no form 'paded'. Did you mean 'padded'?",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("how", "said"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
-def test_prune_refuses_with_1_and_writes_nothing(how: tuple[str, ...], said: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_prune_refuses_with_1_and_writes_nothing(
+    how: tuple[str, ...], said: str, typed: Type, bert: Path, tmp_path: Path
+) -> None:
     done = typed("prune", bert, *how, "--out", tmp_path / "out")
     assert (done.code, done.out) == (1, "")
     assert said in done.err
@@ -317,7 +406,9 @@ def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) 
 def test_prune_says_what_it_kept(claimed: str | None, typed: Type, tmp_path: Path) -> None:
     """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
     build = transformers.BertModel(
-        transformers.BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16)
+        transformers.BertConfig(
+            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16
+        )
     )
     build.to("cpu").bfloat16().save_pretrained(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -327,12 +418,26 @@ def test_prune_says_what_it_kept(claimed: str | None, typed: Type, tmp_path: Pat
     (tmp_path / "model" / "LICENSE").write_text("kept")
     done = typed("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
-    assert done.err.startswith(f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of")
+    assert done.err.startswith(
+        f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of"
+    )
     assert "weights in bfloat16, as in the source: " in done.out
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("model", "out")]
-    assert sizes[1] < sizes[0]  # whatever config.json says, a model of 16 bits must not grow when heads leave it
+    assert (
+        sizes[1] < sizes[0]
+    )  # whatever config.json says, a model of 16 bits must not grow when heads leave it
     assert "kept from the source: LICENSE\n" in done.out
-    words = ("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "other", "--dtype", "float32", "--json")
+    words = (
+        "prune",
+        tmp_path / "model",
+        "--random",
+        50,
+        "--out",
+        tmp_path / "other",
+        "--dtype",
+        "float32",
+        "--json",
+    )
     facts = json.loads(typed(*words).out)
     assert (facts["dtype"], facts["kept_files"]) == ("float32", ["LICENSE"])
     assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size
@@ -344,10 +449,32 @@ def test_prune_says_what_it_kept(claimed: str | None, typed: Type, tmp_path: Pat
 @pytest.mark.slow
 def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed("prune", bert, "--random", 50, "--out", tmp_path)
-    words = ("bench", tmp_path, "--against", bert, "--batch", "1,2", "--length", "16", "--repeats", 1, "--device", "cpu")
+    words = (
+        "bench",
+        tmp_path,
+        "--against",
+        bert,
+        "--batch",
+        "1,2",
+        "--length",
+        "16",
+        "--repeats",
+        1,
+        "--device",
+        "cpu",
+    )
     result = json.loads(typed(*words, "--json").out)
     rows = {r["what"]: r for r in result["rows"]}
-    assert [r.split()[0] for r in rows] == ["heads", "parameters", "disk", "FLOPs", "seconds", "FLOPs", "seconds", "peak"]
+    assert [r.split()[0] for r in rows] == [
+        "heads",
+        "parameters",
+        "disk",
+        "FLOPs",
+        "seconds",
+        "FLOPs",
+        "seconds",
+        "peak",
+    ]
     assert rows["heads"]["ratio"] == 0.5
     for what in ("parameters", "disk bytes", "FLOPs 1 x 16", "FLOPs 2 x 16"):
         assert 0 < rows[what]["ratio"] < 1, what
@@ -361,7 +488,9 @@ def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert "their ratio: the median over the rounds." in " ".join(table.split())
 
 
-@pytest.mark.parametrize(("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")]
+)
 def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None:
     done = typed("bench", bert, "--against", bert, option, value)
     assert (done.code, done.out) == (1, "")
@@ -377,14 +506,25 @@ def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(exporting, "exported", written)
     done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
-    facts = {"inputs": ["input_ids", "token_type_ids"], "outputs": ["logits"], "largest_difference": 2e-7}
-    assert json.loads(done.out) == {"from": str(bert), "onnx": str(tmp_path / "m.onnx"), "bytes": 5, **facts}
+    facts = {
+        "inputs": ["input_ids", "token_type_ids"],
+        "outputs": ["logits"],
+        "largest_difference": 2e-7,
+    }
+    assert json.loads(done.out) == {
+        "from": str(bert),
+        "onnx": str(tmp_path / "m.onnx"),
+        "bytes": 5,
+        **facts,
+    }
     told = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
     assert "takes input_ids, token_type_ids, gives logits" in told
     assert f"equal to the model in {bert} on 5 batches" in told
 
 
-def test_export_without_the_extra(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_without_the_extra(
+    typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     done = typed("export", bert, "--onnx", tmp_path / "m.onnx")
     assert (done.code, done.out) == (1, "")

@@ -45,20 +45,35 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else b"" for p in sorted(folder.rglob("*"))}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() if p.is_file() else b""
+        for p in sorted(folder.rglob("*"))
+    }
 
 
 RANK = ("rank", "model", "--task", "pos", "--lang", "en", "--data", "world")
 PRUNE = ("prune", "model", "--heads", "encoder.0.1")
 WRONG = [
-    ((*RANK, "--out", "full"), "--out full is a folder.\n  Mend: name a file, for instance full/ranking.json"),
-    ((*RANK, "--out", "nodir/r.json"), "--out nodir/r.json: there is no folder nodir.\n  Mend: make it first: mkdir -p nodir"),
+    (
+        (*RANK, "--out", "full"),
+        "--out full is a folder.\n  Mend: name a file, for instance full/ranking.json",
+    ),
+    (
+        (*RANK, "--out", "nodir/r.json"),
+        "--out nodir/r.json: there is no folder nodir.\n  Mend: make it first: mkdir -p nodir",
+    ),
     (
         (*RANK, "--out", "old.json"),
         "--out old.json: the file is there already.\n  Mend: name another file, or add --force to write over it",
     ),
-    ((*RANK, "--out", "r.json", "--plot", "nodir/r.html"), "--plot nodir/r.html: there is no folder nodir."),
-    ((*PRUNE, "--out", "model"), "--out model is MODEL itself, which would be lost.\n  Mend: name another folder"),
+    (
+        (*RANK, "--out", "r.json", "--plot", "nodir/r.html"),
+        "--plot nodir/r.html: there is no folder nodir.",
+    ),
+    (
+        (*PRUNE, "--out", "model"),
+        "--out model is MODEL itself, which would be lost.\n  Mend: name another folder",
+    ),
     ((*PRUNE, "--out", "full/../model", "--force"), "is MODEL itself, which would be lost."),
     ((*PRUNE, "--out", "link"), "is MODEL itself, which would be lost."),
     (
@@ -67,16 +82,27 @@ WRONG = [
     ),
     ((*PRUNE, "--out", "nodir/small"), "--out nodir/small: there is no folder nodir."),
     ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Mend: name a folder"),
-    (("export", "model", "--onnx", "nodir/m.onnx"), "--onnx nodir/m.onnx: there is no folder nodir."),
-    (("export", "model", "--onnx", "full"), "--onnx full is a folder.\n  Mend: name a file, for instance full/model.onnx"),
+    (
+        ("export", "model", "--onnx", "nodir/m.onnx"),
+        "--onnx nodir/m.onnx: there is no folder nodir.",
+    ),
+    (
+        ("export", "model", "--onnx", "full"),
+        "--onnx full is a folder.\n  Mend: name a file, for instance full/model.onnx",
+    ),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file is there already."),
     (("export", "study", "--csv", "old.json"), "--csv old.json: the file is there already."),
-    (("export", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"), "--parquet nodir/s.parquet: there is no folder nodir."),
+    (
+        ("export", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"),
+        "--parquet nodir/s.parquet: there is no folder nodir.",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("words", "said"), WRONG, ids=[" ".join(words[-4:]) for words, _ in WRONG])
-def test_a_wrong_place_costs_no_time(words: tuple[str, ...], said: str, typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_place_costs_no_time(
+    words: tuple[str, ...], said: str, typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def too_late(*_: Any, **__: Any) -> None:
         raise AssertionError("loaded before the place to write to was looked at")
 
@@ -91,20 +117,31 @@ def test_a_wrong_place_costs_no_time(words: tuple[str, ...], said: str, typed: T
     assert everything(here) == before
 
 
-def test_a_folder_one_may_not_write_to(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_one_may_not_write_to(
+    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     code, err = typed(*PRUNE, "--out", "small")
     assert code == 1
     assert "--out small: nothing can be written into ." in err
 
 
-def test_what_counts_is_the_folder_that_is_written_into(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_counts_is_the_folder_that_is_written_into(
+    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is there is written into itself, so its parent may be anybody's; one that is closed is told before the work."""
-    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name == "empty" or not mode & os.W_OK)
+    monkeypatch.setattr(
+        os, "access", lambda place, mode: Path(place).name == "empty" or not mode & os.W_OK
+    )
     code, err = typed(*PRUNE, "--out", "empty")
     assert code == 0, err
-    monkeypatch.setattr(os, "access", lambda place, mode: Path(place).name != "full" or not mode & os.W_OK)
-    monkeypatch.setattr("deadhead.heads.load", lambda *_, **__: pytest.fail("loaded before the folder was looked at"))
+    monkeypatch.setattr(
+        os, "access", lambda place, mode: Path(place).name != "full" or not mode & os.W_OK
+    )
+    monkeypatch.setattr(
+        "deadhead.heads.load",
+        lambda *_, **__: pytest.fail("loaded before the folder was looked at"),
+    )
     code, err = typed(*PRUNE, "--out", "full", "--force")
     assert code == 1
     assert "--out full: nothing can be written into full." in err
@@ -123,17 +160,23 @@ def test_an_empty_folder_will_do_and_a_full_one_with_force(typed: Type, here: Pa
     assert (here / "full" / "note.txt").read_text() == "mine"
 
 
-def test_a_file_is_written_over_with_force(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_written_over_with_force(
+    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("deadhead.heads.export", lambda folder, *, onnx: onnx)
     assert typed("export", "model", "--onnx", "old.json", "--force")[0] == 0
 
 
-def test_a_model_and_a_study_are_not_exported_at_once(typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_and_a_study_are_not_exported_at_once(
+    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = everything(here)
     monkeypatch.setattr("deadhead.heads.export", lambda folder, *, onnx: onnx.write_bytes(b"graph"))
     code, err = typed("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
-    assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(err.replace("│", " ").split())
+    assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(
+        err.replace("│", " ").split()
+    )
     assert everything(here) == before
 
 

@@ -12,7 +12,12 @@ import pytest
 import torch
 import typer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertForMaskedLM, BertForTokenClassification, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForTokenClassification,
+    PreTrainedTokenizerFast,
+)
 from typer.testing import CliRunner
 
 from deadhead.cli import app as whole
@@ -49,13 +54,30 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    )
     torch.manual_seed(0)
-    sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    sizes = {
+        "vocab_size": 20,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 16,
+    }
     named = BertConfig(**sizes, initializer_range=0.5, id2label=dict(enumerate(LABELS)))
-    for name, model in (("tagger", BertForTokenClassification(named)), ("bare", BertForMaskedLM(BertConfig(**sizes)))):
+    for name, model in (
+        ("tagger", BertForTokenClassification(named)),
+        ("bare", BertForMaskedLM(BertConfig(**sizes))),
+    ):
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     draw = torch.Generator().manual_seed(0)
@@ -78,7 +100,21 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(place: Path, out: Path, *more: object, model: str = "tagger") -> str:
-    return run("rank", place / model, "--task", "ner", "--lang", "en", "--data", place / "data", "--device", "cpu", "--out", out, *more)
+    return run(
+        "rank",
+        place / model,
+        "--task",
+        "ner",
+        "--lang",
+        "en",
+        "--data",
+        place / "data",
+        "--device",
+        "cpu",
+        "--out",
+        out,
+        *more,
+    )
 
 
 def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
@@ -86,7 +122,11 @@ def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
     ranking = Ranking.load(tmp_path / "r.json")
     assert len(ranking) == 8
     assert ranking.data["examples"] == 12
-    assert (ranking.data["task"], ranking.data["lang"], ranking.data["split"]) == ("ner", "en", "dev")
+    assert (ranking.data["task"], ranking.data["lang"], ranking.data["split"]) == (
+        "ner",
+        "en",
+        "dev",
+    )
     assert str(ranking.lowest(1)[0]) in shown
     assert str(ranking.highest(1)[0]) in shown
     assert "lowest" in shown
@@ -95,9 +135,23 @@ def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
 
 def test_rank_as_json_with_options(place, tmp_path):
     told = json.loads(
-        ask(place, tmp_path / "r.json", "--json", "--option", "unit=per_example", "--option", "normalize=true", "--max-examples", 5)
+        ask(
+            place,
+            tmp_path / "r.json",
+            "--json",
+            "--option",
+            "unit=per_example",
+            "--option",
+            "normalize=true",
+            "--max-examples",
+            5,
+        )
     )
-    assert (told["method"], told["options"]["unit"], told["options"]["normalize"]) == ("taylor", "per_example", True)
+    assert (told["method"], told["options"]["unit"], told["options"]["normalize"]) == (
+        "taylor",
+        "per_example",
+        True,
+    )
     assert told["data"]["examples"] == 5
     assert told["lowest"] == [str(h) for h in Ranking.load(tmp_path / "r.json").lowest(8)]
 
@@ -114,7 +168,17 @@ def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_p
 def test_compare(place, tmp_path):
     ask(place, tmp_path / "en.json")
     ask(place, tmp_path / "flat.json", "--method", "ablation")
-    told = json.loads(run("compare", tmp_path / "en.json", tmp_path / "flat.json", tmp_path / "en.json", "--heads", 2, "--json"))
+    told = json.loads(
+        run(
+            "compare",
+            tmp_path / "en.json",
+            tmp_path / "flat.json",
+            tmp_path / "en.json",
+            "--heads",
+            2,
+            "--json",
+        )
+    )
     assert told["spearman"][0][2] == pytest.approx(1)
     assert told["spearman"][0][1] == told["spearman"][1][0]
     assert [pair["overlap"]["m"] for pair in told["pairs"]] == [2, 2, 2]
@@ -137,11 +201,18 @@ def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
 def test_compare_refuses_rankings_of_different_models(place, tmp_path):
     ask(place, tmp_path / "en.json")
     other = HeadLayout.grid(encoder=(6, 12))
-    Ranking({head: float(i) for i, head in enumerate(other)}, other, "gradient").save(tmp_path / "other.json")
-    with pytest.raises(HeadError, match=r"(?s)en\.json has encoder 2 x 4, .*other\.json has encoder 6 x 12.*same layers and heads"):
+    Ranking({head: float(i) for i, head in enumerate(other)}, other, "gradient").save(
+        tmp_path / "other.json"
+    )
+    with pytest.raises(
+        HeadError,
+        match=r"(?s)en\.json has encoder 2 x 4, .*other\.json has encoder 6 x 12.*same layers and heads",
+    ):
         run("compare", tmp_path / "en.json", tmp_path / "other.json")
     fewer = Ranking.load(tmp_path / "en.json")
-    Ranking(fewer.scores, fewer.layout, "gradient", model="elsewhere").save(tmp_path / "elsewhere.json")
+    Ranking(fewer.scores, fewer.layout, "gradient", model="elsewhere").save(
+        tmp_path / "elsewhere.json"
+    )
     shown = " ".join(run("compare", tmp_path / "en.json", tmp_path / "elsewhere.json").split())
     assert "These are of different models: tagger, elsewhere." in shown
 
@@ -157,9 +228,14 @@ def test_mistakes_cost_no_time(place, tmp_path):
         ask(place, tmp_path / "r.json", "--device", "foo", model="nowhere")
     with pytest.raises(DeadheadError, match="there is no device 'cuda:99' here"):
         ask(place, tmp_path / "r.json", "--device", "cuda:99", model="nowhere")
-    for wrong in (["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--batch", "0"], ["compare", "a", "b", "--heads", "0"]):
+    for wrong in (
+        ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--batch", "0"],
+        ["compare", "a", "b", "--heads", "0"],
+    ):
         assert CliRunner().invoke(app(), wrong).exit_code == 2
-    result = CliRunner().invoke(app(), ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--option", "unit"])
+    result = CliRunner().invoke(
+        app(), ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--option", "unit"]
+    )
     assert result.exit_code == 2
     assert CliRunner().invoke(app(), ["compare", "one.json"]).exit_code == 2
     assert not (tmp_path / "r.json").exists()
@@ -174,13 +250,18 @@ def relabelled(place, tmp_path, *labels):
     """The tagger, with other names for its classes."""
     shutil.copytree(place / "tagger", tmp_path / "other")
     config = json.loads((tmp_path / "other" / "config.json").read_text())
-    config |= {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
+    config |= {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {name: i for i, name in enumerate(labels)},
+    }
     (tmp_path / "other" / "config.json").write_text(json.dumps(config))
     return tmp_path / "other"
 
 
 def test_o_alone_is_no_common_label(place, tmp_path):
-    with pytest.raises(DataError, match=r"the model's classes \(O, B-city, I-city\) are not the labels of ner"):
+    with pytest.raises(
+        DataError, match=r"the model's classes \(O, B-city, I-city\) are not the labels of ner"
+    ):
         ask(place, tmp_path / "r.json", model=relabelled(place, tmp_path, "O", "B-city", "I-city"))
 
 
@@ -192,7 +273,18 @@ def test_labels_of_the_data_that_the_model_does_not_know(place, tmp_path):
 def test_a_few_labels_the_model_does_not_know_are_told(place, tmp_path):
     (tmp_path / "ner").mkdir()
     (tmp_path / "ner" / "en-dev.iob2").write_text("dog\tB-PER\ncat\tB-LOC\nruns\tO\na\tO\n\n")
-    words = ("--task", "ner", "--lang", "en", "--data", tmp_path, "--device", "cpu", "--out", tmp_path / "r.json")
+    words = (
+        "--task",
+        "ner",
+        "--lang",
+        "en",
+        "--data",
+        tmp_path,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "r.json",
+    )
     shown = run("rank", place / "tagger", *words)
     assert "does not know 25.0% of the labels" in shown
     data = Ranking.load(tmp_path / "r.json").data
@@ -212,7 +304,9 @@ def test_what_is_split_and_left_out_is_told(place, tmp_path):
 
 
 def test_a_task_file(place, tmp_path):
-    (tmp_path / "mine.yaml").write_text(f"name: mine\nkind: tag\nmerge: true\nfiles: {{dev: '{place}/data/ner/{{lang}}-dev.iob2'}}\n")
+    (tmp_path / "mine.yaml").write_text(
+        f"name: mine\nkind: tag\nmerge: true\nfiles: {{dev: '{place}/data/ner/{{lang}}-dev.iob2'}}\n"
+    )
     words = ["--lang", "en", "--device", "cpu", "--out", tmp_path / "r.json"]
     run("rank", place / "tagger", "--task-file", tmp_path / "mine.yaml", *words)
     assert Ranking.load(tmp_path / "r.json").data["task"] == "mine"
@@ -223,13 +317,25 @@ def test_a_task_file(place, tmp_path):
 
 
 def test_python_dash_m():
-    done = subprocess.run([sys.executable, "-m", "deadhead", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "deadhead", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("deadhead ")
 
 
 def test_no_examples_are_refused(place, tmp_path):
     for command in ("rank", "evaluate", "finetune"):
-        words = [command, "m", "--task", "ner", "--lang", "en", "--max-examples", "0", *(["--out", "o"] if command != "evaluate" else [])]
+        words = [
+            command,
+            "m",
+            "--task",
+            "ner",
+            "--lang",
+            "en",
+            "--max-examples",
+            "0",
+            *(["--out", "o"] if command != "evaluate" else []),
+        ]
         result = CliRunner().invoke(whole, words)
         assert (result.exit_code, "--max-examples" in result.output) == (2, True)
     with pytest.raises(DataError, match="leave no data"):

@@ -28,7 +28,10 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ranked(model: Path, out: Path, *words: object) -> dict:
-    result = CliRunner().invoke(app, [str(word) for word in ("rank", model, "--device", "cpu", "--json", "--out", out, *words)])
+    result = CliRunner().invoke(
+        app,
+        [str(word) for word in ("rank", model, "--device", "cpu", "--json", "--out", out, *words)],
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -36,11 +39,27 @@ def ranked(model: Path, out: Path, *words: object) -> dict:
 
 
 def test_plain_text(embedder: Path, tmp_path: Path) -> None:
-    (tmp_path / "texts.txt").write_text("Maria bought a red car .\n\nThe dog sleeps .\nThe car .\tA house .\n")
+    (tmp_path / "texts.txt").write_text(
+        "Maria bought a red car .\n\nThe dog sleeps .\nThe car .\tA house .\n"
+    )
     told = ranked(embedder, tmp_path / "r.json", "--text", tmp_path / "texts.txt", "--loss", "self")
-    assert (told["method"], told["options"]["loss"], told["data"]["text"], told["data"]["examples"]) == ("taylor", "self", "texts.txt", 3)
+    assert (
+        told["method"],
+        told["options"]["loss"],
+        told["data"]["text"],
+        told["data"]["examples"],
+    ) == ("taylor", "self", "texts.txt", 3)
     assert len(Ranking.load(tmp_path / "r.json")) == 40
-    sharp = ranked(embedder, tmp_path / "e.json", "--text", tmp_path / "texts.txt", "--method", "entropy", "--max-examples", 2)
+    sharp = ranked(
+        embedder,
+        tmp_path / "e.json",
+        "--text",
+        tmp_path / "texts.txt",
+        "--method",
+        "entropy",
+        "--max-examples",
+        2,
+    )
     assert (sharp["data"]["examples"], "loss" in sharp["options"]) == (2, False)
     with pytest.raises(DataError, match=r"(?s)plain text has no labels.*--loss self"):
         ranked(embedder, tmp_path / "x.json", "--text", tmp_path / "texts.txt")
@@ -49,18 +68,39 @@ def test_plain_text(embedder: Path, tmp_path: Path) -> None:
 def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
     given = ("--task", "pos", "--lang", "de", "--data", "world", "--max-examples", 6)
     told = ranked(embedder, tmp_path / "r.json", *given, "--loss", "self", "--method", "ablation")
-    assert (told["data"]["task"], told["data"]["lang"], told["data"]["examples"]) == ("pos", "de", 6)
+    assert (told["data"]["task"], told["data"]["lang"], told["data"]["examples"]) == (
+        "pos",
+        "de",
+        6,
+    )
     assert told["data"]["notes"]["rows left out by --max-examples"] > 0
-    assert ranked(embedder, tmp_path / "e.json", *given, "--method", "confidence")["data"]["examples"] == 6
+    assert (
+        ranked(embedder, tmp_path / "e.json", *given, "--method", "confidence")["data"]["examples"]
+        == 6
+    )
     with pytest.raises(DataError, match=r"(?s)is not made for pos.*--loss self"):
         ranked(embedder, tmp_path / "x.json", *given)
 
 
 def test_mistakes_cost_no_time(tmp_path: Path) -> None:
     with pytest.raises(DeadheadError, match="lrp explains the logit"):
-        ranked(Path("nowhere"), tmp_path / "x.json", "--text", "t.txt", "--loss", "self", "--method", "lrp")
+        ranked(
+            Path("nowhere"),
+            tmp_path / "x.json",
+            "--text",
+            "t.txt",
+            "--loss",
+            "self",
+            "--method",
+            "lrp",
+        )
     for wrong in (["--text", "t.txt", "--lang", "en"], ["--task", "pos"], ["--lang", "en"]):
-        assert CliRunner().invoke(app, ["rank", "nowhere", "--out", str(tmp_path / "x.json"), *wrong]).exit_code == 2
+        assert (
+            CliRunner()
+            .invoke(app, ["rank", "nowhere", "--out", str(tmp_path / "x.json"), *wrong])
+            .exit_code
+            == 2
+        )
     for content, message in (("", "has no text"), ("a\tb\tc\n", "3 parts between tabs")):
         (tmp_path / "bad.txt").write_text(content)
         with pytest.raises(DataError, match=message):
@@ -72,12 +112,21 @@ def test_mistakes_cost_no_time(tmp_path: Path) -> None:
 
 def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
-    texts = [*texts_of(load_data("pos", "en", "dev", root="world"))[:7], ("The dog .", "A very red car sleeps .")]
+    texts = [
+        *texts_of(load_data("pos", "en", "dev", root="world"))[:7],
+        ("The dog .", "A very red car sleeps ."),
+    ]
     made = text_batches(texts, tokenizer, size=3, max_length=8)
     assert made.examples == 8 == sum(len(batch["input_ids"]) for batch in made.batches)
     want = sorted(tokenizer(*one, truncation=True, max_length=8)["input_ids"] for one in texts)
     got = sorted(
-        row[mask.bool()].tolist() for batch in made.batches for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+        row[mask.bool()].tolist()
+        for batch in made.batches
+        for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
     )
     assert got == want
-    assert made.notes["texts cut off"] == sum(len(tokenizer(*one)["input_ids"]) > 8 for one in texts) > 0
+    assert (
+        made.notes["texts cut off"]
+        == sum(len(tokenizer(*one)["input_ids"]) > 8 for one in texts)
+        > 0
+    )

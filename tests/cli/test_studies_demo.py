@@ -18,7 +18,12 @@ from deadhead.install import command
 from deadhead.studies import load, summaries
 
 LANGUAGES = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
-SMALL = ["data.examples=48", "targets=[en, de]", "seed=[0]", "remove=[none, {lowest: 20}, {random: [50]}, {layers: [top 1]}]"]
+SMALL = [
+    "data.examples=48",
+    "targets=[en, de]",
+    "seed=[0]",
+    "remove=[none, {lowest: 20}, {random: [50]}, {layers: [top 1]}]",
+]
 WORDS = [word for text in SMALL for word in ("--set", text)]
 
 
@@ -26,7 +31,13 @@ def test_the_recipe_asks_the_three_questions() -> None:
     recipe = load("demo")
     assert recipe.data["fixed"]["targets"] == LANGUAGES
     asked = [json.dumps(cell.labels["remove"]) for cell in recipe.cells if cell.labels["seed"] == 0]
-    assert {'"none"', '{"lowest": 20}', '{"highest": 20}', '{"random": 90}', '{"layers": "top 1"}'} <= {*asked}
+    assert {
+        '"none"',
+        '{"lowest": 20}',
+        '{"highest": 20}',
+        '{"random": 90}',
+        '{"layers": "top 1"}',
+    } <= {*asked}
     assert len(recipe.trials) == len(recipe.cells) == 3 * len(asked)
     shown = {label for table in recipe.data["tables"] for label in table["where"]["remove"]}
     assert len(shown) == len(asked)  # every number is in a table
@@ -45,8 +56,12 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (again["ran"], again["done"]) == (0, 4)  # it resumes
     by_rank = again["tables"][0]
     assert [row[0] for row in by_rank["rows"]] == ["none", "lowest 20 heads", "random 50 %"]
-    full = next(one for one in summaries(tmp_path / "deadhead-demo").values() if "remove" not in one.trial)
-    assert by_rank["cells"][0][1]["ours"] == pytest.approx(100 * full.metrics["de/test/micro_f1"], abs=1e-4)
+    full = next(
+        one for one in summaries(tmp_path / "deadhead-demo").values() if "remove" not in one.trial
+    )
+    assert by_rank["cells"][0][1]["ours"] == pytest.approx(
+        100 * full.metrics["de/test/micro_f1"], abs=1e-4
+    )
     assert f"{by_rank['cells'][0][1]['ours']:.1f}" in first.stdout
 
 
@@ -65,8 +80,18 @@ def test_without_the_extra_it_ends_before_it_trains(
     assert not list(tmp_path.iterdir())
 
 
-def table(mark: str | None = None, state: str = "done", ours: float | None = 81.25) -> dict[str, Any]:
-    cell: dict[str, Any] = {"ours": ours, "spread": 1.5, "n": 3, "published": None, "state": state, "mark": mark, "trials": []}
+def table(
+    mark: str | None = None, state: str = "done", ours: float | None = 81.25
+) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "ours": ours,
+        "spread": 1.5,
+        "n": 3,
+        "published": None,
+        "state": state,
+        "mark": mark,
+        "trials": [],
+    }
     return {
         "title": "T",
         "note": "N",

@@ -33,9 +33,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tagger with a classifier drawn at random, whole and cut in half: different numbers in no time."""
     home, tokenizer = tmp_path_factory.mktemp("models"), AutoTokenizer.from_pretrained(ENCODER)
     names = dict(enumerate(load_data("pos", "en", "dev", root="world").labels))
-    model = AutoModelForTokenClassification.from_pretrained(ENCODER, id2label=names, label2id={name: i for i, name in names.items()})
+    model = AutoModelForTokenClassification.from_pretrained(
+        ENCODER, id2label=names, label2id={name: i for i, name in names.items()}
+    )
     save(model, home / "whole", tokenizer)
-    save(prune(model, [f"encoder.{layer}.{head}" for layer in range(5) for head in range(4)]), home / "half", tokenizer)
+    save(
+        prune(model, [f"encoder.{layer}.{head}" for layer in range(5) for head in range(4)]),
+        home / "half",
+        tokenizer,
+    )
     return home
 
 
@@ -52,19 +58,41 @@ def told_by(*arguments: object) -> str:
 
 
 def test_it_gives_the_numbers_of_the_library(folder: Path) -> None:
-    told = json.loads(asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--json"))
+    told = json.loads(
+        asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--json")
+    )
     assert (told["task"], told["split"], told["metric"]) == ("pos", "dev", "micro_f1")
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
-    sets = {lang: encode(load_data("pos", lang, "dev", root="world"), tokenizer, max_length=256) for lang in ("en", "de")}
+    sets = {
+        lang: encode(load_data("pos", lang, "dev", root="world"), tokenizer, max_length=256)
+        for lang in ("en", "de")
+    }
     whole = AutoModelForTokenClassification.from_pretrained(folder / "whole")
     assert told["scores"][str(folder / "whole")] == evaluate(whole, sets)
     assert told["scores"][str(folder / "whole")] != told["scores"][str(folder / "half")]
 
 
 def test_models_stand_side_by_side(folder: Path) -> None:
-    wanted = json.loads(asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test", "--json"))["scores"]
-    whole, half = ([100 * scores["micro_f1"] for scores in wanted[str(folder / name)].values()] for name in ("whole", "half"))
-    shown = asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test")
+    wanted = json.loads(
+        asked(
+            folder / "whole",
+            folder / "half",
+            "--task",
+            "pos",
+            "--lang",
+            "en,de",
+            "--split",
+            "test",
+            "--json",
+        )
+    )["scores"]
+    whole, half = (
+        [100 * scores["micro_f1"] for scores in wanted[str(folder / name)].values()]
+        for name in ("whole", "half")
+    )
+    shown = asked(
+        folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test"
+    )
     assert "micro_f1, test" in shown
     for own, other in [*zip(whole, half, strict=True), (sum(whole) / 2, sum(half) / 2)]:
         assert f"{own:.2f} [" in shown
@@ -86,9 +114,18 @@ def test_mistakes(folder: Path) -> None:
 def reviews(tmp_path: Path) -> Path:
     """A task of a few rows, whose labels are in no order of the alphabet."""
     task = tmp_path / "reviews.yaml"
-    task.write_text("kind: classify\ntexts: [text]\nlabels: [good, bad]\nfiles: {train: train.tsv, dev: train.tsv}\n")
-    rows = [("Maria bought a red car .", "good"), ("The dog sleeps .", "bad"), ("A fine red house .", "good"), ("The car .", "bad")]
-    (tmp_path / "train.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows * 3]))
+    task.write_text(
+        "kind: classify\ntexts: [text]\nlabels: [good, bad]\nfiles: {train: train.tsv, dev: train.tsv}\n"
+    )
+    rows = [
+        ("Maria bought a red car .", "good"),
+        ("The dog sleeps .", "bad"),
+        ("A fine red house .", "good"),
+        ("The car .", "bad"),
+    ]
+    (tmp_path / "train.tsv").write_text(
+        "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows * 3])
+    )
     return task
 
 
@@ -123,23 +160,50 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path:
     names = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
     model = load(start, auto=AutoModelForSequenceClassification, dtype=torch.float32, **names)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    history = finetune(model, encode(load_data(str(reviews), "en", "train"), tokenizer), Settings(epochs=2, rate=1e-3, batch=4, seed=3))
+    history = finetune(
+        model,
+        encode(load_data(str(reviews), "en", "train"), tokenizer),
+        Settings(epochs=2, rate=1e-3, batch=4, seed=3),
+    )
     made = load(tmp_path / "out")
     assert [str(head) for head in discover(made).removed] == gone
     assert made.config.id2label == names["id2label"]
-    assert all(torch.equal(weight, made.state_dict()[name]) for name, weight in model.state_dict().items())
-    assert any(not torch.equal(weight, before[name]) for name, weight in model.state_dict().items())  # it did learn
-    assert f"12 examples, 2 epochs, mean loss {history.epochs[0].loss:.3f}, {history.epochs[1].loss:.3f}; " in shown
-    again = json.loads(told_by("evaluate", tmp_path / "out", "--task-file", reviews, "--lang", "en", "--json", "--device", "cpu"))
+    assert all(
+        torch.equal(weight, made.state_dict()[name]) for name, weight in model.state_dict().items()
+    )
+    assert any(
+        not torch.equal(weight, before[name]) for name, weight in model.state_dict().items()
+    )  # it did learn
+    assert (
+        f"12 examples, 2 epochs, mean loss {history.epochs[0].loss:.3f}, {history.epochs[1].loss:.3f}; "
+        in shown
+    )
+    again = json.loads(
+        told_by(
+            "evaluate",
+            tmp_path / "out",
+            "--task-file",
+            reviews,
+            "--lang",
+            "en",
+            "--json",
+            "--device",
+            "cpu",
+        )
+    )
     assert set(again["scores"][str(tmp_path / "out")]["en"]) == {"accuracy", "macro_f1"}
 
 
 def test_one_that_knows_the_labels_goes_on_in_its_own_order(reviews: Path, tmp_path: Path) -> None:
     names = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
     known = save(
-        load(ENCODER, auto=AutoModelForSequenceClassification, **names), tmp_path / "known", AutoTokenizer.from_pretrained(ENCODER)
+        load(ENCODER, auto=AutoModelForSequenceClassification, **names),
+        tmp_path / "known",
+        AutoTokenizer.from_pretrained(ENCODER),
     )
-    learn(known, reviews, tmp_path / "out", "--epochs", 1, "--rate", 1e-12)  # so little that the classifier stays as it was
+    learn(
+        known, reviews, tmp_path / "out", "--epochs", 1, "--rate", 1e-12
+    )  # so little that the classifier stays as it was
     before, after = load(known), load(tmp_path / "out")
     assert after.config.id2label == names["id2label"]
     assert torch.allclose(after.classifier.weight, before.classifier.weight.float(), atol=1e-6)
@@ -155,32 +219,65 @@ def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> N
     with pytest.raises(DeadheadError, match="the training failed"):
         learn(ENCODER, reviews, tmp_path / "x", "--rate", 1e4, "--epochs", 30)
     three = reviews.with_name("three.yaml")
-    three.write_text(reviews.read_text().replace("labels: [good, bad]", "labels: [good, bad, ugly]"))
-    two = save(load(ENCODER, auto=AutoModelForSequenceClassification), tmp_path / "two", AutoTokenizer.from_pretrained(ENCODER))
+    three.write_text(
+        reviews.read_text().replace("labels: [good, bad]", "labels: [good, bad, ugly]")
+    )
+    two = save(
+        load(ENCODER, auto=AutoModelForSequenceClassification),
+        tmp_path / "two",
+        AutoTokenizer.from_pretrained(ENCODER),
+    )
     with pytest.raises(FolderError, match="before it learnt another task"):
         learn(two, three, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
-def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(reviews: Path, tmp_path: Path) -> None:
-    given = ("--task-file", reviews, "--lang", "en", "--epochs", 1, "--device", "cpu", "--json", "--force", "--out", tmp_path / "out")
-    for more, seed in (((), 0), (("--preset", "contributions"), 42), (("--preset", "contributions", "--seed", 5), 5)):
+def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(
+    reviews: Path, tmp_path: Path
+) -> None:
+    given = (
+        "--task-file",
+        reviews,
+        "--lang",
+        "en",
+        "--epochs",
+        1,
+        "--device",
+        "cpu",
+        "--json",
+        "--force",
+        "--out",
+        tmp_path / "out",
+    )
+    for more, seed in (
+        ((), 0),
+        (("--preset", "contributions"), 42),
+        (("--preset", "contributions", "--seed", 5), 5),
+    ):
         assert json.loads(told_by("finetune", ENCODER, *given, *more))["settings"]["seed"] == seed
-    result = CliRunner().invoke(app, ["finetune", *map(str, (ENCODER, *given, "--option", "epochs=2"))])
+    result = CliRunner().invoke(
+        app, ["finetune", *map(str, (ENCODER, *given, "--option", "epochs=2"))]
+    )
     assert (result.exit_code, "given twice" in result.output) == (2, True)
 
 
-def test_a_classifier_that_learnt_other_labels_is_not_renamed(reviews: Path, tmp_path: Path) -> None:
+def test_a_classifier_that_learnt_other_labels_is_not_renamed(
+    reviews: Path, tmp_path: Path
+) -> None:
     names = {"id2label": {0: "cat", 1: "dog"}, "label2id": {"cat": 0, "dog": 1}}
     other = load(ENCODER, auto=AutoModelForSequenceClassification, **names)
     known = save(other, tmp_path / "known", AutoTokenizer.from_pretrained(ENCODER))
-    with pytest.raises(DataError, match=r"(?s)learnt other labels \(cat, dog\).*before it learnt another task"):
+    with pytest.raises(
+        DataError, match=r"(?s)learnt other labels \(cat, dog\).*before it learnt another task"
+    ):
         learn(known, reviews, tmp_path / "out")
 
 
 def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews: Path, tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=8, n_positions=64))
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=8, n_positions=64)
+    )
     assert model.config.pad_token_id is None
     start = save(model, tmp_path / "start", tokenizer)
     learn(start, reviews, tmp_path / "out")

@@ -28,7 +28,12 @@ import yaml
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```([a-z]*)([^\n]*)\n(.*?)^```$", re.M | re.S)
 SPOKEN = re.compile(r"^[A-Z]\w+\(.*\)$")  # an object as it prints itself, beside an assignment
-ELSEWHERE = ("git clone", "cd ", "python -m venv ", "source ")  # what a page may ask for and no test can run
+ELSEWHERE = (
+    "git clone",
+    "cd ",
+    "python -m venv ",
+    "source ",
+)  # what a page may ask for and no test can run
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,26 @@ def blocks(page: Path) -> list[Block]:
     found = []
     for fence in FENCE.finditer(source):
         title = re.search(r'title="([^"]+)"', fence[2])
-        found.append(Block(fence[1], title[1] if title else "", fence[3], source.count("\n", 0, fence.start()) + 2))
+        found.append(
+            Block(
+                fence[1],
+                title[1] if title else "",
+                fence[3],
+                source.count("\n", 0, fence.start()) + 2,
+            )
+        )
     return found
 
 
 def same(said: str, met: str) -> bool:
     """Whether the output is what the page says; white space does not count, and `...` is anything."""
     words = [re.escape(word).replace(re.escape("..."), ".*") for word in said.split()]
-    return re.fullmatch(r"\s*" + r"\s+".join(words).replace(r"\s+.*\s+", r"\s(.*\s)?") + r"\s*", met, re.S) is not None
+    return (
+        re.fullmatch(
+            r"\s*" + r"\s+".join(words).replace(r"\s+.*\s+", r"\s(.*\s)?") + r"\s*", met, re.S
+        )
+        is not None
+    )
 
 
 def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
@@ -73,7 +90,9 @@ def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
             assert said is not None or code == 0, f"`{line}` ends with {code}:\n{met}"
             assert said is None or same(said, met), f"`{line}` prints\n{met}\nand not\n{said}"
     else:
-        assert block.tag in ("text", "", "latex"), f"line {block.line}: nobody knows how to run {block.tag!r}"
+        assert block.tag in ("text", "", "latex"), (
+            f"line {block.line}: nobody knows how to run {block.tag!r}"
+        )
         for line in block.text.splitlines():
             if line.startswith("deadhead "):
                 parse(line)
@@ -82,8 +101,14 @@ def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
 def run_python(block: Block, names: dict[str, Any]) -> None:
     lines = block.text.splitlines()
     for statement in ast.parse(block.text).body:
-        said = lines[statement.end_lineno - 1][statement.end_col_offset :].partition("# ")[2].strip()  # type: ignore[operator]
-        said = said if statement.end_lineno == statement.lineno or isinstance(statement, ast.Expr) else ""
+        said = (
+            lines[statement.end_lineno - 1][statement.end_col_offset :].partition("# ")[2].strip()
+        )  # type: ignore[operator]
+        said = (
+            said
+            if statement.end_lineno == statement.lineno or isinstance(statement, ast.Expr)
+            else ""
+        )
         code, met = ast.get_source_segment(block.text, statement) or "", io.StringIO()
         with contextlib.redirect_stdout(met):
             if isinstance(statement, ast.Expr):
@@ -91,9 +116,17 @@ def run_python(block: Block, names: dict[str, Any]) -> None:
                 met.write("" if value is None else repr(value))
             else:
                 exec(compile(code, f"line {block.line}", "exec"), names)
-                value = names.get(getattr(statement.targets[0], "id", "")) if isinstance(statement, ast.Assign) else None
+                value = (
+                    names.get(getattr(statement.targets[0], "id", ""))
+                    if isinstance(statement, ast.Assign)
+                    else None
+                )
                 met.write(repr(value) if SPOKEN.match(said) else "")
-        if not said and hasattr(statement, "body") and not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        if (
+            not said
+            and hasattr(statement, "body")
+            and not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        ):
             said = "\n".join(_printed(statement, lines))
         elif not _shows(statement) and not SPOKEN.match(said):
             continue
@@ -105,14 +138,21 @@ def _printed(statement: ast.stmt, lines: list[str]) -> Iterator[str]:
     """What the prints inside a statement, such as those of a `try`, are said to print."""
     for inner in ast.walk(statement):
         if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) and _shows(inner):
-            yield lines[(inner.end_lineno or 1) - 1][inner.end_col_offset :].partition("# ")[2].strip()
+            yield (
+                lines[(inner.end_lineno or 1) - 1][inner.end_col_offset :]
+                .partition("# ")[2]
+                .strip()
+            )
 
 
 def _shows(statement: ast.stmt) -> bool:
     """Whether the comment beside it is what it shows: a print, or a bare value; beside other calls it says what they are for."""
     if not isinstance(statement, ast.Expr):
         return False
-    return not isinstance(statement.value, ast.Call) or getattr(statement.value.func, "id", "") == "print"
+    return (
+        not isinstance(statement.value, ast.Call)
+        or getattr(statement.value.func, "id", "") == "print"
+    )
 
 
 def commands(block: Block) -> Iterator[tuple[str, str | None]]:
@@ -123,7 +163,11 @@ def commands(block: Block) -> Iterator[tuple[str, str | None]]:
             line, _, said = part.partition("\n")
             yield line.strip(), said.strip() or None
     else:
-        yield from ((line.strip(), None) for line in text.splitlines() if line.strip() and not line.startswith("#"))
+        yield from (
+            (line.strip(), None)
+            for line in text.splitlines()
+            if line.strip() and not line.startswith("#")
+        )
 
 
 def words(line: str) -> list[str]:
@@ -154,11 +198,15 @@ def run_command(line: str) -> tuple[int, str]:
 
 def look_up(line: str, given: list[str]) -> None:
     if given[0] == "make":
-        assert re.search(rf"^{given[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), f"no target: {line}"
+        assert re.search(rf"^{given[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), (
+            f"no target: {line}"
+        )
     elif given[:2] == ["pip", "install"]:
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         for extra in re.findall(r"\[([\w,]+)\]", line):
-            assert all(re.search(rf"^{one} = \[", project, re.M) for one in extra.split(",")), f"no such extra: {line}"
+            assert all(re.search(rf"^{one} = \[", project, re.M) for one in extra.split(",")), (
+                f"no such extra: {line}"
+            )
     elif given[0] == "sbatch":
         assert any((ROOT / word).is_file() for word in given), f"no such script: {line}"
     else:
@@ -171,7 +219,10 @@ def parse(line: str) -> None:
 
     from deadhead.cli import app
 
-    command, given = get_command(app), [word for word in words(line)[1:] if word not in ("[OPTIONS]", "...")]
+    command, given = (
+        get_command(app),
+        [word for word in words(line)[1:] if word not in ("[OPTIONS]", "...")],
+    )
     while hasattr(command, "commands"):
         if not given or given[0].startswith("-"):
             return

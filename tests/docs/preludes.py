@@ -23,10 +23,15 @@ def tagger(folder: Path) -> Path:
     from deadhead.tasks import encode, first_parts, load_data
     from deadhead.world import MODELS
 
-    data, tokenizer = first_parts(load_data("pos", "en", "train", root="world"), 1), AutoTokenizer.from_pretrained(MODELS / "encoder")
+    data, tokenizer = (
+        first_parts(load_data("pos", "en", "train", root="world"), 1),
+        AutoTokenizer.from_pretrained(MODELS / "encoder"),
+    )
     names = dict(enumerate(data.labels))
     model = AutoModelForTokenClassification.from_pretrained(
-        MODELS / "encoder", id2label=names, label2id={name: number for number, name in names.items()}
+        MODELS / "encoder",
+        id2label=names,
+        label2id={name: number for number, name in names.items()},
     )
     finetune(model, encode(data, tokenizer), Settings(rate=1e-3, epochs=1))
     save(model, folder / "tagger", tokenizer)
@@ -50,9 +55,18 @@ def big_model(shared: Path, page: Path) -> dict[str, Any]:
     from deadhead.world import MODELS
 
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
-    size = {"hidden_size": 48, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 32}
+    size = {
+        "hidden_size": 48,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 32,
+    }
     model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), **size)).eval()
-    return {"model": model, "tokenizer": tokenizer, "batch": tokenizer("Maria bought a red car .", return_tensors="pt")}
+    return {
+        "model": model,
+        "tokenizer": tokenizer,
+        "batch": tokenizer("Maria bought a red car .", return_tensors="pt"),
+    }
 
 
 def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
@@ -110,7 +124,10 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
 # Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
 SHORTER = {
     "studies.md": {"workers=1)": 'executor="serial")', "search.lowest=1..2": "search.lowest=1..1"},
-    "translation.md": {"epochs=12, average=3": "epochs=1", 'split, root="world")': 'split, root="world", parts=1)'},
+    "translation.md": {
+        "epochs=12, average=3": "epochs=1",
+        'split, root="world")': 'split, root="world", parts=1)',
+    },
 }
 
 GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
@@ -119,10 +136,19 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "ranking.md": with_tagger,
     "tasks.md": with_tokenizer,
     "results/contributions.md": with_records(
-        "pos-search", "slots-search", "ner-search", "pos-multilingual", "pos-sources", "pos-low-resource"
+        "pos-search",
+        "slots-search",
+        "ner-search",
+        "pos-multilingual",
+        "pos-sources",
+        "pos-low-resource",
     ),
-    "results/prunability.md": with_records("pos-prunability", "nli", "nli-rates", "sst2", "sst2-slow"),
+    "results/prunability.md": with_records(
+        "pos-prunability", "nli", "nli-rates", "sst2", "sst2-slow"
+    ),
     "results/rankers.md": with_records("rankers", "rankers-cut"),
-    "results/weak-link.md": with_records("sst2", "sst2-slow", "sst2-rates", "pos-prunability", "multi30k"),
+    "results/weak-link.md": with_records(
+        "sst2", "sst2-slow", "sst2-rates", "pos-prunability", "multi30k"
+    ),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
 }

@@ -19,7 +19,10 @@ def prose(page: Path) -> str:
 def anchors(page: Path) -> set[str]:
     """The names of its headings as the site, and code hosts, make them."""
     titles = re.findall(r"^#+ (.*)$", prose(page), re.M)
-    return {re.sub(r"[^\w\- ]", "", title.replace("`", "")).strip().lower().replace(" ", "-") for title in titles}
+    return {
+        re.sub(r"[^\w\- ]", "", title.replace("`", "")).strip().lower().replace(" ", "-")
+        for title in titles
+    }
 
 
 def dead(page: Path) -> list[str]:
@@ -28,7 +31,8 @@ def dead(page: Path) -> list[str]:
         path, _, anchor = link.partition("#")
         target = page if not path else (page.parent / path)
         if not link.startswith(("http:", "https:")) and not (
-            target.exists() and (not anchor or (target.suffix == ".md" and anchor in anchors(target)))
+            target.exists()
+            and (not anchor or (target.suffix == ".md" and anchor in anchors(target)))
         ):
             found.append(link)
     return found
@@ -53,7 +57,8 @@ def test_commands_in_sentences_exist(page: Path) -> None:
 def test_dead_links_are_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "# One `two`\n[a](page.md) [b](#one-two) [c](none.md) [d](#none) [e](http://x) [f](page.md#nowhere)\n", encoding="utf-8"
+        "# One `two`\n[a](page.md) [b](#one-two) [c](none.md) [d](#none) [e](http://x) [f](page.md#nowhere)\n",
+        encoding="utf-8",
     )
     assert dead(page) == ["none.md", "#none", "page.md#nowhere"]
     with pytest.raises(AssertionError):

@@ -10,7 +10,9 @@ import pytest
 from doc_blocks import ROOT, Block, blocks, run_block, same
 from preludes import GIVEN, SHORTER
 
-PAGES = {str(page.relative_to(ROOT / "docs")): page for page in sorted((ROOT / "docs").rglob("*.md"))} | {"README.md": ROOT / "README.md"}
+PAGES = {
+    str(page.relative_to(ROOT / "docs")): page for page in sorted((ROOT / "docs").rglob("*.md"))
+} | {"README.md": ROOT / "README.md"}
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +28,10 @@ def as_it_was() -> Iterator[None]:
     from deadhead import measures, rankers, strategies
 
     words, paths = sites.TRIPLES, [(room, [*room.__path__]) for room in (measures, rankers)]
-    tables = [(table, dict(table)) for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES)]
+    tables = [
+        (table, dict(table))
+        for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES)
+    ]
     yield
     sites.TRIPLES = words
     for room, path in paths:
@@ -81,7 +86,9 @@ def test_output_is_compared() -> None:
         ("ruby", "puts 1"),
     ],
 )
-def test_a_wrong_page_is_noticed(tag: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_page_is_noticed(
+    tag: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError):
         run_block(Block(tag, "", text, 1), {"Path": Path}, tmp_path)
@@ -92,6 +99,12 @@ def test_right_blocks_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     run_block(Block("yaml", "a/b.yaml", "x: 1\n", 1), {}, tmp_path)
     assert (tmp_path / "a/b.yaml").read_text(encoding="utf-8") == "x: 1\n"
     run_block(Block("console", "", "$ deadhead --version\ndeadhead ...\n", 1), {}, tmp_path)
-    run_block(Block("console", "", "$ deadhead plan nonsense\nRecipeError: ...nonsense...\n", 1), {}, tmp_path)
-    run_block(Block("sh", "", 'make demo\npip install "deadhead[report]"  # words\n', 1), {}, tmp_path)
+    run_block(
+        Block("console", "", "$ deadhead plan nonsense\nRecipeError: ...nonsense...\n", 1),
+        {},
+        tmp_path,
+    )
+    run_block(
+        Block("sh", "", 'make demo\npip install "deadhead[report]"  # words\n', 1), {}, tmp_path
+    )
     run_block(Block("python", "", "print(2)  # 2\nx = 3  # any words\nx  # 3\n", 1), {}, tmp_path)

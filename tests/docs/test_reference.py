@@ -37,7 +37,9 @@ def test_all_are_there() -> None:
     from deadhead.studies import built_in
 
     text, listed = made().commands(), made().recipes()
-    assert all(f"## deadhead {name}" in text for name in get_command(app).commands if name != "data")
+    assert all(
+        f"## deadhead {name}" in text for name in get_command(app).commands if name != "data"
+    )
     assert "## deadhead data check" in text
     assert "`--retry-failed`" in text
     assert all(f"## {name}\n" in listed for name in built_in())

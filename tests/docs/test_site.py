@@ -11,13 +11,24 @@ from pathlib import Path
 import pytest
 from doc_blocks import ROOT
 
-FETCHED = re.compile(r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//|<link[^>]*\shref=["']?(?:https?:)?//[^>]*stylesheet""")
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//|<link[^>]*\shref=["']?(?:https?:)?//[^>]*stylesheet"""
+)
 
 
 @pytest.mark.slow
 def test_site(tmp_path: Path) -> None:
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    line = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
     done = subprocess.run(line, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))
@@ -29,10 +40,14 @@ def test_site(tmp_path: Path) -> None:
 def test_what_is_fetched_is_noticed() -> None:
     assert FETCHED.search('<script src="https://unpkg.com/x.js"></script>')
     assert FETCHED.search('<link href="//fonts.example/css" rel="stylesheet">')
-    assert not FETCHED.search('<a href="https://example.org">x</a><script src="assets/x.js"></script>')
+    assert not FETCHED.search(
+        '<a href="https://example.org">x</a><script src="assets/x.js"></script>'
+    )
 
 
-@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=lambda p: p.stem
+)
 def test_pictures_are_readable_in_the_dark(picture: Path) -> None:
     text = picture.read_text(encoding="utf-8")
     assert "prefers-color-scheme: dark" in text

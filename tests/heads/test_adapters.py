@@ -14,20 +14,31 @@ from tiny_models import answers, apart, batch_of, build, limit
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
 
-FAMILIES = {"bert": ("query", "key", "value", "dense"), "t5": ("q", "k", "v", "o"), "llama": ("q_proj", "k_proj", "v_proj", "o_proj")}
-CASES = [(family, names) for family, every in FAMILIES.items() for names in (every[:1], every[3:], every)]
+FAMILIES = {
+    "bert": ("query", "key", "value", "dense"),
+    "t5": ("q", "k", "v", "o"),
+    "llama": ("q_proj", "k_proj", "v_proj", "o_proj"),
+}
+CASES = [
+    (family, names) for family, every in FAMILIES.items() for names in (every[:1], every[3:], every)
+]
 IDS = [f"{family} {' '.join(names)}" for family, names in CASES]
 
 
 def small(family: str) -> Any:
-    return build(family, **({"num_hidden_layers": 3} if family == "llama" else {}))  # which has but two groups of heads a layer
+    return build(
+        family, **({"num_hidden_layers": 3} if family == "llama" else {})
+    )  # which has but two groups of heads a layer
 
 
 def gone(model: Any) -> list[str]:
     """Uneven, with the first layer of each block emptied."""
     layout = discover(model)
     heads = [h for block in layout.blocks for h in layout.of(block)[0].heads]
-    return [*map(str, heads), *(str(h) for block in layout.blocks for h in layout.of(block)[-1].groups[0])]
+    return [
+        *map(str, heads),
+        *(str(h) for block in layout.blocks for h in layout.of(block)[-1].groups[0]),
+    ]
 
 
 def some(model: Any) -> list[str]:
@@ -37,8 +48,12 @@ def some(model: Any) -> list[str]:
 
 def adapted(model: Any, names: tuple[str, ...]) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of the empty matrices of a layer without heads
-        wrapped = get_peft_model(model, LoraConfig(r=2, lora_alpha=8, target_modules=list(names), lora_dropout=0.0))
+        warnings.simplefilter(
+            "ignore"
+        )  # torch warns of the empty matrices of a layer without heads
+        wrapped = get_peft_model(
+            model, LoraConfig(r=2, lora_alpha=8, target_modules=list(names), lora_dropout=0.0)
+        )
     generator = torch.Generator().manual_seed(5)
     for name, parameter in wrapped.named_parameters():
         if "lora_" in name:  # B begins as zeros, which would hide everything
@@ -47,7 +62,9 @@ def adapted(model: Any, names: tuple[str, ...]) -> Any:
 
 
 def heads_of(model: Any) -> list[tuple[object, ...]]:
-    return [(a.block, a.layer, a.size, a.kept, a.width, a.group) for a in discover(model).attentions]
+    return [
+        (a.block, a.layer, a.size, a.kept, a.width, a.group) for a in discover(model).attentions
+    ]
 
 
 def test_a_head_of_a_pruned_model_keeps_its_number() -> None:
@@ -55,7 +72,9 @@ def test_a_head_of_a_pruned_model_keeps_its_number() -> None:
     batch = batch_of(model)
     with gated(model, closed=["encoder.0.1"]):
         expected = answers(model, batch)
-    wrapped = get_peft_model(model, LoraConfig(target_modules=["query"])).eval()  # as it begins, an adapter changes nothing
+    wrapped = get_peft_model(
+        model, LoraConfig(target_modules=["query"])
+    ).eval()  # as it begins, an adapter changes nothing
     assert [str(h) for h in discover(wrapped).removed] == ["encoder.0.0"]
     with gated(wrapped, closed=["encoder.0.1"]):
         assert apart(answers(wrapped, batch), expected) < limit(model)

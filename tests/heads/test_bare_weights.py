@@ -27,9 +27,15 @@ CASES = {
 @pytest.fixture(params=CASES)
 def named(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, Any]:
     """The class that config.json names, the folder, and the model that its weights are."""
-    model = build_class(getattr(transformers, CASES[request.param]), **(FURTHER["mpnet"] if "MPNet" in request.param else {}))
+    model = build_class(
+        getattr(transformers, CASES[request.param]),
+        **(FURTHER["mpnet"] if "MPNet" in request.param else {}),
+    )
     model.save_pretrained(tmp_path / "model")
-    edit(tmp_path / "model", lambda config: config.update(architectures=[request.param], tie_word_embeddings=False))
+    edit(
+        tmp_path / "model",
+        lambda config: config.update(architectures=[request.param], tie_word_embeddings=False),
+    )
     return request.param, tmp_path / "model", model
 
 
@@ -45,9 +51,14 @@ def weights(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_the_class_that_fits_the_weights_is_loaded(named: tuple[str, Path, Any], tmp_path: Path) -> None:
+def test_the_class_that_fits_the_weights_is_loaded(
+    named: tuple[str, Path, Any], tmp_path: Path
+) -> None:
     claimed, folder, model = named
-    with pytest.warns(Notice, match=rf"names {claimed}, but the weights are those of {CASES[claimed]}: loaded as that"):
+    with pytest.warns(
+        Notice,
+        match=rf"names {claimed}, but the weights are those of {CASES[claimed]}: loaded as that",
+    ):
         loaded = load(folder).eval()
     assert type(loaded) is type(model)
     assert apart(answers(loaded), answers(model)) == 0
@@ -60,7 +71,11 @@ def test_the_class_that_fits_the_weights_is_loaded(named: tuple[str, Path, Any],
 
 def test_damage_is_still_refused(named: tuple[str, Path, Any]) -> None:
     _, folder, _ = named
-    lost = next(name for name in load_file(folder / "model.safetensors") if "layer" in name and name.endswith("weight"))
+    lost = next(
+        name
+        for name in load_file(folder / "model.safetensors")
+        if "layer" in name and name.endswith("weight")
+    )
     weights(folder, lambda tensors: tensors.pop(lost))
     with pytest.raises(FolderError, match="is missing"):
         load(folder)

@@ -15,10 +15,14 @@ from deadhead.heads.bench import _peak
 MIB = 2**20
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="where a process is told its own peak in /proc")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="where a process is told its own peak in /proc"
+)
 def test_the_peak_is_not_that_of_the_process_that_asks(tmp_path: Path) -> None:
     save(build("bert").float(), tmp_path)
-    ballast = torch.ones(1200 * MIB // 4)  # what this process has held shows in getrusage of every process it starts
+    ballast = torch.ones(
+        1200 * MIB // 4
+    )  # what this process has held shows in getrusage of every process it starts
     peak = _peak(str(tmp_path), 1, 8, torch.device("cpu"))
     assert ballast.sum() > 0
     assert peak is not None

@@ -51,14 +51,21 @@ def test_what_is_no_attention_or_cannot_be_proved_says_why() -> None:
 def proof_of(family: str, *, whole: bool = False, generate: bool = False) -> Proof:
     model = build(family)
     with quiet():
-        return prove(model, batch_for(model), sample(discover(model), whole), generate=prompt_for(model) if generate else None)
+        return prove(
+            model,
+            batch_for(model),
+            sample(discover(model), whole),
+            generate=prompt_for(model) if generate else None,
+        )
 
 
 def test_the_proof_holds_and_touches_nothing() -> None:
     model = build("gpt2")
     before = copy.deepcopy(model.state_dict())
     with quiet():
-        proof = prove(model, batch_for(model), sample(discover(model), False), generate=prompt_for(model))
+        proof = prove(
+            model, batch_for(model), sample(discover(model), False), generate=prompt_for(model)
+        )
     assert proof.holds
     assert proof.generated is True
     assert proof.effect > 0.1
@@ -111,9 +118,13 @@ def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) ->
     assert proof.pruned == proof.effect > 0
 
 
-def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert proof_of("gpt2", whole=True).holds
-    monkeypatch.setattr(surgery, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias)))
+    monkeypatch.setattr(
+        surgery, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
+    )
     assert not proof_of("gpt2", whole=True).holds
 
 
@@ -132,7 +143,9 @@ def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch: pytest.MonkeyPa
     assert not proof.holds
 
 
-def test_the_proof_fails_when_a_folder_gives_back_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_a_folder_gives_back_something_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def noisy(folder: str) -> Any:
         model = load(folder)
         with torch.no_grad():

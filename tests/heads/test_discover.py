@@ -29,20 +29,34 @@ BLOCKS = {
 def test_blocks_and_counts(family: str) -> None:
     layout = discover(build(family))
     assert layout.blocks == BLOCKS[family]
-    assert [(layout.layers(b), layout.size(b)) for b in layout.blocks] == [(2, 4)] * len(BLOCKS[family])
+    assert [(layout.layers(b), layout.size(b)) for b in layout.blocks] == [(2, 4)] * len(
+        BLOCKS[family]
+    )
     assert len(layout) == len(list(layout)) == 8 * len(BLOCKS[family])
     assert all(a.width == 8 for a in layout.attentions)
-    assert list(layout) == sorted(layout, key=lambda h: (layout.blocks.index(h.block), h.layer, h.index))
+    assert list(layout) == sorted(
+        layout, key=lambda h: (layout.blocks.index(h.block), h.layer, h.index)
+    )
 
 
 def test_counts_follow_the_sizes_of_the_model() -> None:
     layout = discover(build("bert", num_hidden_layers=3, num_attention_heads=2))
-    assert (layout.layers("encoder"), layout.size("encoder"), layout["encoder", 0].width) == (3, 2, 16)
+    assert (layout.layers("encoder"), layout.size("encoder"), layout["encoder", 0].width) == (
+        3,
+        2,
+        16,
+    )
 
 
 def test_a_head_is_printed_and_hashed() -> None:
     layout = discover(build("bert"))
-    assert [str(h) for h in layout][:5] == ["encoder.0.0", "encoder.0.1", "encoder.0.2", "encoder.0.3", "encoder.1.0"]
+    assert [str(h) for h in layout][:5] == [
+        "encoder.0.0",
+        "encoder.0.1",
+        "encoder.0.2",
+        "encoder.0.3",
+        "encoder.1.0",
+    ]
     assert len({*layout, Head("encoder", 1, 3)}) == 8
     assert repr(layout) == "HeadLayout(8 heads: encoder 2 x 4)"
 
@@ -76,7 +90,10 @@ def test_albert_in_two_groups() -> None:
 
 def test_counts_after_pruning_come_from_the_weights() -> None:
     model = build("marian")
-    prune(model, ["encoder.0.1", "decoder.1.0", "decoder.1.3", *(Head("cross", 0, i) for i in range(4))])
+    prune(
+        model,
+        ["encoder.0.1", "decoder.1.0", "decoder.1.3", *(Head("cross", 0, i) for i in range(4))],
+    )
     layout = discover(model)
     assert len(layout) == 24 - 7
     assert layout["encoder", 0].kept == (0, 2, 3)
@@ -132,19 +149,27 @@ def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None
 
 
 def test_a_known_attention_of_a_refused_kind_says_why() -> None:
-    with pytest.raises(UnknownArchitecture, match="ConvBertSelfAttention: 2 heads of width 8 are not what"):
+    with pytest.raises(
+        UnknownArchitecture, match="ConvBertSelfAttention: 2 heads of width 8 are not what"
+    ):
         discover(build("convbert"))
 
 
 @pytest.mark.parametrize("family", ["mamba", "mamba2"])
 def test_a_model_of_states_has_no_heads(family: str) -> None:
-    with pytest.raises(NoAttention, match=r"has no attention heads:\n.*MambaMixer|Mamba2Mixer is not softmax attention") as met:
+    with pytest.raises(
+        NoAttention,
+        match=r"has no attention heads:\n.*MambaMixer|Mamba2Mixer is not softmax attention",
+    ) as met:
         discover(build(family))
     assert met.value.mend == "name a model that has softmax attention"
 
 
 def test_latent_attention_is_refused_for_what_it_is() -> None:
-    with pytest.raises(UnknownArchitecture, match="DeepseekV3Attention is latent attention: its heads share the compressed") as met:
+    with pytest.raises(
+        UnknownArchitecture,
+        match="DeepseekV3Attention is latent attention: its heads share the compressed",
+    ) as met:
         discover(build("deepseek_v3"))
     assert not isinstance(met.value, NoAttention)
     assert "sites.py" not in str(met.value.mend)
@@ -158,6 +183,8 @@ def test_a_model_without_attention_says_so() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert deadhead.discover is discover
-    assert {"discover", "gated", "prune", "save", "load", "export", "Head", "HeadLayout"} <= set(dir(deadhead))
+    assert {"discover", "gated", "prune", "save", "load", "export", "Head", "HeadLayout"} <= set(
+        dir(deadhead)
+    )
     with pytest.raises(AttributeError, match="no attribute 'heads_of'"):
         _ = deadhead.heads_of

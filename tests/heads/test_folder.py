@@ -51,8 +51,12 @@ def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
     assert again.dtype == torch.float64
     assert apart(wanted, answers(again)) == 0
     assert discover(again) == discover(model)
-    assert {k: v.shape for k, v in again.state_dict().items()} == {k: v.shape for k, v in model.state_dict().items()}
-    assert {"config.json", "model.safetensors", "README.md"} <= {f.name for f in (tmp_path / "out").iterdir()}
+    assert {k: v.shape for k, v in again.state_dict().items()} == {
+        k: v.shape for k, v in model.state_dict().items()
+    }
+    assert {"config.json", "model.safetensors", "README.md"} <= {
+        f.name for f in (tmp_path / "out").iterdir()
+    }
     whole = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
     assert apart(wanted, answers(whole)) > 1e-2
 
@@ -72,7 +76,19 @@ def test_the_padded_form_loads_without_deadhead(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "family", ["deberta-v2", "xlnet", "olmo2", "falcon", "codegen", "umt5", "gpt_bigcode", "gpt_oss", "phi3", "longformer"]
+    "family",
+    [
+        "deberta-v2",
+        "xlnet",
+        "olmo2",
+        "falcon",
+        "codegen",
+        "umt5",
+        "gpt_bigcode",
+        "gpt_oss",
+        "phi3",
+        "longformer",
+    ],
 )
 def test_the_padded_form_of_other_kinds(family: str, tmp_path: Path) -> None:
     model = build(family).float()
@@ -160,7 +176,9 @@ def test_the_kernel_and_other_arguments_go_through(tmp_path: Path) -> None:
 def tokenizer() -> Any:
     made = Tokenizer(models.WordLevel({"[UNK]": 0, "hello": 1, "world": 2}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", pad_token="[UNK]")
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, unk_token="[UNK]", pad_token="[UNK]"
+    )
 
 
 def test_the_tokenizer_lies_with_it(tmp_path: Path) -> None:

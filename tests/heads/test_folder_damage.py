@@ -20,7 +20,9 @@ from deadhead.heads import discover, load, prune, save
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return save(prune(build("bert"), ["encoder.0.1", "encoder.1.0", "encoder.1.2"]), tmp_path / "model")
+    return save(
+        prune(build("bert"), ["encoder.0.1", "encoder.1.0", "encoder.1.2"]), tmp_path / "model"
+    )
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -45,30 +47,81 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "weights cut short": (lambda f: shorten(f / "model.safetensors", 0.5), "cannot be loaded"),
     "weights empty": (lambda f: (f / "model.safetensors").write_bytes(b""), "cannot be loaded"),
     "weights gone": (lambda f: (f / "model.safetensors").unlink(), "cannot be loaded"),
-    "weights are noise": (lambda f: (f / "model.safetensors").write_bytes(os.urandom(4096)), "cannot be loaded"),
+    "weights are noise": (
+        lambda f: (f / "model.safetensors").write_bytes(os.urandom(4096)),
+        "cannot be loaded",
+    ),
     "a key missing": (lambda f: weights(f, lambda t: t.pop(QUERY)), f"{QUERY} is missing"),
-    "a shape changed": (lambda f: weights(f, lambda t: t.update({QUERY: torch.zeros(8, 32)})), f"{QUERY} has another shape"),
-    "a key too many": (lambda f: weights(f, lambda t: t.update({"another": torch.zeros(2)})), "another has no place"),
+    "a shape changed": (
+        lambda f: weights(f, lambda t: t.update({QUERY: torch.zeros(8, 32)})),
+        f"{QUERY} has another shape",
+    ),
+    "a key too many": (
+        lambda f: weights(f, lambda t: t.update({"another": torch.zeros(2)})),
+        "another has no place",
+    ),
     "config gone": (lambda f: (f / "config.json").unlink(), "has no config.json"),
-    "config cut short": (lambda f: shorten(f / "config.json", 0.5), "is no model that can be loaded"),
-    "config of another kind": (lambda f: (f / "config.json").write_text("[1, 2]"), "is no model that can be loaded"),
-    "config without a type": (lambda f: (f / "config.json").write_text("{}"), "is no model that can be loaded"),
-    "an unknown class": (lambda f: edit(f, lambda c: c.update(architectures=["NoSuchModel"])), "holds a NoSuchModel"),
-    "a newer format": (lambda f: edit(f, lambda c: c["deadhead"].update(format=2)), "is of format 2, this deadhead reads up to 1"),
+    "config cut short": (
+        lambda f: shorten(f / "config.json", 0.5),
+        "is no model that can be loaded",
+    ),
+    "config of another kind": (
+        lambda f: (f / "config.json").write_text("[1, 2]"),
+        "is no model that can be loaded",
+    ),
+    "config without a type": (
+        lambda f: (f / "config.json").write_text("{}"),
+        "is no model that can be loaded",
+    ),
+    "an unknown class": (
+        lambda f: edit(f, lambda c: c.update(architectures=["NoSuchModel"])),
+        "holds a NoSuchModel",
+    ),
+    "a newer format": (
+        lambda f: edit(f, lambda c: c["deadhead"].update(format=2)),
+        "is of format 2, this deadhead reads up to 1",
+    ),
     "no format": (lambda f: edit(f, lambda c: c["deadhead"].pop("format")), "is of format None"),
-    "no list": (lambda f: edit(f, lambda c: c["deadhead"].pop("removed")), "list of removed heads in config.json is damaged"),
-    "a list of words": (lambda f: edit(f, lambda c: c["deadhead"].update(removed={"encoder": {"0": ["x"]}})), "is damaged"),
+    "no list": (
+        lambda f: edit(f, lambda c: c["deadhead"].pop("removed")),
+        "list of removed heads in config.json is damaged",
+    ),
+    "a list of words": (
+        lambda f: edit(f, lambda c: c["deadhead"].update(removed={"encoder": {"0": ["x"]}})),
+        "is damaged",
+    ),
     "the record is a word": (lambda f: edit(f, lambda c: c.update(deadhead="yes")), "is damaged"),
-    "too few removed": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].pop("0")), "has another shape"),
-    "too many removed": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"0": [1, 2]})), "has another shape"),
-    "a head that never was": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"0": [7]})), "do not fit the model"),
-    "a layer that never was": (lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"9": [0]})), "do not fit the model"),
-    "a block that never was": (lambda f: edit(f, lambda c: c["deadhead"]["removed"].update({"cross": {"0": [0]}})), "do not fit the model"),
+    "too few removed": (
+        lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].pop("0")),
+        "has another shape",
+    ),
+    "too many removed": (
+        lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"0": [1, 2]})),
+        "has another shape",
+    ),
+    "a head that never was": (
+        lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"0": [7]})),
+        "do not fit the model",
+    ),
+    "a layer that never was": (
+        lambda f: edit(f, lambda c: c["deadhead"]["removed"]["encoder"].update({"9": [0]})),
+        "do not fit the model",
+    ),
+    "a block that never was": (
+        lambda f: edit(f, lambda c: c["deadhead"]["removed"].update({"cross": {"0": [0]}})),
+        "do not fit the model",
+    ),
     "a layer fewer": (lambda f: edit(f, lambda c: c.update(num_hidden_layers=1)), "do not fit"),
     "a layer more": (lambda f: edit(f, lambda c: c.update(num_hidden_layers=3)), "is missing"),
-    "other sizes": (lambda f: edit(f, lambda c: c.update(intermediate_size=40)), "has another shape"),
+    "other sizes": (
+        lambda f: edit(f, lambda c: c.update(intermediate_size=40)),
+        "has another shape",
+    ),
     "the record lost": (lambda f: edit(f, lambda c: c.pop("deadhead")), "has another shape"),
-    "damaged by transformers 4": (lambda f: edit(f, lambda c: (c.pop("deadhead"), c.update(pruned_heads={"a": 1}))), "is damaged"),
+    "damaged by transformers 4": (
+        lambda f: edit(f, lambda c: (c.pop("deadhead"), c.update(pruned_heads={"a": 1}))),
+        "is damaged",
+    ),
 }
 
 
@@ -92,7 +145,9 @@ def test_a_padded_folder_whose_heads_grew_back(tmp_path: Path) -> None:
     save(prune(build("bert"), ["encoder.1.2"]), tmp_path, form="padded")
     name = "bert.encoder.layer.1.attention.output.dense.weight"
     weights(tmp_path, lambda t: t[name][:, 16:24].add_(0.1))
-    with pytest.raises(FolderError, match=r"head encoder\.1\.2 was removed by zeroing, and is no longer zero"):
+    with pytest.raises(
+        FolderError, match=r"head encoder\.1\.2 was removed by zeroing, and is no longer zero"
+    ):
         load(tmp_path)
     edit(tmp_path, lambda c: c.pop("deadhead"))  # the mend it names
     assert len(discover(load(tmp_path))) == 8
@@ -107,14 +162,20 @@ def test_a_padded_list_that_splits_a_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["weights", "full disk", "tokenizer", "moving", "moving the last"])
-def test_a_failed_save_loses_nothing(step: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_loses_nothing(
+    step: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = {f.name: f.read_bytes() for f in folder.iterdir()}
     model = prune(build("bert", seed=3), ["encoder.0.0"])
     config, wanted = model.config.to_dict(), answers(model)
     full = OSError(28, "No space left on device")
     tokenizer = None
     if step in ("weights", "full disk"):
-        problem = full if step == "weights" else SafetensorError("Error while serializing: No space left on device")
+        problem = (
+            full
+            if step == "weights"
+            else SafetensorError("Error while serializing: No space left on device")
+        )
         monkeypatch.setattr(type(model), "save_pretrained", _failing(problem))
     elif step == "tokenizer":
         tokenizer = type("Tokenizer", (), {"save_pretrained": _failing(full)})()
@@ -129,7 +190,9 @@ def test_a_failed_save_loses_nothing(step: str, folder: Path, monkeypatch: pytes
 
         monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(FolderError, match="No space left on device"):
-        save(model, folder, tokenizer, max_shard_size="20KB" if step == "moving the last" else "50GB")
+        save(
+            model, folder, tokenizer, max_shard_size="20KB" if step == "moving the last" else "50GB"
+        )
     monkeypatch.undo()
     assert {f.name: f.read_bytes() for f in folder.iterdir()} == before
     assert model.config.to_dict() == config

@@ -58,21 +58,36 @@ def test_gates_of_a_wrong_shape_are_refused(gates: Any, said: str) -> None:
     assert hooks(model) == hung
 
 
-@pytest.mark.parametrize("heads", [["encoder.2.0"], ["decoder.0.0"], ["encoder.0.0", "encoder.0.0"], ["encoder.0"], "encoder.0.0"])
+@pytest.mark.parametrize(
+    "heads",
+    [
+        ["encoder.2.0"],
+        ["decoder.0.0"],
+        ["encoder.0.0", "encoder.0.0"],
+        ["encoder.0"],
+        "encoder.0.0",
+    ],
+)
 def test_closed_heads_that_do_not_fit_are_refused(heads: Any) -> None:
     with pytest.raises(HeadError), gated(build("bert"), closed=heads):
         pass
 
 
 def test_one_tensor_does_not_say_which_block_it_means() -> None:
-    with pytest.raises(HeadError, match="attention in encoder, decoder, cross"), gated(build("marian"), torch.ones(2, 4)):
+    with (
+        pytest.raises(HeadError, match="attention in encoder, decoder, cross"),
+        gated(build("marian"), torch.ones(2, 4)),
+    ):
         pass
 
 
 def test_a_batch_of_gates_must_fit_the_batch() -> None:
     model = build("bert")
     hung = hooks(model)
-    with pytest.raises(HeadError, match="gates for 3 examples, but a batch of 2"), gated(model, torch.ones(3, 2, 4)):
+    with (
+        pytest.raises(HeadError, match="gates for 3 examples, but a batch of 2"),
+        gated(model, torch.ones(3, 2, 4)),
+    ):
         answers(model)
     assert hooks(model) == hung
 
@@ -85,4 +100,8 @@ def test_a_head_mask_given_to_a_gated_model_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedModel, match=name), gated(model):
         model(**batch, **{name: torch.ones(2, 4)})
     with gated(model):
-        model(**batch, **{name: None}, **({} if name == "head_mask" else {"decoder_input_ids": batch["input_ids"]}))
+        model(
+            **batch,
+            **{name: None},
+            **({} if name == "head_mask" else {"decoder_input_ids": batch["input_ids"]}),
+        )

@@ -74,7 +74,9 @@ def test_many_threads_get_right_numbers_or_an_error() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert apart(right[0], right[1]) > 1e-3  # the twin: the gates of another thread would have shown
+    assert (
+        apart(right[0], right[1]) > 1e-3
+    )  # the twin: the gates of another thread would have shown
     assert not is_gated(model)
 
 
@@ -111,7 +113,13 @@ def test_gates_of_each_example_name_the_way_under_beam_search() -> None:
     gates = torch.ones(2, layout.layers("decoder"), layout.size("decoder"))
     gates[0] = 0.5
     ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
-    options: dict[str, Any] = {"num_beams": 3, "max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    options: dict[str, Any] = {
+        "num_beams": 3,
+        "max_new_tokens": 4,
+        "do_sample": False,
+        "pad_token_id": 0,
+        "eos_token_id": None,
+    }
     with pytest.raises(HeadError, match=r"repeat_interleave\(3, dim=0\)"), gated(model, gates):
         model.generate(ids, **options)
     with gated(model, gates.repeat_interleave(3, dim=0)):
@@ -139,7 +147,9 @@ def test_a_wrapped_model_is_refused_before_anything_is_cut() -> None:
 def test_the_real_wrapper_is_refused_too(tmp_path: Any) -> None:
     from torch import distributed
 
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1
+    )
     try:
         wrapped = torch.nn.parallel.DistributedDataParallel(build("bert"))
         with pytest.raises(UnsupportedModel, match="DistributedDataParallel"):

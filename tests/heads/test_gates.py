@@ -27,7 +27,9 @@ SHUT = ["encoder.0.1", "encoder.1.0", "encoder.1.3"]
 def zeroed_by_hand(model: Any, heads: list[str]) -> list[torch.Tensor]:
     """The formula of a closed head, without deadhead: its columns of BERT's output projection are zero."""
     for head in map(Head.parse, heads):
-        model.get_submodule(f"bert.encoder.layer.{head.layer}.attention.output.dense").weight[:, head.index * 8 : head.index * 8 + 8] = 0
+        model.get_submodule(f"bert.encoder.layer.{head.layer}.attention.output.dense").weight[
+            :, head.index * 8 : head.index * 8 + 8
+        ] = 0
     return answers(model)
 
 
@@ -49,9 +51,13 @@ def test_any_kernel_that_is_registered() -> None:
     """Flash attention comes as a package of its own, for GPUs alone; a kernel of ours stands in its place."""
     called: list[str] = []
 
-    def kernel(module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
+    def kernel(
+        module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, None]:
         called.append(type(module).__name__)
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).contiguous(), None
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(
+            1, 2
+        ).contiguous(), None
 
     AttentionInterface.register("of_ours", kernel)
     AttentionMaskInterface.register("of_ours", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
@@ -68,7 +74,9 @@ def test_any_kernel_that_is_registered() -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 def test_flex_attention_too(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is tried uncompiled as well."""
-    model = build("llama", head_dim=16).float()  # flex attention on a CPU wants heads of a width of 16
+    model = build(
+        "llama", head_dim=16
+    ).float()  # flex attention on a CPU wants heads of a width of 16
     shut = ["decoder.0.0", "decoder.1.2"]
     by_eager = masked(model, shut)
     model.set_attn_implementation("flex_attention")
@@ -79,7 +87,9 @@ def test_flex_attention_too(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
     except Exception as problem:
         if not compiled or NOT_COMPILED not in str(problem):
             raise
-        pytest.skip(f"torch compiles no flex attention for {platform.machine()} with {torch.backends.cpu.get_cpu_capability()}")
+        pytest.skip(
+            f"torch compiles no flex attention for {platform.machine()} with {torch.backends.cpu.get_cpu_capability()}"
+        )
     assert apart(by_eager, masked(model, shut)) < 1e-3
     assert apart(whole, by_eager) > 0.1
     assert apart(whole, answers(model)) == 0
@@ -93,7 +103,9 @@ def test_open_gates_change_nothing_and_closed_ones_do(family: str) -> None:
     with gated(model, ones):
         assert apart(whole, answers(model)) == 0
     for head in layout:
-        assert apart(whole, masked(model, [head])) > 1e-4, head  # every gate is at a head that matters
+        assert apart(whole, masked(model, [head])) > 1e-4, (
+            head
+        )  # every gate is at a head that matters
     assert apart(whole, answers(model)) == 0
 
 
@@ -118,7 +130,9 @@ def test_autocast_keeps_the_lower_precision() -> None:
     model = build("bert").float()
     seen: list[torch.dtype] = []
     with gated(model, closed=SHUT), torch.autocast("cpu", torch.bfloat16):
-        model.bert.encoder.layer[0].attention.output.dense.register_forward_hook(lambda _, args, out: seen.append(args[0].dtype))
+        model.bert.encoder.layer[0].attention.output.dense.register_forward_hook(
+            lambda _, args, out: seen.append(args[0].dtype)
+        )
         low = answers(model)
     assert seen == [torch.bfloat16]
     high = masked(model)
@@ -167,7 +181,11 @@ def test_nothing_is_left_behind_also_after_an_exception(family: str) -> None:
     with gated(model, closed=list(layout)[:2]):
         assert hooks(model) != hung
     assert hooks(model) == hung
-    with pytest.raises(ZeroDivisionError), gated(model, closed=list(layout)[:2]), gated(model, closed=list(layout)[-1:]):
+    with (
+        pytest.raises(ZeroDivisionError),
+        gated(model, closed=list(layout)[:2]),
+        gated(model, closed=list(layout)[-1:]),
+    ):
         raise ZeroDivisionError
     assert hooks(model) == hung
     with pytest.raises((TypeError, ValueError)), gated(model, closed=list(layout)[:2]):
@@ -213,11 +231,27 @@ def test_soft_gates_scale_the_output_projection(values: list[float]) -> None:
         assert apart(soft, answers(model)) < 1e-9
     for layer in range(2):
         with torch.no_grad():
-            model.get_submodule(f"bert.encoder.layer.{layer}.attention.output.dense").weight.mul_(gates[layer].repeat_interleave(8))
+            model.get_submodule(f"bert.encoder.layer.{layer}.attention.output.dense").weight.mul_(
+                gates[layer].repeat_interleave(8)
+            )
     assert apart(soft, answers(model)) < 1e-9
 
 
-FAMILIES = ["bert", "gpt2", "fsmt", "xlnet", "longformer", "led", "prophetnet", "deberta", "modernbert", "t5", "xlm", "whisper", "vit"]
+FAMILIES = [
+    "bert",
+    "gpt2",
+    "fsmt",
+    "xlnet",
+    "longformer",
+    "led",
+    "prophetnet",
+    "deberta",
+    "modernbert",
+    "t5",
+    "xlm",
+    "whisper",
+    "vit",
+]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -226,7 +260,9 @@ def test_each_example_its_own_gates(family: str) -> None:
     model = build(family)
     layout, batch = discover(model), batch_of(model)
     drawn = torch.Generator().manual_seed(3)
-    gates = {b: torch.rand(2, layout.layers(b), layout.size(b), generator=drawn) for b in layout.blocks}
+    gates = {
+        b: torch.rand(2, layout.layers(b), layout.size(b), generator=drawn) for b in layout.blocks
+    }
     with gated(model, gates):
         together = answers(model, batch)[0]
     for i in (0, 1):
@@ -242,7 +278,10 @@ def test_each_example_its_own_gates(family: str) -> None:
 def test_the_gradient_of_a_gate_is_the_finite_difference(family: str) -> None:
     model = build(family)
     layout, batch = discover(model), batch_of(model)
-    gates = {b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True) for b in layout.blocks}
+    gates = {
+        b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True)
+        for b in layout.blocks
+    }
 
     def loss() -> torch.Tensor:
         with gated(model, gates):
@@ -261,7 +300,10 @@ def test_the_gradient_of_a_gate_is_the_finite_difference(family: str) -> None:
                     gate[place] -= sign * step
             slope[place] = (ends[0] - ends[1]) / (2 * step)
             assert gate.grad is not None
-            assert float(gate.grad[place] - slope[place]) == pytest.approx(0, abs=1e-7), (block, place)
+            assert float(gate.grad[place] - slope[place]) == pytest.approx(0, abs=1e-7), (
+                block,
+                place,
+            )
         moved = max(moved, float(slope.abs().max()))
     assert moved > 1e-4
 

@@ -23,7 +23,10 @@ from deadhead.studies.inputs import fingerprints
 from deadhead.studies.trial import Trial
 from deadhead.swap import MARKER
 
-OLD, NEW = prune(build("bert"), ["encoder.0.1"]), prune(build("bert", seed=3), ["encoder.1.0", "encoder.1.2"])
+OLD, NEW = (
+    prune(build("bert"), ["encoder.0.1"]),
+    prune(build("bert", seed=3), ["encoder.1.0", "encoder.1.2"]),
+)
 SMALL = "60KB"  # several shards
 MINE = {"notes.txt": b"mine", "modelling.txt": b"mine", "templates/mine.txt": b"mine"}
 
@@ -96,10 +99,19 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mkdir", "50GB", "50GB"),
     ],
 )
-def test_a_kill_at_any_step_leaves_one_model_whole(call: str, before: str, after: str, tmp_path: Path) -> None:
+def test_a_kill_at_any_step_leaves_one_model_whole(
+    call: str, before: str, after: str, tmp_path: Path
+) -> None:
     start = write_old(tmp_path / "start", before)
     old = content(start)
-    new = content(save(NEW, shutil.copytree(start, tmp_path / "finished"), Tokenizer("new"), max_shard_size=after))
+    new = content(
+        save(
+            NEW,
+            shutil.copytree(start, tmp_path / "finished"),
+            Tokenizer("new"),
+            max_shard_size=after,
+        )
+    )
     assert set(MINE) < set(new)
     assert new != old
     outcomes, step = [], 0
@@ -111,7 +123,9 @@ def test_a_kill_at_any_step_leaves_one_model_whole(call: str, before: str, after
             break
         outcomes.append(check_whole(folder, old, new))
         shutil.rmtree(folder)
-    assert outcomes == sorted(outcomes, reverse=True)  # the old one up to some step, then the new one
+    assert outcomes == sorted(
+        outcomes, reverse=True
+    )  # the old one up to some step, then the new one
     if call == "replace":
         assert len(outcomes) > 8
         assert set(outcomes) == {"old", "new"}
@@ -167,7 +181,10 @@ def test_where_the_folder_may_not_be_written_the_error_says_what_to_do(tmp_path:
     folder = write_old(tmp_path / "model")
     interrupt(folder)
     message = r"cut short.*Permission denied(.|\n)*copy it with its hidden files"
-    with pytest.raises(FolderError, match=message), cut_at(1, "replace", PermissionError(13, "Permission denied")):
+    with (
+        pytest.raises(FolderError, match=message),
+        cut_at(1, "replace", PermissionError(13, "Permission denied")),
+    ):
         load(folder)
     assert apart(answers(NEW), answers(load(folder).eval())) == 0
 

@@ -62,7 +62,9 @@ def test_half_precision_is_tried_once(switches: Switches) -> None:
             assert on is torch.backends.mkldnn.enabled is not half
 
 
-def test_models_of_half_precision_compute_without_onednn_where_they_must(switches: Switches) -> None:
+def test_models_of_half_precision_compute_without_onednn_where_they_must(
+    switches: Switches,
+) -> None:
     model = build("bert").float()
     with computing(model):
         assert torch.backends.mkldnn.enabled
@@ -80,7 +82,9 @@ def test_models_of_half_precision_compute_without_onednn_where_they_must(switche
 def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     switches: Switches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.bench._peak", lambda *rest: None)  # measured in processes of their own
+    monkeypatch.setattr(
+        "deadhead.heads.bench._peak", lambda *rest: None
+    )  # measured in processes of their own
     model = build("bert").bfloat16()
     heads = ["encoder.0.1", "encoder.1.0"]
     with gated(model, closed=heads):
@@ -97,14 +101,20 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     assert switches() == 2  # the second time when it was tried
 
 
-@pytest.mark.parametrize(("name", "meant"), [("gpu", "cuda"), ("GPU:0", "cuda"), ("CUDA", "cuda"), ("metal", "mps"), ("CPU", "cpu")])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("gpu", "cuda"), ("GPU:0", "cuda"), ("CUDA", "cuda"), ("metal", "mps"), ("CPU", "cpu")],
+)
 def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for here in (False, True):
         monkeypatch.setattr("torch.cuda.is_available", lambda here=here: here)
         monkeypatch.setattr("torch.mps.is_available", lambda here=here: here)
         with pytest.raises(UnknownName) as met:
             device_named(name)
-        assert met.value.message == f"no device {name!r}. Did you mean {meant!r}? Known: cpu, cuda, mps."
+        assert (
+            met.value.message
+            == f"no device {name!r}. Did you mean {meant!r}? Known: cpu, cuda, mps."
+        )
         assert (met.value.mend or "").startswith(f"use --device {meant if here else 'cpu'}")
     with pytest.raises(UnknownName, match=r"no device 'tpu'"):
         device_named("tpu")

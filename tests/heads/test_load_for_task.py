@@ -20,14 +20,24 @@ from deadhead import discover, load, prune, save
 from deadhead.errors import UnknownName, UnsupportedModel
 from deadhead.heads.folder import FolderError
 
-GONE = ["encoder.0.1", "encoder.0.2", *(f"encoder.1.{head}" for head in range(4))]  # uneven, and a layer emptied
+GONE = [
+    "encoder.0.1",
+    "encoder.0.2",
+    *(f"encoder.1.{head}" for head in range(4)),
+]  # uneven, and a layer emptied
 NAMES = {0: "NOUN", 1: "VERB", 2: "ADJ"}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
-    size = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 16, "vocab_size": 50}
+    size = {
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 16,
+        "vocab_size": 50,
+    }
     model = BertForMaskedLM(BertConfig(**size))
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -41,33 +51,48 @@ def pruned(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def test_what_is_left_of_the_encoder_is_kept(pruned: Path, whole: Path) -> None:
-    tagger, ids = load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES), torch.arange(20).reshape(2, 10)
+    tagger, ids = (
+        load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES),
+        torch.arange(20).reshape(2, 10),
+    )
     assert type(tagger).__name__ == "BertForTokenClassification"
     assert tagger.config.id2label == NAMES
     assert [str(head) for head in discover(tagger).removed] == GONE
     with torch.no_grad():
-        wanted, got, unpruned = (model.eval().base_model(ids).last_hidden_state for model in (load(pruned), tagger, load(whole)))
+        wanted, got, unpruned = (
+            model.eval().base_model(ids).last_hidden_state
+            for model in (load(pruned), tagger, load(whole))
+        )
         assert torch.equal(got, wanted)
         assert not torch.allclose(got, unpruned, atol=1e-3)
         assert tagger(ids).logits.shape == (2, 10, 3)
 
 
 def test_it_can_be_saved_and_loaded_as_what_it_is(pruned: Path, tmp_path: Path) -> None:
-    tagger, ids = load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES).eval(), torch.arange(20).reshape(2, 10)
+    tagger, ids = (
+        load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES).eval(),
+        torch.arange(20).reshape(2, 10),
+    )
     again = load(save(tagger, tmp_path / "again")).eval()
     assert type(again).__name__ == "BertForTokenClassification"
     with torch.no_grad():
         assert torch.equal(again(ids).logits, tagger(ids).logits)
 
 
-@pytest.mark.parametrize("auto", [AutoModelForTokenClassification, AutoModelForSequenceClassification])
-def test_of_a_whole_folder_it_is_what_transformers_makes_with_the_same_seed(whole: Path, auto: type) -> None:
+@pytest.mark.parametrize(
+    "auto", [AutoModelForTokenClassification, AutoModelForSequenceClassification]
+)
+def test_of_a_whole_folder_it_is_what_transformers_makes_with_the_same_seed(
+    whole: Path, auto: type
+) -> None:
     torch.manual_seed(7)
     ours = load(whole, auto=auto, id2label=NAMES)
     torch.manual_seed(7)
     theirs = auto.from_pretrained(whole, id2label=NAMES)  # type: ignore[attr-defined]
     assert ours.state_dict().keys() == theirs.state_dict().keys()
-    assert all(torch.equal(ours.state_dict()[name], weight) for name, weight in theirs.state_dict().items())
+    assert all(
+        torch.equal(ours.state_dict()[name], weight) for name, weight in theirs.state_dict().items()
+    )
 
 
 def test_mistakes(whole: Path, tmp_path: Path) -> None:
@@ -76,11 +101,20 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
     broken = save(load(whole), tmp_path / "broken")
     weights = load_file(broken / "model.safetensors")
     lost = "bert.encoder.layer.1.attention.self.query.weight"
-    save_file({name: weight for name, weight in weights.items() if name != lost}, broken / "model.safetensors", {"format": "pt"})
+    save_file(
+        {name: weight for name, weight in weights.items() if name != lost},
+        broken / "model.safetensors",
+        {"format": "pt"},
+    )
     with pytest.raises(FolderError, match=f"{lost} is missing"):
         load(broken, auto=AutoModelForTokenClassification)
-    tagger = save(load(whole, auto=AutoModelForTokenClassification, id2label=NAMES), tmp_path / "tagger")
-    with pytest.raises(FolderError, match=r"(?s)classifier\.(weight|bias) has another shape.*before it learnt another task"):
+    tagger = save(
+        load(whole, auto=AutoModelForTokenClassification, id2label=NAMES), tmp_path / "tagger"
+    )
+    with pytest.raises(
+        FolderError,
+        match=r"(?s)classifier\.(weight|bias) has another shape.*before it learnt another task",
+    ):
         load(tagger, auto=AutoModelForTokenClassification, id2label={0: "a", 1: "b"})
 
 
@@ -94,7 +128,11 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
 )
 def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(pruned: Path, lost: str) -> None:
     weights = load_file(pruned / "model.safetensors")
-    save_file({name: weight for name, weight in weights.items() if name != lost}, pruned / "model.safetensors", {"format": "pt"})
+    save_file(
+        {name: weight for name, weight in weights.items() if name != lost},
+        pruned / "model.safetensors",
+        {"format": "pt"},
+    )
     with pytest.raises(FolderError, match=rf"(?s){lost} is missing.*damaged"):
         load(pruned, auto=AutoModelForTokenClassification)
 
@@ -110,7 +148,10 @@ def test_classes_and_precisions_by_their_names(whole: Path) -> None:
     tagger = load(whole, auto="AutoModelForTokenClassification", dtype="bfloat16")
     assert type(tagger).__name__ == "BertForTokenClassification"
     assert {p.dtype for p in tagger.parameters()} == {torch.bfloat16}
-    with pytest.raises(UnknownName, match=r"no auto class .*'AutoModelForTokenClassifier'.*AutoModelForTokenClassification"):
+    with pytest.raises(
+        UnknownName,
+        match=r"no auto class .*'AutoModelForTokenClassifier'.*AutoModelForTokenClassification",
+    ):
         load(whole, auto="AutoModelForTokenClassifier")
     for wrong in ("bf17", "int8", torch.int8, None):
         with pytest.raises(UnknownName, match=r"no dtype .*bfloat16, float16, float32"):

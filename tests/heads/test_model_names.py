@@ -55,7 +55,13 @@ def test_what_can_only_be_a_folder_is_not_asked_of_the_hub(name: str | Path, hub
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("./taggr", "tagger"), ("taggr", "tagger"), ("taggers2", "tagger"), ("{here}/taggr", "{here}/tagger")]
+    ("name", "near"),
+    [
+        ("./taggr", "tagger"),
+        ("taggr", "tagger"),
+        ("taggers2", "tagger"),
+        ("{here}/taggr", "{here}/tagger"),
+    ],
 )
 def test_the_nearest_folder_is_named(name: str, near: str, hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(FolderError) as met:
@@ -72,7 +78,9 @@ def test_a_model_of_the_hub_goes_before_a_folder_of_a_like_name(hub: Hub) -> Non
     assert hub.asked == ["taggr", "config of taggr"]
 
 
-def test_a_name_like_no_folder_goes_to_the_hub_in_silence(hub: Hub, caplog: pytest.LogCaptureFixture, capfd: Any) -> None:
+def test_a_name_like_no_folder_goes_to_the_hub_in_silence(
+    hub: Hub, caplog: pytest.LogCaptureFixture, capfd: Any
+) -> None:
     with pytest.raises(FolderError, match="org/model is not on the hub"):
         load("org/model")
     assert hub.asked == ["config of org/model"]
@@ -85,4 +93,7 @@ def test_a_name_like_no_folder_goes_to_the_hub_in_silence(hub: Hub, caplog: pyte
 def test_a_file_is_no_folder(hub: Hub) -> None:
     with pytest.raises(FolderError) as met:
         load("tagger/model.safetensors")
-    assert (met.value.message, met.value.mend) == ("tagger/model.safetensors is a file.", "name its folder: tagger")
+    assert (met.value.message, met.value.mend) == (
+        "tagger/model.safetensors is a file.",
+        "name its folder: tagger",
+    )

@@ -19,7 +19,11 @@ from deadhead.world import MODELS
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with a module beside it, and a user who says yes to everything."""
     monkeypatch.setattr("builtins.input", lambda *_: "y")
-    made = save(load(MODELS / "encoder"), tmp_path / "model", AutoTokenizer.from_pretrained(MODELS / "encoder"))
+    made = save(
+        load(MODELS / "encoder"),
+        tmp_path / "model",
+        AutoTokenizer.from_pretrained(MODELS / "encoder"),
+    )
     (made / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     return made
 
@@ -29,7 +33,11 @@ def changed(file: Path, **fields: object) -> None:
 
 
 def test_of_a_config(folder: Path, tmp_path: Path) -> None:
-    changed(folder / "config.json", model_type="own", auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"})
+    changed(
+        folder / "config.json",
+        model_type="own",
+        auto_map={"AutoConfig": "own.Config", "AutoModel": "own.Model"},
+    )
     with pytest.raises(FolderError, match="custom code"):
         load(folder)
     assert not (tmp_path / "ran").exists()
@@ -38,7 +46,11 @@ def test_of_a_config(folder: Path, tmp_path: Path) -> None:
 def test_of_a_tokenizer(folder: Path, tmp_path: Path) -> None:
     model = load(folder)
     changed(folder / "config.json", model_type="own")
-    changed(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Tokenizer", None]}, tokenizer_class="Own")
+    changed(
+        folder / "tokenizer_config.json",
+        auto_map={"AutoTokenizer": ["own.Tokenizer", None]},
+        tokenizer_class="Own",
+    )
     with pytest.raises(DataError, match="custom code"):
         tokenizer_of(str(folder), model)
     assert not (tmp_path / "ran").exists()
@@ -46,7 +58,10 @@ def test_of_a_tokenizer(folder: Path, tmp_path: Path) -> None:
 
 def test_a_tokenizer_that_is_damaged_is_told(folder: Path) -> None:
     model = load(folder)
-    for name, text in (("tokenizer_config.json", '{"tokenizer_class": 5}'), ("tokenizer.json", '{"a": 1}')):
+    for name, text in (
+        ("tokenizer_config.json", '{"tokenizer_class": 5}'),
+        ("tokenizer.json", '{"a": 1}'),
+    ):
         (folder / name).write_text(text)
         with pytest.raises(DataError, match="no tokenizer lies with"):
             tokenizer_of(str(folder), model)

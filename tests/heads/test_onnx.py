@@ -32,14 +32,33 @@ def word_tokenizer() -> Any:
         "[UNK]",
         "[CLS]",
         "[SEP]",
-        *["the", "a", "parcel", "was", "sent", "got", "lost", "rivers", "rise", "in", "april", "er", "liest", "niemand"],
+        *[
+            "the",
+            "a",
+            "parcel",
+            "was",
+            "sent",
+            "got",
+            "lost",
+            "rivers",
+            "rise",
+            "in",
+            "april",
+            "er",
+            "liest",
+            "niemand",
+        ],
     ]
-    tokenizer = Tokenizer(token_models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        token_models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    )
     tokenizer.normalizer, tokenizer.pre_tokenizer = Lowercase(), Whitespace()
     tokenizer.post_processor = BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {f"{word}_token": f"[{word.upper()}]" for word in ("pad", "unk", "cls", "sep")}
     made = ["input_ids", "token_type_ids", "attention_mask"]
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=made, **names)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_input_names=made, **names
+    )
 
 
 def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -57,7 +76,10 @@ def test_the_file_answers_as_the_model(family: str, tmp_path: Path) -> None:
     model = build(family).float()
     save(prune(model, uneven(model)), tmp_path / "model")
     path = export(tmp_path / "model", onnx=tmp_path / "deep" / "model.onnx")
-    batch = {"input_ids": torch.randint(3, 90, (5, 21)), "attention_mask": torch.ones(5, 21, dtype=torch.long)}
+    batch = {
+        "input_ids": torch.randint(3, 90, (5, 21)),
+        "attention_mask": torch.ones(5, 21, dtype=torch.long),
+    }
     if family == "marian":
         batch["decoder_input_ids"] = torch.randint(3, 90, (5, 4))
     else:
@@ -65,7 +87,10 @@ def test_the_file_answers_as_the_model(family: str, tmp_path: Path) -> None:
     answer = answered(path, batch)
     assert list(answer) == ["logits"]
     with torch.no_grad():
-        expected, whole = load(tmp_path / "model").eval()(**batch).logits, build(family).float()(**batch).logits
+        expected, whole = (
+            load(tmp_path / "model").eval()(**batch).logits,
+            build(family).float()(**batch).logits,
+        )
     assert (answer["logits"] - expected).abs().max() < 1e-3
     assert (answer["logits"] - whole).abs().max() > 1e-1
 
@@ -77,22 +102,36 @@ def test_pairs_as_the_tokenizer_makes_them(model_class: str, tmp_path: Path) -> 
     model, tokenizer = build_class(getattr(transformers, model_class)).float(), word_tokenizer()
     save(prune(model, ["encoder.0.1", "encoder.1.0"]), tmp_path / "model", tokenizer)
     path = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
-    pairs = [("the parcel was sent in april", "the parcel got lost"), ("rivers rise", "niemand"), ("er liest", "a parcel")]
+    pairs = [
+        ("the parcel was sent in april", "the parcel got lost"),
+        ("rivers rise", "niemand"),
+        ("er liest", "a parcel"),
+    ]
     for rows in (pairs, pairs[:1], pairs[1:]):
-        batch = dict(tokenizer(*map(list, zip(*rows, strict=True)), padding=True, return_tensors="pt"))
+        batch = dict(
+            tokenizer(*map(list, zip(*rows, strict=True)), padding=True, return_tensors="pt")
+        )
         assert int(batch["token_type_ids"].max()) == 1
         answer = answered(path, batch)
         with torch.no_grad():
             expected = load(tmp_path / "model").eval()(**batch)
-            without = load(tmp_path / "model").eval()(**{**batch, "token_type_ids": torch.zeros_like(batch["token_type_ids"])})
-        assert list(answer) == [name for name in expected if isinstance(expected[name], torch.Tensor)]
+            without = load(tmp_path / "model").eval()(
+                **{**batch, "token_type_ids": torch.zeros_like(batch["token_type_ids"])}
+            )
+        assert list(answer) == [
+            name for name in expected if isinstance(expected[name], torch.Tensor)
+        ]
         for name, value in answer.items():
             assert (value - expected[name]).abs().max() < 1e-3, name
-            if model_class != "DebertaV2Model":  # which is built without types here, and must still take what the tokenizer makes
+            if (
+                model_class != "DebertaV2Model"
+            ):  # which is built without types here, and must still take what the tokenizer makes
                 assert (value - without[name]).abs().max() > 1e-2, name
 
 
-def test_a_file_that_answers_differently_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_answers_differently_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Liar:
         def __init__(self, *_: object, **__: object) -> None: ...
 

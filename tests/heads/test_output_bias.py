@@ -21,7 +21,9 @@ def emptied(model: Any) -> list[Any]:
     """All heads of each block's first layer, and one head of every other."""
     layout = discover(model)
     firsts = [h for b in layout.blocks if layout.layers(b) > 1 for h in layout.of(b)[0].heads]
-    return firsts + [g[0] for a in layout.attentions for g in [a.heads] if a.group == 1 and g[0] not in firsts]
+    return firsts + [
+        g[0] for a in layout.attentions for g in [a.heads] if a.group == 1 and g[0] not in firsts
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -46,7 +48,11 @@ def test_attention_adds_exactly_nothing() -> None:
     layer = model.base_model.encoder.layer[0].attention
     prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
     seen: list[torch.Tensor] = []
-    layer.register_forward_hook(lambda _, args, output: seen.extend([args[0], output[0] if isinstance(output, tuple) else output]))
+    layer.register_forward_hook(
+        lambda _, args, output: seen.extend(
+            [args[0], output[0] if isinstance(output, tuple) else output]
+        )
+    )
     answers(model)
     assert torch.equal(seen[1], layer.output.LayerNorm(seen[0]))
 
@@ -71,7 +77,9 @@ def test_gates_of_examples_and_numbers_empty_a_layer_too() -> None:
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel", "GPT2LMHeadModel"])
+@pytest.mark.parametrize(
+    "name", ["BertForSequenceClassification", "MarianMTModel", "GPT2LMHeadModel"]
+)
 def test_saved_and_loaded(name: str, form: str, tmp_path: Path) -> None:
     model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
     prune(model, emptied(model), drop_output_bias=True)
@@ -81,9 +89,15 @@ def test_saved_and_loaded(name: str, form: str, tmp_path: Path) -> None:
     assert apart(expected, answers(again)) == 0
     assert again.config.deadhead == model.config.deadhead
     frozen = {n for n, p in again.named_parameters() if n.endswith("bias") and not p.requires_grad}
-    assert frozen == {n for n, p in model.named_parameters() if n.endswith("bias") and not p.requires_grad}
+    assert frozen == {
+        n for n, p in model.named_parameters() if n.endswith("bias") and not p.requires_grad
+    }
     if form == "padded":
-        plain = getattr(transformers, name).from_pretrained(tmp_path / "out", dtype=torch.float64).eval()
+        plain = (
+            getattr(transformers, name)
+            .from_pretrained(tmp_path / "out", dtype=torch.float64)
+            .eval()
+        )
         assert apart(expected, answers(plain)) < 1e-9
     save(again, tmp_path / "twice")
     assert apart(expected, answers(load(tmp_path / "twice").eval())) == 0
@@ -95,7 +109,11 @@ def test_training_leaves_it_dropped() -> None:
     bias = model.base_model.encoder.layer[0].attention.output.dense.bias
     before = answers(model)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.numel()], lr=1e-2)
-    sum(t.square().mean() for t in model(**batch_of(model)).values() if isinstance(t, torch.Tensor) and t.requires_grad).backward()
+    sum(
+        t.square().mean()
+        for t in model(**batch_of(model)).values()
+        if isinstance(t, torch.Tensor) and t.requires_grad
+    ).backward()
     optimizer.step()
     assert not bias.any()
     assert bias.grad is None
@@ -126,7 +144,10 @@ def test_a_bias_outside_of_the_layer_is_refused() -> None:
     before = answers(model)
     with pytest.raises(UnsupportedModel, match="outside of the attention layer"):
         prune(model, heads, drop_output_bias=True)
-    with pytest.raises(UnsupportedModel, match="outside of the attention layer"), gated(model, closed=heads, drop_output_bias=True):
+    with (
+        pytest.raises(UnsupportedModel, match="outside of the attention layer"),
+        gated(model, closed=heads, drop_output_bias=True),
+    ):
         pass
     assert apart(before, answers(model)) == 0
 
@@ -140,8 +161,14 @@ def test_an_onnx_file_drops_it_too(tmp_path: Path) -> None:
     file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     ids = torch.randint(3, 90, (2, 7))
-    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": torch.randint(3, 90, (2, 4))}
-    logits = torch.from_numpy(session.run(None, {name: value.numpy() for name, value in batch.items()})[0])
+    batch = {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "decoder_input_ids": torch.randint(3, 90, (2, 4)),
+    }
+    logits = torch.from_numpy(
+        session.run(None, {name: value.numpy() for name, value in batch.items()})[0]
+    )
     whole = build("marian").float()
     with torch.no_grad():
         with gated(whole, closed=emptied(whole), drop_output_bias=True):

@@ -24,7 +24,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "gpt2": {},
     "gpt_neox": {},
     "falcon": {"new_decoder_architecture": False, "multi_query": False},
-    "falcon multi-query": {"new_decoder_architecture": False, "multi_query": True, "num_kv_heads": 1},
+    "falcon multi-query": {
+        "new_decoder_architecture": False,
+        "multi_query": True,
+        "num_kv_heads": 1,
+    },
     "falcon grouped": {"new_decoder_architecture": True, "num_kv_heads": 2},
     "llama": {"num_key_value_heads": 2},
     "llama multi-query": {"num_key_value_heads": 1},
@@ -54,7 +58,9 @@ KINDS: dict[str, dict[str, Any]] = {
 def made(kind: str, **more: Any) -> Any:
     model = build(kind.split()[0], **KINDS.get(kind, {}), **more)
     if hasattr(model, "set_experts_implementation"):
-        model.set_experts_implementation("eager")  # the grouped products of experts are for small floats only
+        model.set_experts_implementation(
+            "eager"
+        )  # the grouped products of experts are for small floats only
     return model
 
 
@@ -80,7 +86,9 @@ def test_masked_is_pruned_with_layers_emptied(kind: str) -> None:
     """Every layer of every block but the last is emptied; where there is one layer only, all but one group goes."""
     model = made(kind)
     layout, whole = discover(model), answers(model)
-    gone = [h for b in layout.blocks for a in layout.of(b)[:-1] for h in a.heads] or [h for g in layout.attentions[0].groups[1:] for h in g]
+    gone = [h for b in layout.blocks for a in layout.of(b)[:-1] for h in a.heads] or [
+        h for g in layout.attentions[0].groups[1:] for h in g
+    ]
     masked = closed(model, gone)
     prune(model, gone)
     assert apart(masked, answers(model)) < limit(model)
@@ -92,7 +100,9 @@ def test_pruned_twice_is_pruned_once(kind: str) -> None:
     model, other = made(kind), made(kind)
     layout = discover(model)
     firsts = [h for a in layout.attentions if len(a.groups) > 1 for h in a.groups[0]]
-    rest = [h for a in layout.attentions[:1] for g in a.groups[1:3] for h in g]  # numbered as the model was born
+    rest = [
+        h for a in layout.attentions[:1] for g in a.groups[1:3] for h in g
+    ]  # numbered as the model was born
     prune(other, [*firsts, *rest])
     prune(model, firsts)
     halfway = answers(model)
@@ -100,7 +110,9 @@ def test_pruned_twice_is_pruned_once(kind: str) -> None:
         prune(model, rest)
     assert apart(answers(other), answers(model)) < limit(model)
     assert apart(halfway, answers(model)) > 1e-3
-    assert {k: v.shape for k, v in other.state_dict().items()} == {k: v.shape for k, v in model.state_dict().items()}
+    assert {k: v.shape for k, v in other.state_dict().items()} == {
+        k: v.shape for k, v in model.state_dict().items()
+    }
     assert discover(model) == discover(other)
 
 
@@ -140,11 +152,17 @@ def test_an_emptied_layer_computes_no_queries_keys_or_values() -> None:
     attention = model.bert.encoder.layer[0].attention
     calls: list[str] = []
     for name in ("query", "key", "value"):
-        getattr(attention.self, name).register_forward_hook(lambda *_, name=name: calls.append(name))
-    model.bert.encoder.layer[1].attention.self.query.register_forward_hook(lambda *_: calls.append("next layer"))
+        getattr(attention.self, name).register_forward_hook(
+            lambda *_, name=name: calls.append(name)
+        )
+    model.bert.encoder.layer[1].attention.self.query.register_forward_hook(
+        lambda *_: calls.append("next layer")
+    )
     answers(model)
     assert calls == ["next layer"]
-    assert sum(p.numel() for n, p in attention.named_parameters() if "LayerNorm" not in n) == 32  # the output bias alone
+    assert (
+        sum(p.numel() for n, p in attention.named_parameters() if "LayerNorm" not in n) == 32
+    )  # the output bias alone
 
 
 SPEAKERS = [
@@ -166,7 +184,8 @@ SPEAKERS = [
 
 def spoken(model: Any, **how: Any) -> torch.Tensor:
     prompt = {
-        k: v.to(model.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in (prompt_for(model) or {}).items()
+        k: v.to(model.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
+        for k, v in (prompt_for(model) or {}).items()
     }
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
@@ -180,7 +199,9 @@ def test_generation_with_cache(kind: str, beams: int) -> None:
     """Layer 0 of every block (so also of the cross attention) is emptied, the rest is thinned."""
     model = made(kind)
     layout, free = discover(model), spoken(model, num_beams=beams)
-    gone = [h for b in layout.blocks for h in layout.of(b)[0].heads] + [h for b in layout.blocks for h in layout.of(b)[1].groups[0]]
+    gone = [h for b in layout.blocks for h in layout.of(b)[0].heads] + [
+        h for b in layout.blocks for h in layout.of(b)[1].groups[0]
+    ]
     with gated(model, closed=gone):
         said = spoken(model, num_beams=beams)
     prune(model, gone)
@@ -194,17 +215,28 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
     from transformers import BertLMHeadModel
 
     model = build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True)
-    gone = [*(Head("cross", emptied, i) for i in range(4)), *(Head("decoder", emptied, i) for i in range(4)), Head("cross", 1 - emptied, 2)]
-    ids, source = torch.arange(5, 15).view(2, 5), torch.randn(2, 6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    gone = [
+        *(Head("cross", emptied, i) for i in range(4)),
+        *(Head("decoder", emptied, i) for i in range(4)),
+        Head("cross", 1 - emptied, 2),
+    ]
+    ids, source = (
+        torch.arange(5, 15).view(2, 5),
+        torch.randn(2, 6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
+    )
     with torch.no_grad():
         with gated(model, closed=gone):
             wanted = model(ids, encoder_hidden_states=source).logits
         prune(model, gone)
         assert (model(ids, encoder_hidden_states=source).logits - wanted).abs().max() < 1e-9
         past = model(ids[:, :3], encoder_hidden_states=source, use_cache=True).past_key_values
-        later = model(ids[:, 3:], encoder_hidden_states=source, past_key_values=past, use_cache=True).logits
+        later = model(
+            ids[:, 3:], encoder_hidden_states=source, past_key_values=past, use_cache=True
+        ).logits
         assert (later - wanted[:, 3:]).abs().max() < 1e-9
-        assert (model(ids[:, 3:], encoder_hidden_states=source).logits - wanted[:, 3:]).abs().max() > 1e-2  # the past matters
+        assert (
+            model(ids[:, 3:], encoder_hidden_states=source).logits - wanted[:, 3:]
+        ).abs().max() > 1e-2  # the past matters
 
 
 @torch.no_grad()
@@ -217,7 +249,9 @@ def cached(model: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_an_emptied_first_layer_keeps_time_for_the_others(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emptied_first_layer_keeps_time_for_the_others(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Later steps ask the first layer how long the past is."""
     model, forgetful = made(kind), made(kind)
     gone = [f"decoder.0.{i}" for i in range(4)]
@@ -226,7 +260,9 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(kind: str, monkeypatch
     prune(model, gone)
     assert (cached(model) - wanted).abs().max() < limit(model)
     silent = surgery._silent
-    monkeypatch.setattr(surgery, "_silent", lambda self, hidden_states, *_, **__: silent(self, hidden_states))
+    monkeypatch.setattr(
+        surgery, "_silent", lambda self, hidden_states, *_, **__: silent(self, hidden_states)
+    )
     prune(forgetful, gone)
     with contextlib.suppress(RuntimeError):  # shapes that do not fit are a difference, too
         assert (cached(forgetful) - wanted).abs().max() > 1e-2
@@ -235,7 +271,9 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(kind: str, monkeypatch
 def test_a_static_cache_works_with_an_emptied_layer() -> None:
     model = build("llama")
     prune(model, [f"decoder.0.{i}" for i in range(4)])
-    assert torch.equal(spoken(model), spoken(model, cache_implementation="static", disable_compile=True))
+    assert torch.equal(
+        spoken(model), spoken(model, cache_implementation="static", disable_compile=True)
+    )
 
 
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
@@ -247,7 +285,9 @@ def test_the_kernel_may_be_changed_after_pruning(kind: str, kernel: str) -> None
     masked = closed(model, gone)
     prune(model, gone)
     model.set_attn_implementation(kernel)
-    assert apart(masked, answers(model)) < 1e-5  # the eager kernel of Llama computes its softmax in float32
+    assert (
+        apart(masked, answers(model)) < 1e-5
+    )  # the eager kernel of Llama computes its softmax in float32
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5", "deberta", "xlnet", "olmo2"])
@@ -280,7 +320,9 @@ def test_precision_and_device_may_be_changed(kind: str) -> None:
     wanted = answers(model)
     low = answers(model.to("cpu", torch.bfloat16))
     assert {t.dtype for t in low} == {torch.bfloat16}
-    assert apart([t.double() for t in low], wanted) < 0.2 * max(float(t.abs().max()) for t in wanted)
+    assert apart([t.double() for t in low], wanted) < 0.2 * max(
+        float(t.abs().max()) for t in wanted
+    )
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
@@ -296,7 +338,13 @@ def test_a_pruned_model_can_be_compiled() -> None:
 def test_a_config_may_be_shared() -> None:
     from transformers import BertConfig, BertModel
 
-    config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=99)
+    config = BertConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        vocab_size=99,
+    )
     before = config.to_dict()
     one, other = BertModel(config).eval(), BertModel(config).eval()
     untouched, hung = answers(other), hooks(other)
@@ -337,4 +385,7 @@ def test_a_bias_table_that_happens_to_be_as_large_as_a_head_is_wide() -> None:
     prune(model, gone[:2])
     prune(model, gone[2:])
     assert apart(masked, answers(model)) < 1e-9
-    assert model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.shape == (4, 1)
+    assert model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.shape == (
+        4,
+        1,
+    )

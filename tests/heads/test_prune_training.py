@@ -66,7 +66,12 @@ def test_what_is_left_are_parameters_that_get_gradients(family: str) -> None:
     for each in (model, learning):
         trained(each, steps=1)
     wanted, met = (
-        {n for n, p in m.named_parameters() if n.startswith(place) and p.grad is not None and p.grad.any()} for m in (learning, model)
+        {
+            n
+            for n, p in m.named_parameters()
+            if n.startswith(place) and p.grad is not None and p.grad.any()
+        }
+        for m in (learning, model)
     )
     assert met == wanted
     assert len(met) >= 4

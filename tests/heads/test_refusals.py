@@ -98,7 +98,9 @@ def test_a_key_value_group_is_not_split() -> None:
 def test_a_quantised_model() -> None:
     model = build("bert")
     dense = model.bert.encoder.layer[1].attention.self.query
-    dense.weight = nn.Parameter(torch.zeros(dense.weight.shape, dtype=torch.int8), requires_grad=False)
+    dense.weight = nn.Parameter(
+        torch.zeros(dense.weight.shape, dtype=torch.int8), requires_grad=False
+    )
     with refused(model, UnsupportedModel, "packed weights of type torch.int8"):
         prune(model, ["encoder.0.1"])
 
@@ -126,7 +128,10 @@ class Adapted(nn.Module):
     def __init__(self, layer: nn.Linear):
         super().__init__()
         self.base_layer = layer
-        self.lora_A, self.lora_B = nn.Linear(32, 2, bias=False).double(), nn.Linear(2, 32, bias=False).double()
+        self.lora_A, self.lora_B = (
+            nn.Linear(32, 2, bias=False).double(),
+            nn.Linear(2, 32, bias=False).double(),
+        )
 
     @property
     def weight(self) -> torch.Tensor:
@@ -200,11 +205,20 @@ def test_the_budget_is_met_exactly() -> None:
 def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
     model = build("llama")
     layout = discover(model)
-    ranking = Ranking({head: float(head.index % 2) + 0.1 * head.layer for head in layout}, layout, "gradient")
+    ranking = Ranking(
+        {head: float(head.index % 2) + 0.1 * head.layer for head in layout}, layout, "gradient"
+    )
     with pytest.raises(GroupError) as problem:
         deadhead.prune(model, ranking.lowest(1))
     call = re.search(r"prune\(model, .*ranking\.scores\)\)", str(problem.value.mend))
     assert call is not None
-    known = {"deadhead": deadhead, "prune": deadhead.prune, "discover": discover, "model": model, "ranking": ranking, "K": 2}
+    known = {
+        "deadhead": deadhead,
+        "prune": deadhead.prune,
+        "discover": discover,
+        "model": model,
+        "ranking": ranking,
+        "K": 2,
+    }
     eval(call[0], known)
     assert len(discover(model)) == 6

@@ -30,7 +30,9 @@ def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path: Pa
     model = big_bird()
     prune(model, ["encoder.0.1"])
     ids = torch.randint(3, 90, (2, 7))
-    said = model(ids).last_hidden_state  # so short an input makes it change its attention layers for good
+    said = model(
+        ids
+    ).last_hidden_state  # so short an input makes it change its attention layers for good
     assert [len(a.kept) for a in discover(model).attentions] == [3, 4]
     save(model, tmp_path / "m")
     assert torch.equal(load(tmp_path / "m")(ids).last_hidden_state, said)
@@ -41,7 +43,10 @@ def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path: Pa
 @pytest.mark.parametrize("value", [torch.rand(4), torch.tensor([0.0]), "0.5", None])
 def test_a_head_has_one_number(value: Any) -> None:
     model = tiny("bert")
-    with pytest.raises(HeadError, match=r"the gate of encoder\.0\.1 is"), gated(model, {Head("encoder", 0, 1): value}):
+    with (
+        pytest.raises(HeadError, match=r"the gate of encoder\.0\.1 is"),
+        gated(model, {Head("encoder", 0, 1): value}),
+    ):
         pass
 
 
@@ -57,7 +62,18 @@ def test_attentions_keep_their_place_beside_an_emptied_layer(family: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "heads", [{0: [1.7]}, {0: "12"}, {0: 3}, {0: None}, [("encoder", 0, 1.0)], [("encoder", 0, "1")], 5, None, "encoder.0.1"]
+    "heads",
+    [
+        {0: [1.7]},
+        {0: "12"},
+        {0: 3},
+        {0: None},
+        [("encoder", 0, 1.0)],
+        [("encoder", 0, "1")],
+        5,
+        None,
+        "encoder.0.1",
+    ],
 )
 def test_only_heads_are_heads(heads: Any) -> None:
     model = tiny("bert")
@@ -75,7 +91,10 @@ def test_whole_numbers_of_torch_and_numpy_are_numbers() -> None:
 
 def test_no_pruning_under_gates() -> None:
     model = tiny("bert")
-    with gated(model, closed=["encoder.0.0"]), pytest.raises(UnsupportedModel, match="the model is gated"):
+    with (
+        gated(model, closed=["encoder.0.0"]),
+        pytest.raises(UnsupportedModel, match="the model is gated"),
+    ):
         prune(model, ["encoder.0.1"])
     assert len(discover(prune(model, ["encoder.0.1"]))) == 7
 
@@ -127,7 +146,20 @@ def test_bench_on_a_device_that_is_none(device: str) -> None:
 
 def test_arithmetic_of_the_attention_is_counted() -> None:
     """Counted by hand: two products of length x length x width in each layer, beside what the weights do."""
-    config = BertConfig(hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, vocab_size=40)
+    config = BertConfig(
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=48,
+        vocab_size=40,
+    )
     model, length = BertModel(config, add_pooling_layer=False).eval(), 16
-    weights = sum(p.numel() for name, p in model.named_parameters() if p.dim() == 2 and "embeddings" not in name)
-    assert _flops(model, inputs(model, 1, length)) == 2 * length * weights + 3 * 2 * 2 * length * length * 24
+    weights = sum(
+        p.numel()
+        for name, p in model.named_parameters()
+        if p.dim() == 2 and "embeddings" not in name
+    )
+    assert (
+        _flops(model, inputs(model, 1, length))
+        == 2 * length * weights + 3 * 2 * 2 * length * length * 24
+    )

@@ -40,7 +40,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@pytest.mark.parametrize(("revision", "commit"), [("", SECOND), ("@main", SECOND), ("@old", FIRST), (f"@{FIRST}", FIRST)])
+@pytest.mark.parametrize(
+    ("revision", "commit"), [("", SECOND), ("@main", SECOND), ("@old", FIRST), (f"@{FIRST}", FIRST)]
+)
 def test_a_model_of_this_revision_is_loaded(revision: str, commit: str, cache: Path) -> None:
     loaded = load(f"{NAME}{revision}").eval()
     assert apart(answers(MODELS[commit]), answers(loaded)) == 0
@@ -58,7 +60,10 @@ def test_a_saved_copy_takes_along_what_lies_with_that_revision(cache: Path) -> N
 
 
 def test_the_command_line_takes_one(cache: Path) -> None:
-    shown = [CliRunner().invoke(app, ["heads", f"{NAME}{revision}", "--json"]) for revision in ("", "@old")]
+    shown = [
+        CliRunner().invoke(app, ["heads", f"{NAME}{revision}", "--json"])
+        for revision in ("", "@old")
+    ]
     assert [json.loads(result.stdout)["heads"] for result in shown] == [7, 8]
 
 
@@ -70,9 +75,13 @@ def test_a_study_keeps_to_the_commit_it_began_with(cache: Path) -> None:
     (cache / "refs" / "main").write_text(FIRST)  # the hub has a newer one
     assert model_of(begun) == f"{NAME}@{SECOND}"
     assert apart(answers(MODELS[SECOND]), answers(load(model_of(begun)).eval())) == 0
-    assert fingerprints([Trial({**trial.content, "model": f"{NAME}@old"})]) == {json.dumps(["model", f"{NAME}@old"]): FIRST}
+    assert fingerprints([Trial({**trial.content, "model": f"{NAME}@old"})]) == {
+        json.dumps(["model", f"{NAME}@old"]): FIRST
+    }
     elsewhere = f"{NAME}@{'3' * 40}"  # not here: the commit says all the same what it is
-    assert fingerprints([Trial({**trial.content, "model": elsewhere})]) == {json.dumps(["model", elsewhere]): "3" * 40}
+    assert fingerprints([Trial({**trial.content, "model": elsewhere})]) == {
+        json.dumps(["model", elsewhere]): "3" * 40
+    }
 
 
 def test_a_revision_that_is_not_there_is_an_error(cache: Path) -> None:

@@ -52,7 +52,9 @@ def files(folder: Path) -> set[str]:
 
 
 def words() -> Any:
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(token_models.WordLevel({"hi": 0}, unk_token="hi")))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(token_models.WordLevel({"hi": 0}, unk_token="hi"))
+    )
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
@@ -65,7 +67,9 @@ def test_everything_but_weights_is_taken_along(form: str, source: Path, tmp_path
             assert (small / name).read_text(encoding="utf-8") == text
 
 
-def test_also_of_what_transformers_loaded_and_from_another_directory(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_also_of_what_transformers_loaded_and_from_another_directory(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = transformers.AutoModel.from_pretrained(source)
     assert "modules.json" in files(save(prune(plain, ["encoder.0.1"]), tmp_path / "plain"))
     monkeypatch.chdir(tmp_path)
@@ -76,13 +80,17 @@ def test_also_of_what_transformers_loaded_and_from_another_directory(source: Pat
     assert "_name_or_path" not in json.loads(Path("small/config.json").read_text())
 
 
-def test_of_a_model_in_the_cache_of_the_hub(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_model_in_the_cache_of_the_hub(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, commit = tmp_path / "hub" / "models--someone--minilm", "a" * 40
     (home / "snapshots").mkdir(parents=True)
     source.rename(home / "snapshots" / commit)
     put(home, "refs/main", commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"), raising=False)
+    monkeypatch.setattr(
+        "transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"), raising=False
+    )
     small = save(prune(load("someone/minilm"), ["encoder.0.1"]), tmp_path / "small")
     assert {"LICENSE", "modules.json", "1_Pooling/config.json", "vocab.txt"} <= files(small)
     card = (small / "README.md").read_text()
@@ -90,7 +98,9 @@ def test_of_a_model_in_the_cache_of_the_hub(source: Path, tmp_path: Path, monkey
     assert yaml.safe_load(card.split("---")[1])["base_model"] == "someone/minilm"
 
 
-def test_a_tokenizer_that_is_given_replaces_that_of_the_source(source: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_that_is_given_replaces_that_of_the_source(
+    source: Path, tmp_path: Path
+) -> None:
     small = save(load(source), tmp_path / "small", words())
     assert "hi" in (small / "tokenizer.json").read_text()
     assert not (small / "vocab.txt").exists()
@@ -98,15 +108,23 @@ def test_a_tokenizer_that_is_given_replaces_that_of_the_source(source: Path, tmp
 
 
 def test_the_card(source: Path, tmp_path: Path) -> None:
-    card = save(prune(load(source), ["encoder.0.1", "encoder.1.3"]), tmp_path / "small") / "README.md"
+    card = (
+        save(prune(load(source), ["encoder.0.1", "encoder.1.3"]), tmp_path / "small") / "README.md"
+    )
     text = card.read_text()
     front = yaml.safe_load(text.split("---")[1])
-    assert front == {"library_name": "transformers", "license": "cc-by-4.0", "tags": ["embeddings", "deadhead", "pruned"]}
+    assert front == {
+        "library_name": "transformers",
+        "license": "cc-by-4.0",
+        "tags": ["embeddings", "deadhead", "pruned"],
+    }
     assert "Made from `mini lm` with deadhead by removing 2 attention heads" in text
     assert "| encoder | 1 | 3 | 3 of 4 |" in text
     assert "Its licence (cc-by-4.0) applies to this model too. The licence is in LICENSE." in text
     assert text.index("Results in it are not those of this one") < text.index("It scores 99.")
-    again = (save(prune(load(tmp_path / "small"), ["encoder.0.0"]), tmp_path / "smaller") / "README.md").read_text()
+    again = (
+        save(prune(load(tmp_path / "small"), ["encoder.0.0"]), tmp_path / "smaller") / "README.md"
+    ).read_text()
     assert "removing 3 attention heads" in again
     assert "2 of these were gone from `small` already." in again
     assert again.count("It scores 99.") == again.count("# MiniLM") == 1
@@ -114,13 +132,26 @@ def test_the_card(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_card_does_not_tell_of_heads_that_were_not_removed(source: Path, tmp_path: Path) -> None:
-    text = (save(load(source, auto="AutoModelForTokenClassification"), tmp_path / "out") / "README.md").read_text()
+    text = (
+        save(load(source, auto="AutoModelForTokenClassification"), tmp_path / "out") / "README.md"
+    ).read_text()
     assert "Saved with deadhead from `mini lm`: no attention head was removed." in text
-    assert "It is a BertForTokenClassification with weights in float32. `mini lm` was saved as BertModel." in text
+    assert (
+        "It is a BertForTokenClassification with weights in float32. `mini lm` was saved as BertModel."
+        in text
+    )
     assert "pruned" not in yaml.safe_load(text.split("---")[1])["tags"]
 
 
-@pytest.mark.parametrize("card", ["---\n: [broken\n---\n\n# Mine\n", "# Mine\n", "---\n- a list\n---\n# Mine\n", "---\nlicense: mit\n"])
+@pytest.mark.parametrize(
+    "card",
+    [
+        "---\n: [broken\n---\n\n# Mine\n",
+        "# Mine\n",
+        "---\n- a list\n---\n# Mine\n",
+        "---\nlicense: mit\n",
+    ],
+)
 def test_an_odd_card_of_the_source(card: str, source: Path, tmp_path: Path) -> None:
     put(source, "README.md", card)
     text = (save(load(source), tmp_path / "out") / "README.md").read_text()
@@ -138,7 +169,9 @@ def test_saving_into_the_source_keeps_what_is_there(source: Path) -> None:
 
 
 def test_the_card_of_a_whole_model_says_how_it_loads_and_what_happened(tmp_path: Path) -> None:
-    save(load(MODELS / "encoder"), tmp_path / "whole", note="Fine-tuned with deadhead on pos in en.")
+    save(
+        load(MODELS / "encoder"), tmp_path / "whole", note="Fine-tuned with deadhead on pos in en."
+    )
     text = (tmp_path / "whole" / "README.md").read_text()
     assert "refuses these shapes" not in text
     assert "Loads with plain `from_pretrained`" in text

@@ -23,7 +23,9 @@ def _built(family: str, overrides: tuple[tuple[str, Any], ...]) -> Any:
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         model = tiny(family, **dict(overrides))
-        return model if family == "prophetnet" else model.double()  # whose own code overflows in double precision
+        return (
+            model if family == "prophetnet" else model.double()
+        )  # whose own code overflows in double precision
 
 
 def build(family: str, **overrides: Any) -> Any:
@@ -47,7 +49,9 @@ def answers(model: Any, batch: dict[str, Any] | None = None) -> list[torch.Tenso
 
 def batch_of(model: Any) -> dict[str, Any]:
     """Two examples for the model, the second one padded, in the model's precision."""
-    return {k: v.to(model.dtype) if v.is_floating_point() else v for k, v in batch_for(model).items()}
+    return {
+        k: v.to(model.dtype) if v.is_floating_point() else v for k, v in batch_for(model).items()
+    }
 
 
 def apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
@@ -63,7 +67,12 @@ def limit(model: Any) -> float:
 def hooks(model: torch.nn.Module) -> dict[str, Any]:
     """Everything a hook could hide in, and every attribute set on a module by hand."""
     return {
-        path: (list(m._forward_pre_hooks.items()), list(m._forward_hooks.items()), list(m._backward_hooks.items()), sorted(m.__dict__))
+        path: (
+            list(m._forward_pre_hooks.items()),
+            list(m._forward_hooks.items()),
+            list(m._backward_hooks.items()),
+            sorted(m.__dict__),
+        )
         for path, m in model.named_modules()
     }
 

@@ -40,7 +40,9 @@ def test_one_map_for_all_and_the_same_again() -> None:
     gaps = np.linalg.norm(points[:, None] - points[None], axis=-1)
     np.fill_diagonal(gaps, np.inf)
     nearest = gaps.argmin(1)
-    assert ((nearest < 20) == (np.arange(40) < 20)).all()  # every point has its own language nearest
+    assert (
+        (nearest < 20) == (np.arange(40) < 20)
+    ).all()  # every point has its own language nearest
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,11 @@ def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder: tuple
 
 
 def test_as_a_measure(encoder: tuple[Any, Any]) -> None:
-    given = Given(lambda split, most: [], lambda split, most: {"en": SENTENCES[:most], "de": SENTENCES[:most]}, tokenizer=encoder[1])
+    given = Given(
+        lambda split, most: [],
+        lambda split, most: {"en": SENTENCES[:most], "de": SENTENCES[:most]},
+        tokenizer=encoder[1],
+    )
     told = measure("embeddings", sentences=2)(encoder[0], given)
     # the same two sentences at a distance d: to the other of its own d, to the other language (0 + d) / 2, so (d/2 - d) / d
     assert told["silhouette"] == pytest.approx(-0.5, abs=1e-4)
@@ -77,7 +83,13 @@ def test_what_has_no_first_token_or_no_sentences(encoder: tuple[Any, Any]) -> No
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
-        vocab_size=20, d_model=16, encoder_layers=1, decoder_layers=1, pad_token_id=0, forced_eos_token_id=0, decoder_start_token_id=0
+        vocab_size=20,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        pad_token_id=0,
+        forced_eos_token_id=0,
+        decoder_start_token_id=0,
     )
     with pytest.raises(UnsupportedModel, match="first token"):
         vectors(MarianMTModel(config), None, SENTENCES)

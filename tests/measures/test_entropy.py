@@ -20,14 +20,24 @@ LENGTHS = (6, 3, 2)  # of three sentences, padded to 6
 def bert() -> Any:
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=30, hidden_size=16, num_hidden_layers=3, num_attention_heads=4, intermediate_size=16, num_labels=2, initializer_range=0.5
+        vocab_size=30,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=16,
+        num_labels=2,
+        initializer_range=0.5,
     )
     return BertForSequenceClassification(config).eval()
 
 
 def batch() -> dict[str, torch.Tensor]:
     mask = torch.stack([(torch.arange(6) < length).long() for length in LENGTHS])
-    return {"input_ids": torch.randint(1, 30, (3, 6)) * mask, "attention_mask": mask, "labels": torch.tensor([0, 1, 0])}
+    return {
+        "input_ids": torch.randint(1, 30, (3, 6)) * mask,
+        "attention_mask": mask,
+        "labels": torch.tensor([0, 1, 0]),
+    }
 
 
 def test_evenly_spread_attention_has_the_logarithm_of_the_length() -> None:
@@ -41,20 +51,30 @@ def test_evenly_spread_attention_has_the_logarithm_of_the_length() -> None:
     found = entropy(model, [batch()])
     assert len(found) == 12
     assert list(found.values()) == pytest.approx([tokens] * 12, rel=1e-5)
-    assert list(entropy(model, [batch()], average="sentence").values()) == pytest.approx([sentences] * 12, rel=1e-5)
+    assert list(entropy(model, [batch()], average="sentence").values()) == pytest.approx(
+        [sentences] * 12, rel=1e-5
+    )
 
 
-def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_others_are_cut() -> None:
+def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_others_are_cut() -> (
+    None
+):
     model, data = bert(), batch()
     whole = entropy(model, [data])
     with gated(model, closed=["encoder.2.1"]):
         assert entropy(model, [data])["encoder.2.1"] == pytest.approx(whole["encoder.2.1"])  # not 0
-    prune(model, ["encoder.2.0", "encoder.2.1", "encoder.2.3"])  # of the last layer, so that nothing below changes
+    prune(
+        model, ["encoder.2.0", "encoder.2.1", "encoder.2.3"]
+    )  # of the last layer, so that nothing below changes
     found = entropy(model, [data])
-    assert found == pytest.approx({head: value for head, value in whole.items() if head in found}, rel=1e-5)
+    assert found == pytest.approx(
+        {head: value for head, value in whole.items() if head in found}, rel=1e-5
+    )
     assert len(found) == 9
     assert "encoder.2.2" in found
-    assert abs(whole["encoder.2.2"] - whole["encoder.2.0"]) > 1e-3  # the twin: another head would have been seen
+    assert (
+        abs(whole["encoder.2.2"] - whole["encoder.2.0"]) > 1e-3
+    )  # the twin: another head would have been seen
 
 
 def test_encoder_decoders() -> None:
@@ -67,7 +87,9 @@ def test_encoder_decoders() -> None:
     found = entropy(MarianMTModel(config).eval(), [data])
     assert {name.split(".")[0] for name in found} == {"encoder", "decoder", "cross"}
     assert len(found) == 4 * (2 + 1 + 1)
-    causal = sum(math.log(n) for n in range(1, 6)) / 5  # the decoder sees 1 to 5 positions: at most this, evenly spread
+    causal = (
+        sum(math.log(n) for n in range(1, 6)) / 5
+    )  # the decoder sees 1 to 5 positions: at most this, evenly spread
     assert all(0 < found[f"decoder.0.{head}"] <= causal + 1e-6 for head in range(4))
 
 
@@ -80,12 +102,16 @@ def test_as_a_measure() -> None:
 
     torch.manual_seed(1)
     model = bert()
-    found = measure("entropy", sentences=7, split="test")(model, Given(batches, lambda split, most: {}))
+    found = measure("entropy", sentences=7, split="test")(
+        model, Given(batches, lambda split, most: {})
+    )
     assert asked == [("test", 7)]
     assert set(found) == {f"encoder.{layer}.{head}" for layer in range(3) for head in range(4)}
 
 
-@pytest.mark.parametrize("wrong", [{"sentences": 0}, {"sentences": True}, {"smoothing": 1}, {"smoothing": "much"}])
+@pytest.mark.parametrize(
+    "wrong", [{"sentences": 0}, {"sentences": True}, {"smoothing": 1}, {"smoothing": "much"}]
+)
 def test_wrong_options(wrong: dict[str, Any]) -> None:
     with pytest.raises(DataError):
         measure("entropy", **wrong)

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel, XLNetConfig, XLNetModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2Model,
+    LlamaConfig,
+    LlamaModel,
+    XLNetConfig,
+    XLNetModel,
+)
 
 from deadhead import prune
 from deadhead.errors import DataError, HeadError
@@ -20,7 +29,13 @@ GIVEN = Given(lambda split, most: [], lambda split, most: {})
 @pytest.fixture
 def bert() -> Any:
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=4, intermediate_size=8)
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=8,
+    )
     return BertModel(config).eval()
 
 
@@ -36,7 +51,9 @@ def test_by_hand(bert: Any) -> None:
     assert sum(found.values()) == pytest.approx(found["encoder.1.2"])  # no other head moved
     attention.query.bias[5] += 2  # 3 + 2 over 16 weights and 2 biases
     assert change(began, head_weights(bert))["encoder.1.2"] == pytest.approx(found["encoder.1.2"])
-    assert change(began, head_weights(bert), biases=True)["encoder.1.2"] == pytest.approx((5 / 18 + 16 / 18) / 3)
+    assert change(began, head_weights(bert), biases=True)["encoder.1.2"] == pytest.approx(
+        (5 / 18 + 16 / 18) / 3
+    )
 
 
 @torch.no_grad()
@@ -58,7 +75,9 @@ def test_heads_keep_their_names_when_others_are_cut(bert: Any) -> None:
     prune(bert, ["encoder.0.0", "encoder.0.2", *(f"encoder.1.{i}" for i in range(4))])
     found = change(began, head_weights(bert))
     assert found == {"encoder.0.1": 0.0, "encoder.0.3": 0.0}
-    bert.encoder.layer[0].attention.self.value.weight[2:] += 0.5  # rows of the second head that is left, which is head 3
+    bert.encoder.layer[0].attention.self.value.weight[2:] += (
+        0.5  # rows of the second head that is left, which is head 3
+    )
     found = change(began, head_weights(bert))
     assert found == pytest.approx({"encoder.0.1": 0.0, "encoder.0.3": 0.5 / 3})
 
@@ -69,17 +88,30 @@ def test_fused_grouped_and_bare_projections() -> None:
     fused = GPT2Model(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=4)).eval()
     began = head_weights(fused)
     fused.h[0].attn.c_attn.weight[:, 8 + 2 : 8 + 4] += 1  # columns of the keys of head 1
-    assert change(began, head_weights(fused)) == pytest.approx({**dict.fromkeys(heads(4), 0.0), "decoder.0.1": 1 / 3})
+    assert change(began, head_weights(fused)) == pytest.approx(
+        {**dict.fromkeys(heads(4), 0.0), "decoder.0.1": 1 / 3}
+    )
     prune(fused, ["decoder.0.0"])
-    assert change(began, head_weights(fused)) == pytest.approx({"decoder.0.1": 1 / 3, "decoder.0.2": 0.0, "decoder.0.3": 0.0})
+    assert change(began, head_weights(fused)) == pytest.approx(
+        {"decoder.0.1": 1 / 3, "decoder.0.2": 0.0, "decoder.0.3": 0.0}
+    )
 
     config = LlamaConfig(
-        vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2
+        vocab_size=20,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
     )
     grouped = LlamaModel(config).eval()
     began = head_weights(grouped)
-    grouped.layers[0].self_attn.k_proj.weight[2:] += 1  # the second key head, which heads 2 and 3 read
-    assert change(began, head_weights(grouped)) == pytest.approx(dict(zip(heads(4), [0, 0, 1 / 3, 1 / 3], strict=True)))
+    grouped.layers[0].self_attn.k_proj.weight[2:] += (
+        1  # the second key head, which heads 2 and 3 read
+    )
+    assert change(began, head_weights(grouped)) == pytest.approx(
+        dict(zip(heads(4), [0, 0, 1 / 3, 1 / 3], strict=True))
+    )
 
     bare = XLNetModel(XLNetConfig(vocab_size=20, d_model=8, n_layer=1, n_head=4, d_inner=8)).eval()
     began = head_weights(bare)
@@ -102,7 +134,9 @@ def test_as_a_measure(bert: Any) -> None:
     given = Given(GIVEN.batches, GIVEN.texts, began=head_weights(bert))
     found = measure("weights")(moved, given)
     assert [found[f"encoder.{layer}.0"] for layer in (0, 1)] == pytest.approx([1 / 3, 0])
-    assert measure("weights", relative=True)(moved, given)["encoder.0.0"] > 1  # weights are born small
+    assert (
+        measure("weights", relative=True)(moved, given)["encoder.0.0"] > 1
+    )  # weights are born small
 
 
 def test_what_cannot_be_compared_is_told(bert: Any) -> None:
@@ -110,6 +144,9 @@ def test_what_cannot_be_compared_is_told(bert: Any) -> None:
     with pytest.raises(DataError):
         measure("weights", relative="yes")
     with pytest.raises(HeadError, match=r"encoder\.1\.0/q"):
-        change({name: tensor for name, tensor in whole.items() if not name.startswith("encoder.1.0")}, whole)
+        change(
+            {name: tensor for name, tensor in whole.items() if not name.startswith("encoder.1.0")},
+            whole,
+        )
     with pytest.raises(HeadError, match="other shapes"):
         change({name: tensor[:1] for name, tensor in whole.items()}, whole)

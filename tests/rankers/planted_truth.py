@@ -19,7 +19,12 @@ from deadhead.heads import gated
 from deadhead.layout import Head
 
 ESSENTIAL = Head("encoder", 0, 2)
-HELPERS = (Head("encoder", 0, 3), Head("encoder", 1, 0), Head("encoder", 1, 1), Head("encoder", 1, 2))
+HELPERS = (
+    Head("encoder", 0, 3),
+    Head("encoder", 1, 0),
+    Head("encoder", 1, 1),
+    Head("encoder", 1, 2),
+)
 USELESS = (Head("encoder", 0, 0), Head("encoder", 0, 1), Head("encoder", 1, 3))
 COMMON = 0.6  # how many sentences have the essential head's kind of sign
 STEPS = 300
@@ -47,7 +52,9 @@ def _drawn(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
 def _lesson(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Sentences, the gates each is taught with, and what is to be said: the label, or that it cannot be known."""
     words, label, kind = _drawn(count, seed)
-    gates = (torch.rand(count, 2, HEADS, generator=torch.Generator().manual_seed(seed)) < 0.7).float()
+    gates = (
+        torch.rand(count, 2, HEADS, generator=torch.Generator().manual_seed(seed)) < 0.7
+    ).float()
     for head in USELESS:
         gates[:, head.layer, head.index] = 0
     owner = torch.tensor([[head.layer, head.index] for head in (ESSENTIAL, *HELPERS)])[kind]

@@ -30,7 +30,11 @@ class Case:
             for name in ("input_ids", "attention_mask"):
                 row[name] = row[name][:, :length]
             if row["labels"].dim() == 2:
-                wide = int((row["labels"][0] != -100).nonzero().max()) + 1 if self.model.config.is_encoder_decoder else length
+                wide = (
+                    int((row["labels"][0] != -100).nonzero().max()) + 1
+                    if self.model.config.is_encoder_decoder
+                    else length
+                )
                 row["labels"] = row["labels"][:, :wide]
             rows.append(row)
         return rows
@@ -50,13 +54,19 @@ def make_case(kind: str) -> Case:
         config = tiny("xlm-roberta", pad_token_id=0).config
         config.num_labels = 5
         model = AutoModelForTokenClassification.from_config(config)
-        batch["labels"] = torch.where((mask == 1) & (torch.rand(4, 12, generator=draw) < 0.7), ids % 5, -100)
+        batch["labels"] = torch.where(
+            (mask == 1) & (torch.rand(4, 12, generator=draw) < 0.7), ids % 5, -100
+        )
         batch["labels"][:, 1] = 1
     elif kind == "seq2seq":
         model = tiny("marian")
         model.config.decoder_start_token_id = model.config.pad_token_id = 0
         wide = torch.tensor([6, 4, 7, 3])
-        batch["labels"] = torch.where(torch.arange(7)[None] < wide[:, None], torch.randint(3, 90, (4, 7), generator=draw), -100)
+        batch["labels"] = torch.where(
+            torch.arange(7)[None] < wide[:, None],
+            torch.randint(3, 90, (4, 7), generator=draw),
+            -100,
+        )
     else:
         model = tiny("llama")
         batch["labels"] = torch.where(mask == 1, ids, -100)

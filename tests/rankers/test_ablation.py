@@ -36,24 +36,37 @@ def assert_same(found, expected) -> None:
 def test_equals_closing_each_head(case, kind, tokens):
     one = case(kind)
     batches = [one.batch, *one.singles()[:2]]
-    assert_same(rank(one.model, batches, "ablation", tokens=tokens).scores, the_long_way(one.model, batches))
+    assert_same(
+        rank(one.model, batches, "ablation", tokens=tokens).scores, the_long_way(one.model, batches)
+    )
 
 
-@pytest.mark.parametrize("family", ["gpt2", "xlnet", "bart", "opt", "bloom", "electra", "fsmt", "m2m_100"])
+@pytest.mark.parametrize(
+    "family", ["gpt2", "xlnet", "bart", "opt", "bloom", "electra", "fsmt", "m2m_100"]
+)
 def test_replay_knows_no_architecture(family):
     model = tiny(family) if family == "fsmt" else tiny(family).double()
     batch = batch_for(model)
     ids = batch["input_ids"]
-    batch["labels"] = batch.pop("decoder_input_ids", torch.where(batch["attention_mask"] == 1, ids, -100))
+    batch["labels"] = batch.pop(
+        "decoder_input_ids", torch.where(batch["attention_mask"] == 1, ids, -100)
+    )
     found, expected = rank(model, [batch], "ablation").scores, the_long_way(model, [batch])
-    assert max(abs(found[head] - expected[head]) for head in expected) < (1e-5 if family == "fsmt" else 1e-10)
+    assert max(abs(found[head] - expected[head]) for head in expected) < (
+        1e-5 if family == "fsmt" else 1e-10
+    )
     assert max(map(abs, expected.values())) > 1e-3
 
 
 def test_layers_below_are_not_run_again(case):
     one = case("seq2seq")
     calls = []
-    for path in ("model.encoder.layers.0", "model.encoder.layers.1", "model.decoder.layers.0", "model.decoder.layers.1"):
+    for path in (
+        "model.encoder.layers.0",
+        "model.encoder.layers.1",
+        "model.decoder.layers.0",
+        "model.decoder.layers.1",
+    ):
         layer = one.model.get_submodule(path)
         layer.fc1.register_forward_pre_hook(lambda m, a, path=path: calls.append(path))
     rank(one.model, [one.batch], "ablation")
@@ -92,7 +105,9 @@ def test_measures_are_each_others_details(case):
     assert by_loss.details["fall in accuracy"] == {str(h): s for h, s in by_accuracy.scores.items()}
     assert by_accuracy.details["rise in loss"] == {str(h): s for h, s in by_loss.scores.items()}
     with torch.no_grad():
-        right = (one.model(**one.batch).logits.argmax(-1) == one.batch["labels"]).sum() / (one.batch["labels"] != -100).sum()
+        right = (one.model(**one.batch).logits.argmax(-1) == one.batch["labels"]).sum() / (
+            one.batch["labels"] != -100
+        ).sum()
     assert by_loss.details["accuracy"] == pytest.approx(float(right))
 
 

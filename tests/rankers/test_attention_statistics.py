@@ -18,7 +18,11 @@ def maps(model, batch) -> dict:
     with torch.no_grad():
         said = model(**batch, output_attentions=True)
     model.set_attn_implementation("sdpa")
-    names = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+    names = {
+        "encoder": "encoder_attentions",
+        "decoder": "decoder_attentions",
+        "cross": "cross_attentions",
+    }
     if model.config.is_encoder_decoder:
         return {block: said[name] for block, name in names.items()}
     return {discover(model).blocks[0]: said["attentions"]}
@@ -39,10 +43,14 @@ def test_entropy_is_the_token_mean_over_real_queries(case, kind):
             entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1)  # 0 ln 0 = 0
             real = queries(one, block)
             expected = entropy.transpose(1, 2)[real].mean(0)
-            torch.testing.assert_close(torch.tensor(ranking.matrix(block, raw=True)[layer]), expected, rtol=0, atol=1e-6)
+            torch.testing.assert_close(
+                torch.tensor(ranking.matrix(block, raw=True)[layer]), expected, rtol=0, atol=1e-6
+            )
             everywhere = entropy.mean((0, 2))
             if block != "cross":
-                assert (everywhere - expected).abs().max() > 1e-3  # the twin: padding would have shown
+                assert (
+                    everywhere - expected
+                ).abs().max() > 1e-3  # the twin: padding would have shown
     assert ranking.scores == {head: -value for head, value in ranking.raw.items()}
 
 
@@ -50,7 +58,10 @@ def test_entropy_is_the_token_mean_over_real_queries(case, kind):
 @pytest.mark.parametrize("options", [{}, {"average": "sentence"}, {"smoothing": 1e-4}], ids=str)
 def test_padding_and_batches_change_nothing(case, kind, options):
     one = case(kind)
-    together, alone = rank(one.model, [one.batch], "entropy", **options), rank(one.model, one.singles(), "entropy", **options)
+    together, alone = (
+        rank(one.model, [one.batch], "entropy", **options),
+        rank(one.model, one.singles(), "entropy", **options),
+    )
     assert max(abs(together.raw[h] - alone.raw[h]) for h in alone.raw) < 1e-6
 
 
@@ -86,7 +97,10 @@ def test_a_closed_gate_does_not_show(case):
     """Probabilities are taken before the gate, so heads of the first layer look the same with all others closed."""
     one = case("classify")
     others = [head for head in discover(one.model) if head.index]
-    whole, closed = rank(one.model, [one.batch], "entropy"), rank(one.model, [one.batch], "entropy", closed=others)
+    whole, closed = (
+        rank(one.model, [one.batch], "entropy"),
+        rank(one.model, [one.batch], "entropy", closed=others),
+    )
     assert len(closed) == 2
     assert closed["encoder.0.0"] == pytest.approx(whole["encoder.0.0"], abs=1e-9)
     assert closed["encoder.1.0"] != pytest.approx(whole["encoder.1.0"], abs=1e-4)

@@ -27,7 +27,10 @@ def by_real_gates(model, batch) -> dict:
     found = {head: [] for head in layout}
     for i in range(len(batch["labels"])):
         row = {name: value[i : i + 1] for name, value in batch.items()}
-        gates = {b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True) for b in layout.blocks}
+        gates = {
+            b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True)
+            for b in layout.blocks
+        }
         with gated(model, gates):
             example_losses(model, row).sum().backward()
         for head in layout:
@@ -39,7 +42,10 @@ def by_real_gates(model, batch) -> dict:
 @pytest.mark.parametrize("kind", KINDS)
 def test_batched_equals_one_by_one(case, kind, unit):
     one = case(kind)
-    together, alone = rank(one.model, [one.batch], "gradient", unit=unit), rank(one.model, one.singles(), "gradient", unit=unit)
+    together, alone = (
+        rank(one.model, [one.batch], "gradient", unit=unit),
+        rank(one.model, one.singles(), "gradient", unit=unit),
+    )
     assert apart(together.raw, alone.raw) < 1e-12
     assert apart(together.scores, alone.scores) < 1e-10
     assert min(together.raw.values()) > 1e-5  # the twin: there is something to be equal
@@ -50,7 +56,10 @@ def test_equals_gates_that_multiply(case, kind):
     one = case(kind)
     raw = rank(one.model, [one.batch], "gradient").raw
     tokens = int(one.batch["attention_mask"].sum())
-    plain = {head: sum(map(abs, values)) / tokens for head, values in by_real_gates(one.model, one.batch).items()}
+    plain = {
+        head: sum(map(abs, values)) / tokens
+        for head, values in by_real_gates(one.model, one.batch).items()
+    }
     assert apart(raw, plain) < 1e-12
 
 
@@ -58,7 +67,9 @@ def test_equals_gates_that_multiply(case, kind):
 def test_gate_gradient_equals_finite_difference(case, kind):
     one = case(kind)
     if kind == "causal":
-        one.model = tiny("gpt2").double()  # llama's norms compute in float32, too coarse for small steps
+        one.model = tiny(
+            "gpt2"
+        ).double()  # llama's norms compute in float32, too coarse for small steps
     single = one.singles()[0]
     raw = rank(one.model, [single], "gradient").raw
     tokens = int(single["attention_mask"].sum())
@@ -76,11 +87,15 @@ def test_per_batch_is_the_gradient_of_the_mean_over_tokens(case):
     gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
     with gated(one.model, gates):
         logits = one.model(**one.batch).logits
-        torch.nn.functional.cross_entropy(logits.flatten(0, 1), one.batch["labels"].flatten()).backward()
+        torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), one.batch["labels"].flatten()
+        ).backward()
     raw = rank(one.model, [one.batch], "gradient", unit="per_batch").raw
     tokens = int(one.batch["attention_mask"].sum())
     assert max(abs(raw[h] - abs(float(gates.grad[h.layer, h.index])) / tokens) for h in raw) < 1e-12
-    assert apart(raw, rank(one.model, [one.batch], "gradient").raw) > 1e-3  # signs cancel inside a batch
+    assert (
+        apart(raw, rank(one.model, [one.batch], "gradient").raw) > 1e-3
+    )  # signs cancel inside a batch
 
 
 def test_cumulative_is_the_running_total_that_is_never_cleared(case):
@@ -97,7 +112,9 @@ def test_cumulative_is_the_running_total_that_is_never_cleared(case):
     raw = rank(one.model, singles, "gradient", unit="cumulative").raw
     assert max(abs(raw[h] - float(importance[h.layer, h.index]) / tokens) for h in layout) < 1e-12
     assert apart(raw, rank(one.model, singles, "gradient").raw) > 1e-3
-    assert apart(raw, rank(one.model, singles[::-1], unit="cumulative").raw) > 1e-3  # early examples count more
+    assert (
+        apart(raw, rank(one.model, singles[::-1], unit="cumulative").raw) > 1e-3
+    )  # early examples count more
 
 
 def test_normalisation_is_that_of_the_paper(case):
@@ -108,8 +125,12 @@ def test_normalisation_is_that_of_the_paper(case):
     expected = (unit - unit.min()) / (unit.max() - unit.min())
     torch.testing.assert_close(torch.tensor(ranking.matrix()), expected, rtol=0, atol=1e-12)
     assert rank(one.model, [one.batch], "gradient", normalize=False).scores == spread(ranking.raw)
-    assert rank(one.model, [one.batch], "gradient", rescale=False).scores == unit_layers(ranking.raw)
-    assert rank(one.model, [one.batch], "gradient", normalize=False, rescale=False).scores == dict(ranking.raw)
+    assert rank(one.model, [one.batch], "gradient", rescale=False).scores == unit_layers(
+        ranking.raw
+    )
+    assert rank(one.model, [one.batch], "gradient", normalize=False, rescale=False).scores == dict(
+        ranking.raw
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,27 +139,52 @@ def test_taylor_is_gradient_by_example_and_tokens(case, kind):
     gradient = rank(one.model, [one.batch], "gradient", normalize=False, rescale=False)
     taylor = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens")
     assert taylor.scores == gradient.scores
-    finished = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens", normalize=True, rescale=True)
+    finished = rank(
+        one.model,
+        [one.batch],
+        "taylor",
+        unit="per_example",
+        last_layer="tokens",
+        normalize=True,
+        rescale=True,
+    )
     assert finished.scores == rank(one.model, [one.batch], "gradient").scores
 
 
 def test_taylor_divides_the_last_layer_of_a_classifier_by_sentences(case):
     one = case("classify")
-    by_tokens = rank(one.model, [one.batch], "gradient", unit="per_token", normalize=False, rescale=False)
+    by_tokens = rank(
+        one.model, [one.batch], "gradient", unit="per_token", normalize=False, rescale=False
+    )
     taylor = rank(one.model, [one.batch], "taylor")
     factor = int(one.batch["attention_mask"].sum()) / len(one.batch["labels"])
     for head in taylor.scores:
-        assert taylor[head] == pytest.approx(by_tokens[head] * (factor if head.layer == 1 else 1), rel=1e-12)
+        assert taylor[head] == pytest.approx(
+            by_tokens[head] * (factor if head.layer == 1 else 1), rel=1e-12
+        )
     tagger = case("tag")
     same = rank(tagger.model, [tagger.batch], "taylor").scores
-    assert same == rank(tagger.model, [tagger.batch], "gradient", unit="per_token", normalize=False, rescale=False).scores
+    assert (
+        same
+        == rank(
+            tagger.model,
+            [tagger.batch],
+            "gradient",
+            unit="per_token",
+            normalize=False,
+            rescale=False,
+        ).scores
+    )
 
 
 def test_only_the_first_position_counts_in_the_last_layer_of_a_classifier(case):
     """Why Taylor's last layer has a divisor of its own: there, tokens and examples are one and the same."""
     one = case("classify")
     options = {"normalize": False, "rescale": False}
-    by_token, by_example = (rank(one.model, [one.batch], "gradient", unit=unit, **options) for unit in ("per_token", "per_example"))
+    by_token, by_example = (
+        rank(one.model, [one.batch], "gradient", unit=unit, **options)
+        for unit in ("per_token", "per_example")
+    )
     for head in by_token.scores:
         if head.layer == 1:
             assert by_token[head] == pytest.approx(by_example[head], rel=1e-10)
@@ -165,20 +211,31 @@ def test_shared_weights_have_one_score_over_all_their_uses():
 
     from deadhead.heads.coverage import randomise, shrunk
 
-    model = AlbertForSequenceClassification(shrunk(AlbertConfig, {"num_labels": 2, "num_hidden_layers": 3}))
+    model = AlbertForSequenceClassification(
+        shrunk(AlbertConfig, {"num_labels": 2, "num_hidden_layers": 3})
+    )
     randomise(model, 0)
     model = model.double().eval()
-    batch = {"input_ids": torch.arange(3, 15).reshape(2, 6), "attention_mask": torch.ones(2, 6), "labels": torch.tensor([0, 1])}
+    batch = {
+        "input_ids": torch.arange(3, 15).reshape(2, 6),
+        "attention_mask": torch.ones(2, 6),
+        "labels": torch.tensor([0, 1]),
+    }
     raw = rank(model, [batch], "gradient").raw
     assert len(raw) == 4
-    assert apart(raw, {h: sum(map(abs, v)) / 12 for h, v in by_real_gates(model, batch).items()}) < 1e-12
+    assert (
+        apart(raw, {h: sum(map(abs, v)) / 12 for h, v in by_real_gates(model, batch).items()})
+        < 1e-12
+    )
 
 
 def test_nothing_is_computed_below_the_first_gate_nor_for_weights(case):
     one = case("classify")
     reached = []
     one.model.requires_grad_(False)
-    embedded = one.model.bert.embeddings.register_forward_hook(lambda m, a, out: reached.append(out.requires_grad))
+    embedded = one.model.bert.embeddings.register_forward_hook(
+        lambda m, a, out: reached.append(out.requires_grad)
+    )
     with open_gates(one.model) as gates:
         gates.begin(4)
         losses = example_losses(one.model, one.batch)
@@ -194,7 +251,9 @@ def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
     counts = []
 
     def count() -> None:
-        counts.append([len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()])
+        counts.append(
+            [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()]
+        )
 
     def fail() -> None:
         with open_gates(one.model):
@@ -210,7 +269,12 @@ def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
 
 def test_progress_reaches_the_end_step_by_step(case):
     one, told = case("classify"), []
-    Gradient()(one.model, discover(one.model), one.singles(), progress=lambda done, total, note="": told.append((done, total)))
+    Gradient()(
+        one.model,
+        discover(one.model),
+        one.singles(),
+        progress=lambda done, total, note="": told.append((done, total)),
+    )
     assert told[-1] == (4, 4)
     assert all(a < b for a, b in pairwise(told))
 

@@ -31,14 +31,18 @@ def scored(ranker: L0, model: torch.nn.Module | None = None, seed: int = 0) -> S
 def test_chance_open_is_how_often_a_gate_is_open(log_a: float) -> None:
     uniform = (torch.arange(20001) + 0.5) / 20001
     gates = sampled(torch.tensor(log_a), uniform)
-    assert float((gates > 0).double().mean()) == pytest.approx(float(chance_open(torch.tensor(log_a))), abs=2e-4)
+    assert float((gates > 0).double().mean()) == pytest.approx(
+        float(chance_open(torch.tensor(log_a))), abs=2e-4
+    )
     assert float(gates.min()) >= 0
     assert float(gates.max()) <= 1
 
 
 def test_the_settled_gate_is_shut_and_wholly_open_where_the_paper_says() -> None:
     edge = math.log(11)  # 2.398
-    gates = settled_gate(torch.tensor([-edge - 1e-3, -edge + 1e-3, 0.0, edge - 1e-3, edge + 1e-3, 2.5]))
+    gates = settled_gate(
+        torch.tensor([-edge - 1e-3, -edge + 1e-3, 0.0, edge - 1e-3, edge + 1e-3, 2.5])
+    )
     assert gates[0] == 0
     assert 0 < gates[1] < 1e-3
     assert gates[2] == pytest.approx(0.5)
@@ -93,7 +97,13 @@ def test_planted_truth_is_found_and_the_mask_keeps_the_score() -> None:
     notes: list[str] = []
     model = planted()
     ranker = L0(penalty=(0.05, 0.4), steps=120)
-    scores = ranker(model, discover(model), batches(), seed=0, progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}"))
+    scores = ranker(
+        model,
+        discover(model),
+        batches(),
+        seed=0,
+        progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}"),
+    )
     assert_truth(scores)
     mild = scores.details["runs"][0]
     assert {Head.parse(name) for name in mild["closed"]} == set(USELESS)
@@ -111,7 +121,9 @@ def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
     left = discover(model).without(gone)
     with gated(model, closed=gone):
         closed = ranker(model, left, batches(), seed=0, progress=silent)
-        kept_closed = L0(train_weights=True, weight_rate=0.0, **QUICK)(model, left, batches(), seed=0, progress=silent)
+        kept_closed = L0(train_weights=True, weight_rate=0.0, **QUICK)(
+            model, left, batches(), seed=0, progress=silent
+        )
     removed = scored(ranker, prune(copy.deepcopy(model), gone))
     assert set(closed) == set(left) == set(removed)
     assert closed == pytest.approx(removed, abs=1e-4)
@@ -120,7 +132,10 @@ def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
     assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
 
 
-@pytest.mark.parametrize(("options", "told"), [({"steps": 0}, "0 steps"), ({"penalty": -1}, "-1"), ({"penalty": []}, "nor some")])
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({"steps": 0}, "0 steps"), ({"penalty": -1}, "-1"), ({"penalty": []}, "nor some")],
+)
 def test_bad_options_are_told(options: dict[str, object], told: str) -> None:
     with pytest.raises(DeadheadError, match=told):
         L0(**options)  # type: ignore[arg-type]

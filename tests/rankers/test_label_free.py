@@ -16,7 +16,10 @@ from deadhead.rankers import label_free
 from deadhead.rankers.loss import answer, example_losses
 
 USELESS = Head("encoder", 0, 2)
-QUICK: dict[str, dict[str, Any]] = {"shapley": {"permutations": 30, "tolerance": -1.0}, "l0": {"steps": 60, "penalty": 0.3}}
+QUICK: dict[str, dict[str, Any]] = {
+    "shapley": {"permutations": 30, "tolerance": -1.0},
+    "l0": {"steps": 60, "penalty": 0.3},
+}
 METHODS = ("taylor", "gradient", "ablation", "shapley", "l0")
 
 
@@ -24,8 +27,18 @@ METHODS = ("taylor", "gradient", "ablation", "shapley", "l0")
 def embedder() -> Any:
     """An embedding model: no labels, no logits, and a head whose output weights are 0."""
     torch.manual_seed(0)
-    sizes = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
-    model = BertModel(BertConfig(**sizes, initializer_range=0.4, max_position_embeddings=16)).double().eval()
+    sizes = {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 32,
+    }
+    model = (
+        BertModel(BertConfig(**sizes, initializer_range=0.4, max_position_embeddings=16))
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         model.encoder.layer[0].attention.output.dense.weight[:, 16:24] = 0
     return model.requires_grad_(False)
@@ -38,7 +51,12 @@ def texts() -> list[dict[str, torch.Tensor]]:
     found = []
     for _ in range(2):
         mask = (torch.arange(9)[None] < lengths[:, None]).long()
-        found.append({"input_ids": torch.randint(3, 50, (4, 9), generator=draw) * mask, "attention_mask": mask})
+        found.append(
+            {
+                "input_ids": torch.randint(3, 50, (4, 9), generator=draw) * mask,
+                "attention_mask": mask,
+            }
+        )
     return found
 
 
@@ -49,11 +67,15 @@ def test_a_head_that_does_nothing_comes_last(method: str, embedder: Any, texts: 
     assert ranking[ranking.lowest(2)[1]] > ranking[USELESS]
     assert ranking.options["loss"] == "self"
     assert len(set(ranking.scores.values())) > 6
-    assert rank(embedder, texts, method, loss="self", **QUICK.get(method, {})).scores == ranking.scores  # seeded
+    assert (
+        rank(embedder, texts, method, loss="self", **QUICK.get(method, {})).scores == ranking.scores
+    )  # seeded
 
 
 @pytest.mark.parametrize("method", ["entropy", "confidence"])
-def test_statistics_of_attention_need_neither_labels_nor_logits(method: str, embedder: Any, texts: Any) -> None:
+def test_statistics_of_attention_need_neither_labels_nor_logits(
+    method: str, embedder: Any, texts: Any
+) -> None:
     ranking = rank(embedder, texts, method)
     assert len(ranking) == 8
     before = embedder.config._attn_implementation
@@ -61,7 +83,9 @@ def test_statistics_of_attention_need_neither_labels_nor_logits(method: str, emb
     maps = [embedder(**batch, output_attentions=True).attentions[0] for batch in texts]
     embedder.set_attn_implementation(before)
     real = torch.cat([batch["attention_mask"] for batch in texts])
-    each = torch.cat([torch.special.entr(m).sum(-1) if method == "entropy" else m.amax(-1) for m in maps])
+    each = torch.cat(
+        [torch.special.entr(m).sum(-1) if method == "entropy" else m.amax(-1) for m in maps]
+    )
     mean = (each * real[:, None]).sum((0, 2)) / real.sum()
     for index in range(4):
         wanted = -float(mean[index]) if method == "entropy" else float(mean[index])
@@ -87,18 +111,28 @@ def test_ablation_measures_the_distance_itself(embedder: Any, texts: Any) -> Non
 def moved(model: Any, batch: Any, head: Head) -> torch.Tensor:
     """How far the output of each example moves as the gate of a head does, as a share of its size; by finite differences."""
     step = 1e-4
-    slope = (hidden(model, batch, {head: 1 + step}) - hidden(model, batch, {head: 1 - step})) / (2 * step)
+    slope = (hidden(model, batch, {head: 1 + step}) - hidden(model, batch, {head: 1 - step})) / (
+        2 * step
+    )
     return slope.flatten(1).norm(dim=1) / hidden(model, batch, {}).flatten(1).norm(dim=1)
 
 
-def test_gradients_estimate_how_far_the_output_moves(embedder: Any, texts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_estimate_how_far_the_output_moves(
+    embedder: Any, texts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(label_free, "DRAWS", 300)
     raw = rank(embedder, texts, "gradient", loss="self").raw
     assert raw is not None
     tokens = sum(int(batch["attention_mask"].sum()) for batch in texts)
     for head in discover(embedder):
-        wanted = sum(float(moved(embedder, batch, head).sum()) for batch in texts) * math.sqrt(2 / math.pi) / tokens
-        assert raw[head] == pytest.approx(wanted, rel=0.08, abs=1e-12)  # a mean of 2,400 draws: five standard errors
+        wanted = (
+            sum(float(moved(embedder, batch, head).sum()) for batch in texts)
+            * math.sqrt(2 / math.pi)
+            / tokens
+        )
+        assert raw[head] == pytest.approx(
+            wanted, rel=0.08, abs=1e-12
+        )  # a mean of 2,400 draws: five standard errors
 
 
 def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: Any) -> None:
@@ -119,10 +153,14 @@ def test_logits_are_compared_as_predictions(case: Any) -> None:
         for head in discover(one.model):
             with gated(one.model, closed=[head]):
                 less = one.model(**batch).logits.log_softmax(-1)
-            assert scores[head] == pytest.approx(float((whole.exp() * (whole - less)).sum(-1).mean()), abs=1e-9)
+            assert scores[head] == pytest.approx(
+                float((whole.exp() * (whole - less)).sum(-1).mean()), abs=1e-9
+            )
 
 
-def test_probes_of_logits_are_fisher_information(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_of_logits_are_fisher_information(
+    case: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(label_free, "DRAWS", 400)
     one = case("classify")
     batch = {name: value for name, value in one.batch.items() if name != "labels"}
@@ -135,7 +173,12 @@ def test_probes_of_logits_are_fisher_information(case: Any, monkeypatch: pytest.
         squares += slope.square() / len(prepared)
     with gated(one.model, gates):
         logits = one.model(**batch).logits
-        slopes = torch.stack([torch.autograd.grad(logits[:, k].sum(), gates, retain_graph=True)[0] for k in range(logits.shape[1])])
+        slopes = torch.stack(
+            [
+                torch.autograd.grad(logits[:, k].sum(), gates, retain_graph=True)[0]
+                for k in range(logits.shape[1])
+            ]
+        )
     chances = logits.detach().softmax(-1).T[:, :, None, None]
     fisher = (chances * slopes.square()).sum(0) - (chances * slopes).sum(0).square()
     assert torch.allclose(squares.mean(0), fisher.mean(0), rtol=0.25)
@@ -176,4 +219,6 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
         rank(embedder, texts, loss=lambda said, batch: said.last_hidden_state.sum())
     with pytest.raises(DataError, match="batch 0 has no inputs"):
         rank(embedder, [{"ids": texts[0]["input_ids"]}], loss="self")
-    assert answer(embedder, label_free.with_loss(embedder, texts, "ablation", "self", 0)[0]).last_hidden_state.shape == (4, 9, 32)
+    assert answer(
+        embedder, label_free.with_loss(embedder, texts, "ablation", "self", 0)[0]
+    ).last_hidden_state.shape == (4, 9, 32)

@@ -16,8 +16,12 @@ def test_equals_the_models_own_loss_of_each_example_alone(case, kind):
     one = case(kind)
     losses = example_losses(one.model, one.batch)
     alone = torch.stack([one.model(**single).loss for single in one.singles()]).to(losses)
-    torch.testing.assert_close(losses, alone, rtol=0, atol=1e-6)  # transformers computes the loss of language models in float32
-    assert (losses - one.model(**one.batch).loss).abs().max() > 1e-2  # the twin: the loss of the batch is another thing
+    torch.testing.assert_close(
+        losses, alone, rtol=0, atol=1e-6
+    )  # transformers computes the loss of language models in float32
+    assert (
+        losses - one.model(**one.batch).loss
+    ).abs().max() > 1e-2  # the twin: the loss of the batch is another thing
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,10 +41,22 @@ def test_kind_is_known(case, kind):
 
 def test_language_models_that_do_not_shift():
     labels = {"labels": torch.zeros(2, 5, dtype=torch.long)}
-    small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9}
+    small = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "vocab_size": 9,
+    }
     assert task_of(BertForMaskedLM(BertConfig(**small)), labels) == "tag"
     assert task_of(BertLMHeadModel(BertConfig(**small, is_decoder=True)), labels) == "causal"
-    assert task_of(XLNetLMHeadModel(XLNetConfig(d_model=8, n_layer=1, n_head=2, d_inner=8, vocab_size=9)), labels) == "tag"
+    assert (
+        task_of(
+            XLNetLMHeadModel(XLNetConfig(d_model=8, n_layer=1, n_head=2, d_inner=8, vocab_size=9)),
+            labels,
+        )
+        == "tag"
+    )
 
 
 def test_example_without_a_label_has_no_loss():
@@ -59,4 +75,13 @@ def test_small_floats_are_summed_in_large_ones():
 def test_attended_is_all_without_a_mask():
     ids = torch.ones(2, 3, dtype=torch.long)
     assert attended({"input_ids": ids, "labels": ids}).sum() == 6
-    assert attended({"input_ids": ids, "attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]]), "labels": ids}).sum() == 3
+    assert (
+        attended(
+            {
+                "input_ids": ids,
+                "attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]]),
+                "labels": ids,
+            }
+        ).sum()
+        == 3
+    )

@@ -34,7 +34,9 @@ def ready(family: str) -> tuple[Any, dict[str, Tensor]]:
     model = tiny(family).double().requires_grad_(False)
     batch = batch_for(model)
     labels = (
-        batch["decoder_input_ids"] if "decoder_input_ids" in batch else batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        batch["decoder_input_ids"]
+        if "decoder_input_ids" in batch
+        else batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     )
     return model, {**batch, "labels": labels.clone()}
 
@@ -44,23 +46,37 @@ def tagger() -> tuple[Any, dict[str, Tensor]]:
     randomise(model, 0)
     model = model.double().eval().requires_grad_(False)
     batch = batch_for(model)
-    labels = torch.randint(0, 5, (2, 12), generator=torch.Generator().manual_seed(3)).masked_fill(batch["attention_mask"] == 0, -100)
+    labels = torch.randint(0, 5, (2, 12), generator=torch.Generator().manual_seed(3)).masked_fill(
+        batch["attention_mask"] == 0, -100
+    )
     labels[0, :4] = -100
     return model, {**batch, "labels": labels}
 
 
-def by_formula(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], arrived: Tensor) -> tuple[Tensor, ...]:
+def by_formula(
+    function: Callable[..., Tensor], inputs: tuple[Tensor, ...], arrived: Tensor
+) -> tuple[Tensor, ...]:
     """The alpha-beta rule as it stands in the paper, entry by entry, with the Jacobian from autograd."""
     jacobians = torch.autograd.functional.jacobian(function, inputs)
-    output, at_zero = function(*inputs).numel(), function(*(torch.zeros_like(x) for x in inputs)).flatten()
-    z = torch.cat([j.reshape(output, -1) * x.flatten() for j, x in zip(jacobians, inputs, strict=True)], dim=1)
+    output, at_zero = (
+        function(*inputs).numel(),
+        function(*(torch.zeros_like(x) for x in inputs)).flatten(),
+    )
+    z = torch.cat(
+        [j.reshape(output, -1) * x.flatten() for j, x in zip(jacobians, inputs, strict=True)], dim=1
+    )
     reads = torch.cat([j.reshape(output, -1) for j in jacobians], dim=1) != 0
-    z = z + reads * (at_zero / reads.sum(1).clamp(min=1))[:, None]  # shared by the inputs that the output reads
+    z = (
+        z + reads * (at_zero / reads.sum(1).clamp(min=1))[:, None]
+    )  # shared by the inputs that the output reads
     found = torch.zeros(z.shape[1], dtype=z.dtype)
     for j, r in enumerate(arrived.flatten()):
         plus, minus = z[j].clamp(min=0), z[j].clamp(max=0)
         found += r * (0.5 * plus / (plus.sum() + 1e-5) + 0.5 * minus / (minus.sum() - 1e-5))
-    return tuple(part.view_as(x) for part, x in zip(found.split([x.numel() for x in inputs]), inputs, strict=True))
+    return tuple(
+        part.view_as(x)
+        for part, x in zip(found.split([x.numel() for x in inputs]), inputs, strict=True)
+    )
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:
@@ -68,14 +84,24 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 
 def test_dense_rule_is_the_formula() -> None:
-    x, weight, bias, arrived = noise(1, 3, 6), noise(4, 6, seed=1), noise(4, seed=2), noise(1, 3, 4, seed=3).abs()
+    x, weight, bias, arrived = (
+        noise(1, 3, 6),
+        noise(4, 6, seed=1),
+        noise(4, seed=2),
+        noise(1, 3, 4, seed=3).abs(),
+    )
     arrived[0, 1], arrived[0, :, 2] = 0, 0  # a row and an output that are passed over
     expected = by_formula(lambda x: F.linear(x, weight, bias), (x,), arrived)
     torch.testing.assert_close(rules.dense(arrived, x, weight, bias), expected[0])
 
 
 def test_layer_norm_rule_is_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, weight, bias, arrived = noise(1, 5, 6), noise(6, seed=1), noise(6, seed=2), noise(1, 5, 6, seed=3).abs()
+    x, weight, bias, arrived = (
+        noise(1, 5, 6),
+        noise(6, seed=1),
+        noise(6, seed=2),
+        noise(1, 5, 6, seed=3).abs(),
+    )
     expected = by_formula(lambda x: F.layer_norm(x, (6,), weight, bias, 1e-5), (x,), arrived)
     torch.testing.assert_close(rules.layer_norm(arrived, x, weight, bias, 1e-5), expected[0])
     monkeypatch.setitem(rules.ENTRIES_AT_ONCE, "cpu", 50)  # one row at a time
@@ -84,18 +110,29 @@ def test_layer_norm_rule_is_the_formula(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_residual_rule_is_the_formula() -> None:
     x, y, arrived = noise(1, 3, 4), noise(1, 3, 4, seed=1), noise(1, 3, 4, seed=2).abs()
-    for found, expected in zip(rules.added(arrived, x, y), by_formula(torch.add, (x, y), arrived), strict=True):
+    for found, expected in zip(
+        rules.added(arrived, x, y), by_formula(torch.add, (x, y), arrived), strict=True
+    ):
         torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("constant", [False, True])
 def test_attention_rule_is_the_formula(constant: bool) -> None:
-    q, k, v, arrived = noise(1, 1, 3, 4), noise(1, 1, 5, 4, seed=1), noise(1, 1, 5, 4, seed=2), noise(1, 1, 3, 4, seed=3).abs()
+    q, k, v, arrived = (
+        noise(1, 1, 3, 4),
+        noise(1, 1, 5, 4, seed=1),
+        noise(1, 1, 5, 4, seed=2),
+        noise(1, 1, 3, 4, seed=3).abs(),
+    )
     mask = torch.ones(3, 5, dtype=torch.bool).tril(2)
     weights = (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return weights @ v if constant else (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
+        return (
+            weights @ v
+            if constant
+            else (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
+        )
 
     found = rules.attention(arrived, q, k, v, weights=weights, scale=0.7, constant=constant)
     inputs = (v,) if constant else (q, k, v)
@@ -121,17 +158,25 @@ def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Ten
             logits = answer(model, batch).logits
     start = decision(logits, batch["labels"], shifted=False, gold=False)
     gradients = torch.autograd.grad(start, seen, allow_unused=True)
-    total = sum(rule.relevance(x.detach(), g).flatten(1).sum(1) for x, g in zip(seen, gradients, strict=True) if g is not None)
+    total = sum(
+        rule.relevance(x.detach(), g).flatten(1).sum(1)
+        for x, g in zip(seen, gradients, strict=True)
+        if g is not None
+    )
     return total, float(start.detach())  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("family", ["tagger", "marian"])
-def test_alpha_beta_conserves_relevance(family: str, constant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alpha_beta_conserves_relevance(
+    family: str, constant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, batch = tagger() if family == "tagger" else ready(family)
     total, _ = arriving(model, batch, AlphaBeta(constant))
     torch.testing.assert_close(total, (batch["labels"] != -100).sum(1).double(), rtol=1e-9, atol=0)
-    monkeypatch.setattr(rules, "rescaled", lambda parts, arrived: parts)  # the twin: without the scaling it leaks
+    monkeypatch.setattr(
+        rules, "rescaled", lambda parts, arrived: parts
+    )  # the twin: without the scaling it leaks
     leaking, _ = arriving(model, batch, AlphaBeta(constant))
     assert float((leaking / total).max()) < 0.999
 
@@ -150,15 +195,21 @@ def test_epsilon_conserves_relevance(family: str, monkeypatch: pytest.MonkeyPatc
     model = without_bias(model)
     total, start = arriving(model, batch, Epsilon(constant_attention=True))
     assert float(total.sum()) == pytest.approx(start, rel=1e-6)
-    monkeypatch.setattr(Epsilon, "activation", lambda self, x, output: output)  # the twin: the true gradient of the activation
-    assert float(arriving(model, batch, Epsilon(constant_attention=True))[0].sum()) != pytest.approx(start, rel=1e-2)
+    monkeypatch.setattr(
+        Epsilon, "activation", lambda self, x, output: output
+    )  # the twin: the true gradient of the activation
+    assert float(
+        arriving(model, batch, Epsilon(constant_attention=True))[0].sum()
+    ) != pytest.approx(start, rel=1e-2)
 
 
 def test_attention_products_give_half_to_each_factor() -> None:
     """AttnLRP through one attention: as if q and k were given a quarter and v half of their gradients."""
     q, k, v = (noise(1, 2, 3, 4, seed=i).requires_grad_() for i in range(3))
     plain = torch.autograd.grad(((q @ k.transpose(-2, -1)).softmax(-1) @ v).pow(2).sum(), (q, k, v))
-    bent = torch.autograd.grad(Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1)).pow(2).sum(), (q, k, v))
+    bent = torch.autograd.grad(
+        Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1)).pow(2).sum(), (q, k, v)
+    )
     for found, gradient, share in zip(bent, plain, (0.25, 0.25, 0.5), strict=True):
         torch.testing.assert_close(found, share * gradient)
     output = Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1))
@@ -167,14 +218,24 @@ def test_attention_products_give_half_to_each_factor() -> None:
 
 
 def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
-    x, weight, bias, arrived = noise(2, 3, 6).requires_grad_(), noise(6, seed=1), noise(6, seed=2), noise(2, 3, 6, seed=3)
+    x, weight, bias, arrived = (
+        noise(2, 3, 6).requires_grad_(),
+        noise(6, seed=1),
+        noise(6, seed=2),
+        noise(2, 3, 6, seed=3),
+    )
     deviation = (x.detach().var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
     by_graph = (x - x.mean(-1, keepdim=True)) / deviation * weight + bias
-    pairs = [(Epsilon().layer_norm(x, weight, bias, 1e-5), by_graph), (Epsilon().activation(x, F.gelu(x)), x * (F.gelu(x) / x).detach())]
+    pairs = [
+        (Epsilon().layer_norm(x, weight, bias, 1e-5), by_graph),
+        (Epsilon().activation(x, F.gelu(x)), x * (F.gelu(x) / x).detach()),
+    ]
     plain = (F.layer_norm(x, (6,), weight, bias, 1e-5), F.gelu(x))
     for (bent, graph), untouched in zip(pairs, plain, strict=True):
         torch.testing.assert_close(bent, untouched)
-        mine, wanted, usual = (torch.autograd.grad(y, x, arrived)[0] for y in (bent, graph, untouched))
+        mine, wanted, usual = (
+            torch.autograd.grad(y, x, arrived)[0] for y in (bent, graph, untouched)
+        )
         torch.testing.assert_close(mine, wanted)
         assert float((mine - usual).detach().abs().max()) > 1e-2
 
@@ -184,7 +245,9 @@ def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
 def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> None:
     model, batch = ready(family)
     plain = answer(model, batch).logits
-    before = {name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()}
+    before = {
+        name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()
+    }
     model.set_attn_implementation("eager")
     with flowing(model, RULES[rule]()) as rules_in_place, rules_in_place:
         torch.testing.assert_close(answer(model, batch).logits, plain)
@@ -193,13 +256,20 @@ def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> No
     assert set(scores) == set(discover(model))
     assert min(scores.values()) == 0
     assert max(scores.values()) == 1
-    assert {name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()} == before
+    assert {
+        name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()
+    } == before
 
 
-@pytest.mark.parametrize(("family", "reason"), [("llama", "pow"), ("gpt2", "addmm"), ("xlnet", "its own form of attention"), ("t5", "pow")])
+@pytest.mark.parametrize(
+    ("family", "reason"),
+    [("llama", "pow"), ("gpt2", "addmm"), ("xlnet", "its own form of attention"), ("t5", "pow")],
+)
 def test_others_are_refused_by_name(family: str, reason: str) -> None:
     model, batch = ready(family)
-    with pytest.raises(UnsupportedModel, match=f"'{family}' does: .*{reason}.*Supported are .*BERT.*Marian"):
+    with pytest.raises(
+        UnsupportedModel, match=f"'{family}' does: .*{reason}.*Supported are .*BERT.*Marian"
+    ):
         LRP()(model, discover(model), [batch], seed=0, progress=silent)
     assert not any(m._forward_pre_hooks for m in model.modules())
 
@@ -239,7 +309,9 @@ def test_a_closed_head_is_as_good_as_removed(rule: str) -> None:
 def test_shares_of_a_layer_sum_to_one_and_repeat(rule: str) -> None:
     model, batch = ready("marian")
     layout = discover(model)
-    first, second = (LRP(rule=rule)(model, layout, [batch], seed=seed, progress=silent) for seed in (0, 1))
+    first, second = (
+        LRP(rule=rule)(model, layout, [batch], seed=seed, progress=silent) for seed in (0, 1)
+    )
     assert first == second
     assert first.raw is not None
     for attention in layout.attentions:
@@ -249,10 +321,16 @@ def test_shares_of_a_layer_sum_to_one_and_repeat(rule: str) -> None:
 def test_gold_and_predicted_differ() -> None:
     model, batch = tagger()
     layout = discover(model)
-    predicted, gold = (LRP(target=target)(model, layout, [batch], seed=0, progress=silent) for target in ("predicted", "gold"))
+    predicted, gold = (
+        LRP(target=target)(model, layout, [batch], seed=0, progress=silent)
+        for target in ("predicted", "gold")
+    )
     assert predicted != gold
     said = answer(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
-    assert LRP(target="gold")(model, layout, [{**batch, "labels": said}], seed=0, progress=silent) == predicted
+    assert (
+        LRP(target="gold")(model, layout, [{**batch, "labels": said}], seed=0, progress=silent)
+        == predicted
+    )
 
 
 def test_unknown_options_are_told() -> None:
@@ -266,5 +344,7 @@ def test_unknown_options_are_told() -> None:
 @pytest.mark.parametrize("constant", [False, True])
 def test_planted_truth_is_found(rule: str, constant: bool) -> None:
     model = planted()
-    scores = LRP(rule=rule, constant_attention=constant)(model, discover(model), planted_truth.batches(), seed=0, progress=silent)
+    scores = LRP(rule=rule, constant_attention=constant)(
+        model, discover(model), planted_truth.batches(), seed=0, progress=silent
+    )
     assert_truth(scores)

@@ -37,7 +37,11 @@ def padded(side: str, rows: list[list[int]] = SENTENCES) -> dict[str, torch.Tens
     batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "labels": []}
     for row in rows:
         room = wide - len(row)
-        for name, real, filler in (("input_ids", row, 1), ("attention_mask", [1] * len(row), 0), ("labels", row, IGNORED)):
+        for name, real, filler in (
+            ("input_ids", row, 1),
+            ("attention_mask", [1] * len(row), 0),
+            ("labels", row, IGNORED),
+        ):
             batch[name].append([filler] * room + real if side == "left" else real + [filler] * room)
     return {name: torch.tensor(value) for name, value in batch.items()}
 
@@ -63,7 +67,8 @@ def test_losses_are_those_without_padding(family: str) -> None:
 def test_every_method_ranks_the_same(family: str, method: str) -> None:
     model = build(family)
     left, right, none = (
-        rank(copy.deepcopy(model), batches, method, **METHODS[method]).scores for batches in ([padded("left")], [padded("right")], alone())
+        rank(copy.deepcopy(model), batches, method, **METHODS[method]).scores
+        for batches in ([padded("left")], [padded("right")], alone())
     )
     assert left == pytest.approx(right, rel=1e-7, abs=1e-10)
     if method != "l0":  # which trains its gates batch by batch
@@ -74,12 +79,16 @@ def test_every_method_ranks_the_same(family: str, method: str) -> None:
 def test_a_decoder_that_classifies_reads_the_same_sentence() -> None:
     from transformers import GPT2ForSequenceClassification
 
-    model: Any = GPT2ForSequenceClassification(shrunk(GPT2ForSequenceClassification.config_class, {"pad_token_id": 1, "num_labels": 3}))
+    model: Any = GPT2ForSequenceClassification(
+        shrunk(GPT2ForSequenceClassification.config_class, {"pad_token_id": 1, "num_labels": 3})
+    )
     randomise(model, 0)
     model = model.eval().double()
     labels = torch.tensor([0, 2, 1])
     with torch.no_grad():
-        left, right = (example_losses(model, {**padded(side), "labels": labels}) for side in ("left", "right"))
+        left, right = (
+            example_losses(model, {**padded(side), "labels": labels}) for side in ("left", "right")
+        )
     torch.testing.assert_close(left, right, rtol=0, atol=1e-9)
 
 
@@ -94,7 +103,10 @@ def test_encoders_too(method: str) -> None:
 def test_an_encoder_decoder_keeps_its_labels_in_place() -> None:
     model = build("marian")
     labels = torch.tensor([[5, 6, IGNORED], [7, 8, 9], [4, IGNORED, IGNORED]])
-    left, right = (rank(model, [{**padded(side), "labels": labels}], "gradient").scores for side in ("left", "right"))
+    left, right = (
+        rank(model, [{**padded(side), "labels": labels}], "gradient").scores
+        for side in ("left", "right")
+    )
     assert left == pytest.approx(right, rel=1e-7, abs=1e-10)
 
 

@@ -14,7 +14,10 @@ from deadhead.heads.discover import located
 from deadhead.rankers import rank
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    *(("gradient", {"unit": unit}) for unit in ("per_example", "per_batch", "per_token", "cumulative")),
+    *(
+        ("gradient", {"unit": unit})
+        for unit in ("per_example", "per_batch", "per_token", "cumulative")
+    ),
     ("gradient", {"normalize": False}),
     ("taylor", {}),
     ("taylor", {"unit": "per_example", "normalize": True}),
@@ -26,7 +29,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "options"), VARIANTS, ids=["-".join([m, *map(str, o.values())]) for m, o in VARIANTS])
+@pytest.mark.parametrize(
+    ("method", "options"), VARIANTS, ids=["-".join([m, *map(str, o.values())]) for m, o in VARIANTS]
+)
 def test_useless_last_essential_first(planted, method, options):
     ranking = rank(planted.model, planted.batches, method, **options)
     assert set(ranking.lowest(len(planted.useless))) == set(planted.useless)
@@ -46,11 +51,18 @@ def test_twin_other_heads_made_useless_are_found_instead(planted, method):
     """The ranking follows the weights, not the places: with the plants moved, the answer moves."""
     with torch.no_grad():
         for site in located(planted.model):
-            for part, axis in ((site.out, 1), (site.core.query, 0), (site.core.key, 0), (site.core.value, 0)):
+            for part, axis in (
+                (site.out, 1),
+                (site.core.query, 0),
+                (site.core.key, 0),
+                (site.core.value, 0),
+            ):
                 whole = part.weight.unflatten(axis, (4, 8))
                 part.weight.copy_(whole.flip(axis).flatten(axis, axis + 1))
                 if axis == 0:
                     part.bias.copy_(part.bias.unflatten(0, (4, 8)).flip(0).flatten())
     ranking = rank(planted.model, planted.batches, method)
-    assert set(ranking.lowest(3)) == {head._replace(index=3 - head.index) for head in planted.useless}
+    assert set(ranking.lowest(3)) == {
+        head._replace(index=3 - head.index) for head in planted.useless
+    }
     assert ranking.highest(1) == (planted.essential._replace(index=3 - planted.essential.index),)

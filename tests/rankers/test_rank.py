@@ -51,7 +51,9 @@ def test_every_method_keeps_the_contract(case, method):
 @METHODS
 def test_every_method_is_deterministic_for_a_seed(case, method):
     one = case("tag")
-    first, again = (rank(one.model, [one.batch], method, seed=3, **QUICK.get(method, {})) for _ in range(2))
+    first, again = (
+        rank(one.model, [one.batch], method, seed=3, **QUICK.get(method, {})) for _ in range(2)
+    )
     assert first == again
 
 
@@ -60,7 +62,9 @@ def test_every_method_leaves_closed_heads_out(case, method):
     one = case("tag")
     closed = ["encoder.0.1", "encoder.1.0"]
     ranking = rank(one.model, [one.batch], method, closed=closed, **QUICK.get(method, {}))
-    assert {str(head) for head in discover(one.model)} - {str(head) for head in ranking.scores} == set(closed)
+    assert {str(head) for head in discover(one.model)} - {
+        str(head) for head in ranking.scores
+    } == set(closed)
 
 
 @METHODS
@@ -73,7 +77,9 @@ def test_every_method_leaves_the_model_alone_after_an_error(case, method):
 
     def stop(module: nn.Module, args: object) -> None:
         calls.append(1)
-        if len(calls) > (method not in ("entropy", "confidence")):  # the first call is that of the check of labels
+        if len(calls) > (
+            method not in ("entropy", "confidence")
+        ):  # the first call is that of the check of labels
             raise RuntimeError("stop")
 
     handle = one.model.classifier.register_forward_pre_hook(stop)
@@ -88,8 +94,14 @@ def test_every_method_leaves_the_model_alone_after_an_error(case, method):
 
 def test_ranking_remembers_where_it_came_from(case):
     one = case("classify")
-    ranking = rank(one.model, [one.batch], seed=4, unit="per_token", data={"task": "xnli", "lang": "de"})
-    assert (ranking.method, ranking.seed, ranking.options["unit"]) == ("taylor", 4, "per_token")  # the method of our own results
+    ranking = rank(
+        one.model, [one.batch], seed=4, unit="per_token", data={"task": "xnli", "lang": "de"}
+    )
+    assert (ranking.method, ranking.seed, ranking.options["unit"]) == (
+        "taylor",
+        4,
+        "per_token",
+    )  # the method of our own results
     assert (ranking.data["examples"], ranking.data["tokens"]) == (4, 33)
     assert ranking.data["task"] == "xnli"
     assert {"deadhead", "torch", "transformers"} <= set(ranking.versions)
@@ -127,15 +139,27 @@ def test_no_data(case):
     one = case("classify")
     refuses(one.model, [], DataError, "no data")
     refuses(one.model, one.batch, DataError, "one batch was given")
-    refuses(one.model, [{**one.batch, "labels": one.batch["labels"][:0]}], DataError, "batch 0 is empty")
+    refuses(
+        one.model, [{**one.batch, "labels": one.batch["labels"][:0]}], DataError, "batch 0 is empty"
+    )
 
 
 def test_no_labels(case):
     one = case("tag")
     bare = {name: value for name, value in one.batch.items() if name != "labels"}
     refuses(one.model, [one.batch, bare], DataError, "batch 1 has no labels")
-    refuses(one.model, [{**bare, "start_positions": torch.zeros(4)}], DataError, "'start_positions' is not read")
-    refuses(one.model, [{**one.batch, "labels": torch.full((4, 12), -100)}], DataError, "no token carries a label")
+    refuses(
+        one.model,
+        [{**bare, "start_positions": torch.zeros(4)}],
+        DataError,
+        "'start_positions' is not read",
+    )
+    refuses(
+        one.model,
+        [{**one.batch, "labels": torch.full((4, 12), -100)}],
+        DataError,
+        "no token carries a label",
+    )
 
 
 def test_labels_that_do_not_fit(case):
@@ -143,11 +167,19 @@ def test_labels_that_do_not_fit(case):
     wrong = tagger.batch["labels"].clone()
     wrong[2, 1] = 5
     refuses(
-        tagger.model, [tagger.batch, {**tagger.batch, "labels": wrong}], DataError, "batch 1 has the label 5, but the model knows 5 classes"
+        tagger.model,
+        [tagger.batch, {**tagger.batch, "labels": wrong}],
+        DataError,
+        "batch 1 has the label 5, but the model knows 5 classes",
     )
     wrong[2, 1] = -1
     refuses(tagger.model, [{**tagger.batch, "labels": wrong}], DataError, "label -1")
-    refuses(tagger.model, [classifier.batch], DataError, "do not fit RobertaForTokenClassification|do not fit XLMRoberta")
+    refuses(
+        tagger.model,
+        [classifier.batch],
+        DataError,
+        "do not fit RobertaForTokenClassification|do not fit XLMRoberta",
+    )
     refuses(classifier.model, [tagger.batch], DataError, "do not fit BertForSequenceClassification")
     refuses(classifier.model, [{**classifier.batch, "labels": torch.rand(4)}], DataError, "float32")
     refuses(classifier.model, [{**classifier.batch, "labels": [0, 1, 1, 2]}], DataError, "are list")
@@ -168,7 +200,9 @@ def test_labels_that_do_not_fit(case):
     ],
 )
 def test_options_of_the_wrong_type(method, option, value, words):
-    with pytest.raises(DeadheadError, match=f"the option {option} of {method} cannot be .*\n.*{words}"):
+    with pytest.raises(
+        DeadheadError, match=f"the option {option} of {method} cannot be .*\n.*{words}"
+    ):
         ranker(method, **{option: value})
 
 
@@ -184,15 +218,27 @@ def test_what_is_no_batch(case):
     refuses(one.model, 1, DataError, "int was given where a list of batches belongs")
 
 
-WAYS = pytest.mark.parametrize(("method", "options"), [*((m, QUICK.get(m, {})) for m in sorted(RANKERS)), ("lrp", {"rule": "alpha-beta"})])
+WAYS = pytest.mark.parametrize(
+    ("method", "options"),
+    [*((m, QUICK.get(m, {})) for m in sorted(RANKERS)), ("lrp", {"rule": "alpha-beta"})],
+)
 
 
 @WAYS
 def test_loss_that_is_not_finite(case, method, options):
     one = case("classify")
     with torch.no_grad():
-        one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float("nan")
-    refuses(one.model, [one.singles()[1], one.batch], DataError, "example 2 of batch 1 is not a finite number", method, **options)
+        one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float(
+            "nan"
+        )
+    refuses(
+        one.model,
+        [one.singles()[1], one.batch],
+        DataError,
+        "example 2 of batch 1 is not a finite number",
+        method,
+        **options,
+    )
 
 
 @WAYS
@@ -200,7 +246,14 @@ def test_a_classifier_of_nan_gets_no_ranking(case, method, options):
     one = case("classify")
     with torch.no_grad():
         one.model.classifier.weight.fill_(float("nan"))
-    refuses(one.model, [one.batch], DataError, "example 0 of batch 0 is not a finite number", method, **options)
+    refuses(
+        one.model,
+        [one.batch],
+        DataError,
+        "example 0 of batch 0 is not a finite number",
+        method,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("method", ["entropy", "confidence"])
@@ -217,19 +270,31 @@ def test_no_gate_gets_a_gradient(case):
     with torch.no_grad():
         blind.classifier.weight.zero_()
     refuses(
-        blind, [one.batch], UnsupportedModel, "no gate gets a gradient .2: encoder layer 0, encoder layer 1.*does not depend on attention"
+        blind,
+        [one.batch],
+        UnsupportedModel,
+        "no gate gets a gradient .2: encoder layer 0, encoder layer 1.*does not depend on attention",
     )
     cut = copy.deepcopy(one.model)
-    cut.bert.register_forward_hook(lambda m, a, out: type(out)({k: v.detach() for k, v in out.items()}))
+    cut.bert.register_forward_hook(
+        lambda m, a, out: type(out)({k: v.detach() for k, v in out.items()})
+    )
     refuses(cut, [one.batch], UnsupportedModel, "cuts the graph")
     unused = copy.deepcopy(one.model)
-    unused.bert.encoder.forward = lambda hidden, *a, **k: type(one.model.bert(one.batch["input_ids"]))(last_hidden_state=hidden)
+    unused.bert.encoder.forward = lambda hidden, *a, **k: type(
+        one.model.bert(one.batch["input_ids"])
+    )(last_hidden_state=hidden)
     refuses(unused, [one.batch], UnsupportedModel, "layers were not run")
 
 
 def test_model_without_a_task_layer():
     model = tiny("albert")
-    refuses(model, [{**batch_for(model), "labels": torch.tensor([0, 1])}], UnsupportedModel, "no task layer")
+    refuses(
+        model,
+        [{**batch_for(model), "labels": torch.tensor([0, 1])}],
+        UnsupportedModel,
+        "no task layer",
+    )
 
 
 def test_closed_heads_are_checked(case):

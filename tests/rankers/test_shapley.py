@@ -23,7 +23,11 @@ from deadhead.rankers.loss import example_losses
 from deadhead.rankers.shapley import ModelValue, Samples, Shapley, orders, walk
 
 FOUR = list(HeadLayout.grid(encoder=(2, 2)))
-NEVER = {"truncation": 0.0, "tolerance": -math.inf, "limit": 10**9}  # every walk to its end, no head settled
+NEVER = {
+    "truncation": 0.0,
+    "tolerance": -math.inf,
+    "limit": 10**9,
+}  # every walk to its end, no head settled
 
 games = st.lists(st.floats(-1, 1, width=32), min_size=16, max_size=16)
 
@@ -32,7 +36,9 @@ class Game:
     """Any value for every set of closed heads, counting how often it is asked."""
 
     def __init__(self, numbers: list[float], heads: list[Head] = FOUR):
-        sets = (frozenset(s) for n in range(len(heads) + 1) for s in itertools.combinations(heads, n))
+        sets = (
+            frozenset(s) for n in range(len(heads) + 1) for s in itertools.combinations(heads, n)
+        )
         self.value = dict(zip(sets, itertools.cycle(numbers), strict=False))
         self.asked: list[frozenset[Head]] = []
 
@@ -47,7 +53,10 @@ def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
     for head in heads:
         others = [h for h in heads if h != head]
         found[head] = sum(
-            math.factorial(k) * math.factorial(n - k - 1) / math.factorial(n) * (value(frozenset(s)) - value(frozenset(s) | {head}))
+            math.factorial(k)
+            * math.factorial(n - k - 1)
+            / math.factorial(n)
+            * (value(frozenset(s)) - value(frozenset(s) | {head}))
             for k in range(n)
             for s in itertools.combinations(others, k)
         )
@@ -57,30 +66,53 @@ def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
 @given(games)
 def test_all_orders_give_the_shapley_values(numbers: list[float]) -> None:
     game = Game(numbers)
-    found = walk(Shapley(permutations=24, **NEVER), FOUR, game, map(list, itertools.permutations(FOUR)), silent)
+    found = walk(
+        Shapley(permutations=24, **NEVER),
+        FOUR,
+        game,
+        map(list, itertools.permutations(FOUR)),
+        silent,
+    )
     expected = by_definition(game.value.__getitem__, FOUR)
     assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-9)
 
 
 @given(games, st.integers(1, 5), st.integers(0, 9))
-def test_values_sum_to_what_all_heads_are_worth(numbers: list[float], permutations: int, seed: int) -> None:
+def test_values_sum_to_what_all_heads_are_worth(
+    numbers: list[float], permutations: int, seed: int
+) -> None:
     game = Game(numbers)
-    found = walk(Shapley(permutations=permutations, **NEVER), FOUR, game, orders(FOUR, seed), silent)
+    found = walk(
+        Shapley(permutations=permutations, **NEVER), FOUR, game, orders(FOUR, seed), silent
+    )
     whole, none = game.value[frozenset()], game.value[frozenset(FOUR)]
     assert sum(s.mean for s in found.samples.values()) == pytest.approx(whole - none, abs=1e-9)
 
 
 def test_truncated_walks_sum_to_something_else() -> None:
     square = Game([])
-    square.value = {s: float(len(s) ** 2) for n in range(5) for s in map(frozenset, itertools.combinations(FOUR, n))}
-    for truncation, total in ((0.0, -16), (0.3, -4 * (1 + 3) / 2)):  # of the four steps, -1 -3 -5 -7, two are left
+    square.value = {
+        s: float(len(s) ** 2)
+        for n in range(5)
+        for s in map(frozenset, itertools.combinations(FOUR, n))
+    }
+    for truncation, total in (
+        (0.0, -16),
+        (0.3, -4 * (1 + 3) / 2),
+    ):  # of the four steps, -1 -3 -5 -7, two are left
         found = walk(
-            Shapley(permutations=24, **{**NEVER, "truncation": truncation}), FOUR, square, map(list, itertools.permutations(FOUR)), silent
+            Shapley(permutations=24, **{**NEVER, "truncation": truncation}),
+            FOUR,
+            square,
+            map(list, itertools.permutations(FOUR)),
+            silent,
         )
         assert sum(s.mean for s in found.samples.values()) == pytest.approx(total)
 
 
-def one_by_one(options: Shapley, heads: list[Head], value: Any, endless: Any) -> tuple[dict[Head, list[float]], set[Head]]:
+def one_by_one(
+    options: Shapley, heads: list[Head], value: Any, endless: Any
+) -> tuple[dict[Head, list[float]], set[Head]]:
     """The walk as the pseudocode has it: one evaluation after the other."""
     samples: dict[Head, list[float]] = {head: [] for head in heads}
     closed: set[Head] = set()
@@ -100,7 +132,11 @@ def one_by_one(options: Shapley, heads: list[Head], value: Any, endless: Any) ->
             previous, fresh = current, True
             mean, n = sum(samples[head]) / len(samples[head]), len(samples[head])
             deviation = math.sqrt(sum((x - mean) ** 2 for x in samples[head]) / n)
-            lower = mean - (deviation * math.sqrt(2 * math.log(30) / n) + 3 * math.log(30) / n) if n > 1 else -math.inf
+            lower = (
+                mean - (deviation * math.sqrt(2 * math.log(30) / n) + 3 * math.log(30) / n)
+                if n > 1
+                else -math.inf
+            )
             if lower > -options.tolerance or n > options.limit:
                 closed.add(head)
         if len(closed) == len(heads):
@@ -116,8 +152,12 @@ def test_a_walk_evaluated_at_once_is_the_walk_of_the_paper(numbers: list[float],
     options = Shapley(permutations=60, limit=25, tolerance=0.4)
     found = walk(options, heads, game, orders(heads, seed), silent)
     samples, closed = one_by_one(options, heads, game.value.__getitem__, orders(heads, seed))
-    assert {head: s.count for head, s in found.samples.items()} == {head: len(s) for head, s in samples.items()}
-    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx({h: sum(s) / len(s) for h, s in samples.items()}, abs=1e-9)
+    assert {head: s.count for head, s in found.samples.items()} == {
+        head: len(s) for head, s in samples.items()
+    }
+    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(
+        {h: sum(s) / len(s) for h, s in samples.items()}, abs=1e-9
+    )
     assert found.settled == closed
 
 
@@ -136,15 +176,21 @@ def test_the_bound_is_empirical_bernstein() -> None:
         found.add(marginal)
     deviation = float(torch.tensor(marginals, dtype=torch.float64).std(unbiased=False))
     assert found.deviation == pytest.approx(deviation)
-    assert Shapley().bound(found) == pytest.approx(deviation * math.sqrt(2 * math.log(30) / 5) + 3 * math.log(30) / 5)
-    assert Shapley(as_released=True).bound(found) == pytest.approx(deviation * math.sqrt(2 * math.log(30)) / 5 + 3 * math.log(30) / 5)
+    assert Shapley().bound(found) == pytest.approx(
+        deviation * math.sqrt(2 * math.log(30) / 5) + 3 * math.log(30) / 5
+    )
+    assert Shapley(as_released=True).bound(found) == pytest.approx(
+        deviation * math.sqrt(2 * math.log(30)) / 5 + 3 * math.log(30) / 5
+    )
     assert Shapley(span=2.0).bound(found) > Shapley().bound(found)
     assert Shapley().bound(Samples(1, 0.1, 0.01)) == math.inf
 
 
 def small() -> tuple[Any, list[dict[str, torch.Tensor]]]:
     """One layer of four heads, and two batches, one padded."""
-    model = BertForSequenceClassification(shrunk(BertConfig, {"num_hidden_layers": 1, "num_labels": 3}))
+    model = BertForSequenceClassification(
+        shrunk(BertConfig, {"num_hidden_layers": 1, "num_labels": 3})
+    )
     randomise(model, 0)
     model = model.double().eval().requires_grad_(False)
     batch = {**batch_for(model), "labels": torch.tensor([0, 2])}
@@ -169,15 +215,21 @@ def test_a_model_by_brute_force() -> None:
     )
     assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-10)
     assert max(expected.values()) - min(expected.values()) > 1e-2
-    scores = Shapley(permutations=3, measure="loss", **NEVER)(model, layout, data, seed=4, progress=silent)
-    assert sum(scores.values()) == pytest.approx(value(frozenset()) - value(frozenset(layout)), abs=1e-10)
+    scores = Shapley(permutations=3, measure="loss", **NEVER)(
+        model, layout, data, seed=4, progress=silent
+    )
+    assert sum(scores.values()) == pytest.approx(
+        value(frozenset()) - value(frozenset(layout)), abs=1e-10
+    )
     assert scores.details["full"] == pytest.approx(value(frozenset()))
 
 
 def said(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
     shifted = model.config.model_type == "opt"
     logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits
-    logits, labels = (logits[:, :-1], batch["labels"][:, 1:]) if shifted else (logits, batch["labels"])
+    logits, labels = (
+        (logits[:, :-1], batch["labels"][:, 1:]) if shifted else (logits, batch["labels"])
+    )
     return int((logits.argmax(-1) == labels)[labels != -100].sum()), int((labels != -100).sum())
 
 
@@ -190,10 +242,14 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
         if "decoder_input_ids" in batch
         else batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     )
-    with torch.no_grad():  # labels that the model gets right here and there, so that its score can fall
+    with (
+        torch.no_grad()
+    ):  # labels that the model gets right here and there, so that its score can fall
         own = model(**batch).logits.argmax(-1)
     own = own.roll(1, 1) if family == "opt" else own
-    data = [{**batch, "labels": torch.where(told == -100, told, torch.where(told % 3 == 0, told, own))}]
+    data = [
+        {**batch, "labels": torch.where(told == -100, told, torch.where(told % 3 == 0, told, own))}
+    ]
     layout = discover(model)
     sets = [frozenset(), *(frozenset([h]) for h in list(layout)[::3]), frozenset(list(layout)[2:7])]
     for kind in ("accuracy", "loss"):
@@ -201,15 +257,27 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
         for closed in sets:
             with gated(model, closed=closed), torch.no_grad():
                 right, of = said(model, data[0])
-                alone.append(right / of if kind == "accuracy" else -float(example_losses(model, data[0]).mean()))
+                alone.append(
+                    right / of
+                    if kind == "accuracy"
+                    else -float(example_losses(model, data[0]).mean())
+                )
         for rows in (1, 6, 256):
-            assert ModelValue(model, layout, data, kind, rows)(sets) == pytest.approx(alone, abs=1e-9)
+            assert ModelValue(model, layout, data, kind, rows)(sets) == pytest.approx(
+                alone, abs=1e-9
+            )
         assert len(set(alone)) > 2
 
 
 def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
     heads = list(HeadLayout.grid(encoder=(3, 4)))
-    found = walk(Shapley(permutations=1), heads, lambda sets: [float(len(s)) for s in sets], orders(heads, 0), silent)
+    found = walk(
+        Shapley(permutations=1),
+        heads,
+        lambda sets: [float(len(s)) for s in sets],
+        orders(heads, 0),
+        silent,
+    )
     assert found.walked > 1
     assert all(s.count for s in found.samples.values())
     assert {s.mean for s in found.samples.values()} == {-1.0}
@@ -219,7 +287,11 @@ def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
 def test_planted_truth_is_found(measure: str) -> None:
     model, notes = planted(), []
     scores = Shapley(permutations=30, measure=measure)(
-        model, discover(model), batches(), seed=0, progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}")
+        model,
+        discover(model),
+        batches(),
+        seed=0,
+        progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}"),
     )
     assert_truth(scores)
     assert all(scores[head] == pytest.approx(0, abs=1e-6) for head in USELESS)
@@ -230,7 +302,10 @@ def test_planted_truth_is_found(measure: str) -> None:
 def test_a_seed_decides_all() -> None:
     model = planted()
     first, second, other = (
-        Shapley(permutations=4, measure="loss")(model, discover(model), batches(), seed=seed, progress=silent) for seed in (0, 0, 1)
+        Shapley(permutations=4, measure="loss")(
+            model, discover(model), batches(), seed=seed, progress=silent
+        )
+        for seed in (0, 0, 1)
     )
     assert first == second
     assert first != other

@@ -27,7 +27,9 @@ STRANGERS = {
 def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
     with pytest.raises(HeadError) as met:
         MADE.scores_for(layout)
-    assert met.value.message.startswith("the ranking is of a model with encoder 3 x 4, this one was built with ")
+    assert met.value.message.startswith(
+        "the ranking is of a model with encoder 3 x 4, this one was built with "
+    )
     assert "deadhead rank" in (met.value.mend or "")
     cut = layout.without(list(layout)[-1:])  # not even where every head that is left has a score
     with pytest.raises(HeadError):
@@ -43,14 +45,18 @@ def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
 
 @pytest.mark.parametrize("layout", STRANGERS.values(), ids=STRANGERS)
 def test_rankings_of_models_built_otherwise_are_not_compared(layout: HeadLayout) -> None:
-    other = Ranking({head: float(i) for i, head in enumerate(layout)}, layout, "gradient", model="other")
+    other = Ranking(
+        {head: float(i) for i, head in enumerate(layout)}, layout, "gradient", model="other"
+    )
     for compare in (MADE.spearman, MADE.overlap):
         with pytest.raises(HeadError) as refused:
             compare(other)
         assert "encoder 3 x 4" in refused.value.message
         assert built(layout) in refused.value.message
     fewer = LAYOUT.without(list(LAYOUT)[:5])
-    assert MADE.spearman(Ranking(dict.fromkeys(fewer, 1.0), fewer, "gradient")).heads == 7  # the same model, pruned
+    assert (
+        MADE.spearman(Ranking(dict.fromkeys(fewer, 1.0), fewer, "gradient")).heads == 7
+    )  # the same model, pruned
 
 
 def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:
@@ -64,12 +70,16 @@ def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:
         MADE.save(tmp_path / "note.txt" / "r.json")
 
 
-def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(DataError, match=r"r\.json could not be written: No space left on device") as met:
+    with pytest.raises(
+        DataError, match=r"r\.json could not be written: No space left on device"
+    ) as met:
         MADE.save(tmp_path / "r.json")
     assert met.value.mend == "free some space, or name another file"
     assert os.listdir(tmp_path) == []

@@ -20,7 +20,9 @@ from deadhead.ranking.merging import MERGES, best_of, merge
 from deadhead.ranking.scores import normalised, ranks, spread, unit_layers
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))
-numbers = st.lists(st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 3)), min_size=12, max_size=12)
+numbers = st.lists(
+    st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 3)), min_size=12, max_size=12
+)
 
 
 def ranking(values, layout=LAYOUT, **fields) -> Ranking:
@@ -30,7 +32,9 @@ def ranking(values, layout=LAYOUT, **fields) -> Ranking:
 
 def test_order_and_ties():
     made = ranking([1, 0, 0, 2, 0, 5, 5, 1, 3, 3, 0, 0])
-    assert [str(h) for h in made.lowest(6)] == [f"encoder.{p}" for p in ("0.1", "0.2", "1.0", "2.2", "2.3", "0.0")]
+    assert [str(h) for h in made.lowest(6)] == [
+        f"encoder.{p}" for p in ("0.1", "0.2", "1.0", "2.2", "2.3", "0.0")
+    ]
     assert [str(h) for h in made.highest(3)] == ["encoder.1.1", "encoder.1.2", "encoder.2.0"]
     assert made.lowest(0) == ()
     for wrong in (-1, 13):
@@ -40,7 +44,12 @@ def test_order_and_ties():
 
 def test_ties_between_blocks_go_by_layer_first():
     layout = HeadLayout.grid(encoder=(2, 1), cross=(2, 1))
-    assert [str(h) for h in ranking([0, 0, 0, 0], layout).order] == ["encoder.0.0", "cross.0.0", "encoder.1.0", "cross.1.0"]
+    assert [str(h) for h in ranking([0, 0, 0, 0], layout).order] == [
+        "encoder.0.0",
+        "cross.0.0",
+        "encoder.1.0",
+        "cross.1.0",
+    ]
 
 
 def test_matrix_has_nan_where_there_is_no_score():
@@ -59,8 +68,12 @@ def test_lowest_and_highest_are_two_ends_of_one_order(values):
     made = ranking(values)
     assert sorted(made.scores.values()) == [made[h] for h in made.order]
     for k in (1, 5, 12):
-        assert max(made[h] for h in made.lowest(k)) <= min([made[h] for h in made.order[k:]] or [math.inf])
-        assert min(made[h] for h in made.highest(k)) >= max([made[h] for h in made.order[: 12 - k]] or [-math.inf])
+        assert max(made[h] for h in made.lowest(k)) <= min(
+            [made[h] for h in made.order[k:]] or [math.inf]
+        )
+        assert min(made[h] for h in made.highest(k)) >= max(
+            [made[h] for h in made.order[: 12 - k]] or [-math.inf]
+        )
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path):
@@ -76,7 +89,9 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
 
 def test_scores_of_a_block_that_the_layout_lacks_are_refused(tmp_path):
     stored = ranking(range(12)).to_dict()
-    stored["scores"] = {name.replace("encoder.0", "coder.0"): score for name, score in stored["scores"].items()}
+    stored["scores"] = {
+        name.replace("encoder.0", "coder.0"): score for name, score in stored["scores"].items()
+    }
     (tmp_path / "r.json").write_text(json.dumps(stored))
     with pytest.raises(DataError, match="scores of coder, which the layout does not have"):
         Ranking.load(tmp_path / "r.json")
@@ -144,17 +159,23 @@ def test_overlap_of_the_ends():
 def test_scaling():
     scores = {head: float(i) for i, head in enumerate(LAYOUT)}
     for layer in range(3):
-        assert sum(s * s for h, s in unit_layers(scores).items() if h.layer == layer) == pytest.approx(1)
+        assert sum(
+            s * s for h, s in unit_layers(scores).items() if h.layer == layer
+        ) == pytest.approx(1)
     assert set(unit_layers(dict.fromkeys(LAYOUT, 0.0)).values()) == {0.0}
     assert set(spread(dict.fromkeys(LAYOUT, 3.0)).values()) == {0.0}
     for wrong in (math.nan, math.inf):  # never hidden behind a 0
-        assert all(map(math.isnan, spread({**scores, LAYOUT.attentions[0].heads[0]: wrong}).values()))
+        assert all(
+            map(math.isnan, spread({**scores, LAYOUT.attentions[0].heads[0]: wrong}).values())
+        )
     assert (min(spread(scores).values()), max(spread(scores).values())) == (0, 1)
 
 
 def raw_ranking(raw, lang) -> Ranking:
     measured = dict(zip(LAYOUT, map(float, raw), strict=True))
-    return Ranking(normalised(measured), LAYOUT, "gradient", raw=measured, data={"lang": lang}, model="m")
+    return Ranking(
+        normalised(measured), LAYOUT, "gradient", raw=measured, data={"lang": lang}, model="m"
+    )
 
 
 @given(numbers, numbers)
@@ -171,7 +192,9 @@ def test_merging_is_that_of_a_8(one, other):
 def test_md_and_sd_differ_when_one_language_weighs_more():
     a, b = raw_ranking([9, 1, 1, 1] * 3, "en"), raw_ranking([0.1, 0.2, 0.1, 0.1] * 3, "zh")
     md, sd = merge([a, b], "md"), merge([a, b], "sd")
-    assert md["encoder.0.1"] < 0.2 < sd["encoder.0.1"]  # md hears the louder language, sd both alike
+    assert (
+        md["encoder.0.1"] < 0.2 < sd["encoder.0.1"]
+    )  # md hears the louder language, sd both alike
     assert md.data["lang"] == "en+zh"
 
 
@@ -188,7 +211,9 @@ def test_ec_keeps_the_best_of_every_ranking_and_every_k():
     assert len(found.trials) == 24
     assert found.trials["gradient en m", 1] == -3
     assert len(asked) == 23  # all twelve heads are one set, whoever ranked them
-    assert best_of([a], score, most=3).score < 0  # the twin: the other ranking alone does not get there
+    assert (
+        best_of([a], score, most=3).score < 0
+    )  # the twin: the other ranking alone does not get there
     with pytest.raises(DataError, match="nothing to try"):
         best_of([a], score, most=0)
 
@@ -213,10 +238,18 @@ def test_what_cannot_be_merged():
         with pytest.raises(DataError, match="unit"):
             merge([ranking(range(12), options={"unit": "per_example"}), totals], how)
         assert merge([totals, totals], how).options == {"unit": "cumulative"}
-    assert merge([ranking(range(12), options={"unit": "per_example", "normalize": True}), totals], "ranks").options == {}
+    assert (
+        merge(
+            [ranking(range(12), options={"unit": "per_example", "normalize": True}), totals],
+            "ranks",
+        ).options
+        == {}
+    )
     with pytest.raises(DataError, match="keeps no values"):
         merge([a, ranking(range(12), raw=None)], "md")
-    with pytest.raises(DataError, match="entropy does not measure"):  # its raw values even point the other way
+    with pytest.raises(
+        DataError, match="entropy does not measure"
+    ):  # its raw values even point the other way
         merge([ranking(range(12), method="entropy")], "md")
     fewer = Ranking({h: 1.0 for h in LAYOUT if h.layer}, LAYOUT, "gradient")
     with pytest.raises(HeadError, match="only one of these"):

@@ -23,4 +23,6 @@ def said(value: Any) -> Any:
 
 def removals(name: str, scale: str | None = None) -> list[str]:
     """What a recipe removes, in its order, each once."""
-    return list(dict.fromkeys(str(said(cell.labels["remove"])) for cell in load(name, scale=scale).cells))
+    return list(
+        dict.fromkeys(str(said(cell.labels["remove"])) for cell in load(name, scale=scale).cells)
+    )

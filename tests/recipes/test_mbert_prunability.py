@@ -8,7 +8,10 @@ from deadhead.studies import load
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
-LAYERS = [f"layers {where} {k}" for where in ("top", "middle", "bottom") for k in (2, 4, 6, 8)] + ["layers odd 6", "layers even 6"]
+LAYERS = [f"layers {where} {k}" for where in ("top", "middle", "bottom") for k in (2, 4, 6, 8)] + [
+    "layers odd 6",
+    "layers even 6",
+]
 XNLI = "ar+de+el+en+es+hi+sw+tr+ur+vi+zh"
 MBERT = "bert-base-multilingual-cased"
 
@@ -32,7 +35,10 @@ def test_figure2() -> None:
     recipe = load("mbert-prunability/figure2")
     assert counted(recipe, "task") == dict.fromkeys([(task,) for task in (*GLUE, "xnli")], 15)
     assert counted(recipe, "targets") == {("en",): 60, (XNLI,): 15}
-    chosen = {(trial.get("task"), trial.get("finetune")["weights"], trial.get("finetune")["scored"]) for trial in recipe.trials}
+    chosen = {
+        (trial.get("task"), trial.get("finetune")["weights"], trial.get("finetune")["scored"])
+        for trial in recipe.trials
+    }
     assert chosen == {*((task, "best", "dev") for task in GLUE), ("xnli", "best", "mnli")}
 
 
@@ -54,9 +60,15 @@ def test_figures_4_and_5_measure_before_and_after() -> None:
 
 
 def test_table1() -> None:
-    assert removals("mbert-prunability/table1") == [f"layers {w} 6" for w in ("top", "bottom", "middle", "odd", "even")]
-    assert counted(load("mbert-prunability/table1"), "task") == dict.fromkeys([(task,) for task in GLUE], 5)
-    assert {t.id for t in load("mbert-prunability/table1").trials} < {t.id for t in load("mbert-prunability/figure2").trials}
+    assert removals("mbert-prunability/table1") == [
+        f"layers {w} 6" for w in ("top", "bottom", "middle", "odd", "even")
+    ]
+    assert counted(load("mbert-prunability/table1"), "task") == dict.fromkeys(
+        [(task,) for task in GLUE], 5
+    )
+    assert {t.id for t in load("mbert-prunability/table1").trials} < {
+        t.id for t in load("mbert-prunability/figure2").trials
+    }
 
 
 def test_recovery_is_over_every_pruning() -> None:
@@ -64,16 +76,25 @@ def test_recovery_is_over_every_pruning() -> None:
     assert removals("mbert-prunability/recovery") == [*(f"random {p}" for p in PERCENT), *LAYERS]
     trials = load("mbert-prunability/recovery").trials
     assert len(trials) == 27 + 14
-    assert all(trial.get("finetune")["first"] and trial.get("finetune")["weights"] == "last" for trial in trials)
+    assert all(
+        trial.get("finetune")["first"] and trial.get("finetune")["weights"] == "last"
+        for trial in trials
+    )
 
 
 def test_a_layer_without_heads_adds_nothing() -> None:
     for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "recovery"):
         for trial in load(f"mbert-prunability/{name}").trials:
-            assert trial.get("prune") == ({"drop_output_bias": True} if trial.get("remove") else None)
+            assert trial.get("prune") == (
+                {"drop_output_bias": True} if trial.get("remove") else None
+            )
 
 
 def test_headline_is_figures_1_and_3_without_bert() -> None:
-    parts = [trial for name in ("figure1", "figure3") for trial in load(f"mbert-prunability/{name}").trials]
+    parts = [
+        trial
+        for name in ("figure1", "figure3")
+        for trial in load(f"mbert-prunability/{name}").trials
+    ]
     theirs = {trial.id for trial in parts if trial.get("model") == "bert-base-multilingual-cased"}
     assert {trial.id for trial in load("mbert-prunability/headline").trials} == theirs

@@ -16,7 +16,12 @@ from deadhead.studies.folder import prepare
 from deadhead.studies.scores import setting
 from deadhead.studies.study import _describe
 
-WITH_NUMBERS = {name: {table["published"] for table in load(name).data.get("tables") or () if "published" in table} for name in OF_PAPERS}
+WITH_NUMBERS = {
+    name: {
+        table["published"] for table in load(name).data.get("tables") or () if "published" in table
+    }
+    for name in OF_PAPERS
+}
 NUMBERS = [(name, file) for name, files in WITH_NUMBERS.items() for file in sorted(files)]
 COLUMNS = ("model", "task", "source", "target", "setting", "remove", "arm")
 
@@ -29,9 +34,14 @@ def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
         fields = {**fixed, **cell.labels}
         train = str(said(fields.get("train", fields["source"])))
         for target in cell.trial.get("targets", []):
-            labels = {name: str(said(fields.get(name))) for name in ("model", "task", "source", "remove", "arm")}
+            labels = {
+                name: str(said(fields.get(name)))
+                for name in ("model", "task", "source", "remove", "arm")
+            }
             labels |= {"target": target, "setting": setting(train, target)}
-            if "rank_each" in recipe.data.get("steps", ()):  # the ways to use several rankings are arms of the paper's table
+            if "rank_each" in recipe.data.get(
+                "steps", ()
+            ):  # the ways to use several rankings are arms of the paper's table
                 labels |= {"source": train, "arm": way(labels, fields)}
             found.add(tuple(sorted(labels.items())))
     return found
@@ -44,13 +54,20 @@ def way(labels: dict[str, str], fields: dict[str, Any]) -> str:
 
 
 def rows(name: str, file: str) -> list[dict[str, str]]:
-    text = resources.files("deadhead.recipes").joinpath(name.partition("/")[0], file).read_text(encoding="utf-8")
+    text = (
+        resources.files("deadhead.recipes")
+        .joinpath(name.partition("/")[0], file)
+        .read_text(encoding="utf-8")
+    )
     return list(csv.DictReader(text.splitlines()))
 
 
 def test_every_table_of_the_papers_has_its_numbers() -> None:
     tables = {name for name in OF_PAPERS if name.rpartition("/")[2].startswith("table")}
-    assert {name for name, files in WITH_NUMBERS.items() if files} == {*tables, "weak-link/figure1"}  # which is tables 1 and 4
+    assert {name for name, files in WITH_NUMBERS.items() if files} == {
+        *tables,
+        "weak-link/figure1",
+    }  # which is tables 1 and 4
 
 
 @pytest.mark.parametrize(("name", "file"), NUMBERS)
@@ -58,9 +75,15 @@ def test_no_number_is_orphaned(name: str, file: str) -> None:
     cells, found = in_words(load(name)), rows(name, file)
     columns = [column for column in COLUMNS if column in found[0]]
     known = {tuple((key, value) for key, value in cell if key in columns) for cell in cells}
-    orphans = [row for row in found if tuple(sorted((column, row[column]) for column in columns)) not in known]
+    orphans = [
+        row
+        for row in found
+        if tuple(sorted((column, row[column]) for column in columns)) not in known
+    ]
     assert not orphans, f"{len(orphans)} of {len(found)}: {orphans[:3]}"
-    assert len({tuple(row[column] for column in columns) for row in found}) == len(found)  # no two rows for one cell
+    assert len({tuple(row[column] for column in columns) for row in found}) == len(
+        found
+    )  # no two rows for one cell
 
 
 def test_a_number_without_a_cell_is_noticed() -> None:
@@ -75,7 +98,18 @@ def test_every_number_stands_in_the_table(name: str, file: str, tmp_path: Path) 
     recipe = load(name)
     _describe(recipe, prepare(tmp_path / "study"))
     asked = [table.get("published") for table in recipe.data["tables"]]
-    (made,) = [table for table, published in zip(tables(tmp_path / "study"), asked, strict=True) if published == file]
+    (made,) = [
+        table
+        for table, published in zip(tables(tmp_path / "study"), asked, strict=True)
+        if published == file
+    ]
     last = [column[-1] for column in made["columns"]]
-    shown = [cell["published"] for row in made["cells"] for cell, told in zip(row, last, strict=True) if told != "gain"]
-    assert sorted(value for value in shown if value is not None) == sorted(float(row["value"]) for row in rows(name, file))
+    shown = [
+        cell["published"]
+        for row in made["cells"]
+        for cell, told in zip(row, last, strict=True)
+        if told != "gain"
+    ]
+    assert sorted(value for value in shown if value is not None) == sorted(
+        float(row["value"]) for row in rows(name, file)
+    )

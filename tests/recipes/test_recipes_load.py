@@ -15,9 +15,45 @@ from deadhead.studies.plain import RecipeError
 from deadhead.tasks import task_of
 
 ISSUED = {
-    *(f"weak-link/{name}" for name in ("table1", "table2", "table3", "table4", "table5", "table6", "figure1", "figure2")),
-    *(f"mbert-prunability/{name}" for name in ("figure1", "figure2", "figure3", "figure4", "figure5", "table1", "recovery", "headline")),
-    *(f"contributions/{name}" for name in ("table2", "table3", "table4", "table5", "table6", "figure1", "figure2", "figure3")),
+    *(
+        f"weak-link/{name}"
+        for name in (
+            "table1",
+            "table2",
+            "table3",
+            "table4",
+            "table5",
+            "table6",
+            "figure1",
+            "figure2",
+        )
+    ),
+    *(
+        f"mbert-prunability/{name}"
+        for name in (
+            "figure1",
+            "figure2",
+            "figure3",
+            "figure4",
+            "figure5",
+            "table1",
+            "recovery",
+            "headline",
+        )
+    ),
+    *(
+        f"contributions/{name}"
+        for name in (
+            "table2",
+            "table3",
+            "table4",
+            "table5",
+            "table6",
+            "figure1",
+            "figure2",
+            "figure3",
+        )
+    ),
     *(f"contributions/{name}" for name in ("correlations", "pooled", "rankers", "search")),
 }
 
@@ -35,7 +71,9 @@ def test_loads_at_both_scales(name: str) -> None:
     assert {trial.get("model") for trial in mini.trials} <= {"world/encoder", "transformer-mini"}
     assert {trial.get("data")["root"] for trial in mini.trials} == {"world"}
     assert not any(trial.get("data", {}).get("root") for trial in full.trials)
-    assert {trial.steps for trial in mini.trials} == {trial.steps for trial in full.trials}  # the same protocol
+    assert {trial.steps for trial in mini.trials} == {
+        trial.steps for trial in full.trials
+    }  # the same protocol
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
@@ -49,14 +87,22 @@ OF_RESULTS = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.yam
 NAMES = re.compile(r"(?:(?:micro|macro|span|slot|chunk) )?F1|accuracy|BLEU", re.IGNORECASE)
 
 
-@pytest.mark.parametrize("name", [*OF_PAPERS, "demo", "smoke", *OF_RESULTS], ids=lambda name: getattr(name, "stem", name))
+@pytest.mark.parametrize(
+    "name", [*OF_PAPERS, "demo", "smoke", *OF_RESULTS], ids=lambda name: getattr(name, "stem", name)
+)
 def test_titles_name_no_other_metric_than_is_shown(name: str | Path) -> None:
     recipe = load(name)
     tasks = {str(trial.get("task")) for trial in recipe.trials}
     for one in (*recipe.data.get("tables", ()), *recipe.data.get("figures", ())):
         only = (one.get("where") or {}).get("task") or tasks
-        shown = {metric_words(task_of(task).metric) for task in ({only} if isinstance(only, str) else only)}
-        found = {text if text == "BLEU" else text[0].lower() + text[1:] for text in NAMES.findall(one["title"])}
+        shown = {
+            metric_words(task_of(task).metric)
+            for task in ({only} if isinstance(only, str) else only)
+        }
+        found = {
+            text if text == "BLEU" else text[0].lower() + text[1:]
+            for text in NAMES.findall(one["title"])
+        }
         assert found <= (shown if len(shown) == 1 else set()), one["title"]
 
 
@@ -68,15 +114,24 @@ TWO = "steps: [prune, finetune, evaluate]\nfixed: {model: m/two, task: ner, sour
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "one.yaml").write_text(ONE + "scales: {mini: {axes.remove: {random: 10}}}\n")
     (tmp_path / "two.yaml").write_text(TWO + "scales: {mini: {axes.remove: {random: 30}}}\n")
-    (tmp_path / "both.yaml").write_text("include: [one.yaml, two.yaml]\ntables: [{title: T, rows: remove, columns: task}]\n")
+    (tmp_path / "both.yaml").write_text(
+        "include: [one.yaml, two.yaml]\ntables: [{title: T, rows: remove, columns: task}]\n"
+    )
     return tmp_path
 
 
 def test_included_trials_are_those_of_the_others(folder: Path) -> None:
     both = load(folder / "both.yaml")
-    assert [t.id for t in both.trials] == [t.id for name in ("one", "two") for t in load(folder / f"{name}.yaml").trials]
-    assert [(c.labels["model"], c.labels["task"]) for c in both.cells] == [("m/one", "pos")] * 2 + [("m/two", "ner")] * 2
-    assert [t.id for t in load(folder / "both.yaml", scale="mini").trials] == [both.trials[0].id, both.trials[3].id]
+    assert [t.id for t in both.trials] == [
+        t.id for name in ("one", "two") for t in load(folder / f"{name}.yaml").trials
+    ]
+    assert [(c.labels["model"], c.labels["task"]) for c in both.cells] == [("m/one", "pos")] * 2 + [
+        ("m/two", "ner")
+    ] * 2
+    assert [t.id for t in load(folder / "both.yaml", scale="mini").trials] == [
+        both.trials[0].id,
+        both.trials[3].id,
+    ]
 
 
 def test_overrides_go_to_the_included(folder: Path) -> None:
@@ -97,22 +152,46 @@ def test_own_trials_beside_included(folder: Path) -> None:
     [
         ("include: one.yaml", "include: this is a list of recipes"),
         ("include: [three.yaml]", "there is no recipe"),
-        ("include: [weak-link/table9]", "no recipe 'weak-link/table9'. Did you mean 'weak-link/table"),
+        (
+            "include: [weak-link/table9]",
+            "no recipe 'weak-link/table9'. Did you mean 'weak-link/table",
+        ),
         ("include: [both.yaml]", "both.yaml includes others itself"),
         ("include: [wrong.yaml]", "wrong.yaml includes others itself"),
         ("include: [one.yaml]\nfixed: {model: m}", "which has no steps"),
         (ONE + "figures: [{title: F}]", "figures[0]: this figure says no kind"),
-        (ONE + "figures: [{kind: curv, x: remove}]", "no kind of figure 'curv'. Did you mean 'curve'?"),
+        (
+            ONE + "figures: [{kind: curv, x: remove}]",
+            "no kind of figure 'curv'. Did you mean 'curve'?",
+        ),
         (ONE + "figures: [{kind: curve}]", "a figure of kind curve needs x."),
         (ONE + "figures: [{kind: curve, x: remov}]", "no axis 'remov'. Did you mean 'remove'?"),
-        (ONE + "figures: [{kind: curve, x: remove, line: task}]", "no field of a figure of kind curve 'line'. Did you mean 'lines'?"),
-        (ONE + "figures: [{kind: curve, x: remove, group: wordorder}]", "no group 'wordorder'. Did you mean 'word_order'?"),
-        (ONE + "figures: [{kind: heads, show: weight}]", "no show 'weight'. Did you mean 'weights'?"),
-        (ONE + "figures: [{kind: heads, show: weights, where: {remve: none}}]", "no axis 'remve'. Did you mean 'remove'?"),
-        (ONE + "tables: [{title: T, kind: score}]", "no kind of table 'score'. Did you mean 'scores'?"),
+        (
+            ONE + "figures: [{kind: curve, x: remove, line: task}]",
+            "no field of a figure of kind curve 'line'. Did you mean 'lines'?",
+        ),
+        (
+            ONE + "figures: [{kind: curve, x: remove, group: wordorder}]",
+            "no group 'wordorder'. Did you mean 'word_order'?",
+        ),
+        (
+            ONE + "figures: [{kind: heads, show: weight}]",
+            "no show 'weight'. Did you mean 'weights'?",
+        ),
+        (
+            ONE + "figures: [{kind: heads, show: weights, where: {remve: none}}]",
+            "no axis 'remve'. Did you mean 'remove'?",
+        ),
+        (
+            ONE + "tables: [{title: T, kind: score}]",
+            "no kind of table 'score'. Did you mean 'scores'?",
+        ),
         (ONE + "tables: [{title: T, split: dev@2}]", "'dev@2' is not a split"),
         (ONE + "figures: {kind: curve}", "figures: this is a list of figures"),
-        (ONE.replace("source: en", "source: en, data: {target_parts: 11}"), "1 to 10, of the languages in train"),
+        (
+            ONE.replace("source: en", "source: en, data: {target_parts: 11}"),
+            "1 to 10, of the languages in train",
+        ),
     ],
 )
 def test_mistakes_are_named(folder: Path, text: str, told: str) -> None:
@@ -124,7 +203,8 @@ def test_mistakes_are_named(folder: Path, text: str, told: str) -> None:
 
 def test_right_figures_are_let_through(folder: Path) -> None:
     (folder / "right.yaml").write_text(
-        ONE + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, where: {task: pos}}, {kind: cost}]"
+        ONE
+        + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, where: {task: pos}}, {kind: cost}]"
     )
     assert len(load(folder / "right.yaml").data["figures"]) == 2
 
@@ -132,7 +212,11 @@ def test_right_figures_are_let_through(folder: Path) -> None:
 def test_target_parts_are_of_what_is_no_source(folder: Path) -> None:
     text = ONE.replace("source: en", "source: en, train: [en, de, zh], data: {target_parts: 3}")
     (folder / "parts.yaml").write_text(text)
-    assert [trial.get("data") for trial in load(folder / "parts.yaml").trials] == [{"parts": {"de": 3, "zh": 3}}] * 2
-    (folder / "parts.yaml").write_text(ONE.replace("source: en", "source: en, data: {target_parts: 3}"))
+    assert [trial.get("data") for trial in load(folder / "parts.yaml").trials] == [
+        {"parts": {"de": 3, "zh": 3}}
+    ] * 2
+    (folder / "parts.yaml").write_text(
+        ONE.replace("source: en", "source: en, data: {target_parts: 3}")
+    )
     with pytest.raises(RecipeError, match="there are none"):
         load(folder / "parts.yaml").trials  # noqa: B018

@@ -38,10 +38,14 @@ def tried(name: str) -> list[Record]:
     """One trial of every kind of trial a recipe has; not the unpruned ones, whose steps are among the others'."""
     trials = load(name, scale="mini").trials
     pruned = [trial for trial in trials if trial.get("remove")] or trials
-    return [run_trial(smallest(trial)) for trial in {trial.steps: trial for trial in pruned}.values()]
+    return [
+        run_trial(smallest(trial)) for trial in {trial.steps: trial for trial in pruned}.values()
+    ]
 
 
-@pytest.mark.parametrize("name", [n if n not in COSTLY else pytest.param(n, marks=pytest.mark.slow) for n in OF_PAPERS])
+@pytest.mark.parametrize(
+    "name", [n if n not in COSTLY else pytest.param(n, marks=pytest.mark.slow) for n in OF_PAPERS]
+)
 def test_one_trial_runs(name: str) -> None:
     for record in tried(name):
         assert record.error is None
@@ -63,7 +67,12 @@ def test_the_whole_of_it_runs(name: str, tmp_path: Path) -> None:
     page = content(tmp_path / "study")
     assert len(page["tables"]) >= len(recipe.data.get("tables") or ())
     assert len(page["figures"]) >= len(recipe.data.get("figures") or ())
-    assert all(cell["state"] in ("done", "none") for table in page["tables"] for row in table["cells"] for cell in row)
+    assert all(
+        cell["state"] in ("done", "none")
+        for table in page["tables"]
+        for row in table["cells"]
+        for cell in row
+    )
     assert any(verdict.verdict != "not enough data" for verdict in check(tmp_path / "study"))
     for trial in recipe.trials:
         if "pretrain" in trial.steps and not trial.get("remove"):  # pruning has something to lose

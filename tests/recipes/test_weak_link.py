@@ -14,8 +14,21 @@ from deadhead.studies.trial import removal
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
-TRANSFORMER = HeadLayout(Attention(block, layer, 8, tuple(range(8)), 64) for block in ("encoder", "cross", "decoder") for layer in range(6))
-TABLE1 = {25: 36, 35: 51, 50: 72, 55: 78, 60: 87, 75: 108, 81: 117, 87: 126}  # percent -> heads that go, of 144
+TRANSFORMER = HeadLayout(
+    Attention(block, layer, 8, tuple(range(8)), 64)
+    for block in ("encoder", "cross", "decoder")
+    for layer in range(6)
+)
+TABLE1 = {
+    25: 36,
+    35: 51,
+    50: 72,
+    55: 78,
+    60: 87,
+    75: 108,
+    81: 117,
+    87: 126,
+}  # percent -> heads that go, of 144
 TABLE2 = {  # percent -> heads kept in layers 1-6 of encoder, cross, decoder: the important layers keep more, and fewer
     25: ("888444/444888/888444", "444888/888444/444888"),
     40: ("777322/233777/777332", "223777/777332/233777"),
@@ -35,13 +48,23 @@ TABLE5 = (
     *("layers top 1 + bottom 1", "layers middle 2", "layers top 2 + bottom 2", "layers middle 4"),
     *("layers top 3 + bottom 3", "layers middle 6", "layers top 4 + bottom 4", "layers middle 8"),
 )
-TABLE6 = ("layers top 6", "layers bottom 6", "layers even 6", "layers odd 6", "layers top 3 + bottom 3", "layers middle 6")
+TABLE6 = (
+    "layers top 6",
+    "layers bottom 6",
+    "layers even 6",
+    "layers odd 6",
+    "layers top 3 + bottom 3",
+    "layers middle 6",
+)
 
 
 def test_table1() -> None:
     """Nine percentages, two language pairs, three draws; without pruning there is nothing to draw: 2 + 8 x 3 x 2."""
     recipe = load("weak-link/table1")
-    assert removals("weak-link/table1") == ["none", *(f"random {p} per={'layer' if p == 87 else 'block'}" for p in TABLE1)]
+    assert removals("weak-link/table1") == [
+        "none",
+        *(f"random {p} per={'layer' if p == 87 else 'block'}" for p in TABLE1),
+    ]
     assert len(recipe.trials) == 2 + 8 * 3 * 2
     assert counted(recipe, "source") == {("en-ru",): 25, ("en-de",): 25}
     assert {trial.get("model") for trial in recipe.trials} == {"transformer-base"}
@@ -53,7 +76,9 @@ def test_table1_takes_as_many_heads_from_every_component(draw: int) -> None:
         if (found := removal(trial.get("remove"))) and trial.get("draw") == draw:
             strategy, percent, options = found
             gone = choose(strategy, TRANSFORMER, percent, seed=draw, **options)
-            assert Counter(head.block for head in gone) == dict.fromkeys(("encoder", "cross", "decoder"), TABLE1[percent] // 3)
+            assert Counter(head.block for head in gone) == dict.fromkeys(
+                ("encoder", "cross", "decoder"), TABLE1[percent] // 3
+            )
             if percent == 87:  # one head is left in each of the 18 layers
                 assert set(Counter((head.block, head.layer) for head in gone).values()) == {7}
             if percent == 81:  # nine are left in each component
@@ -73,7 +98,9 @@ def test_table2_strings_keep_what_they_say() -> None:
     for percent, both in TABLE2.items():
         gone = [len(choose("per_layer", TRANSFORMER, string)) for string in both]
         assert gone[0] == gone[1]  # the two of a row differ in where, not in how many
-        assert abs(100 * gone[0] / 144 - percent) < 2.6  # the paper rounds: 40 % is 41.7 %, 60 % is 60.4 %
+        assert (
+            abs(100 * gone[0] / 144 - percent) < 2.6
+        )  # the paper rounds: 40 % is 41.7 %, 60 % is 60.4 %
 
 
 def test_table3() -> None:
@@ -90,10 +117,24 @@ def test_table3() -> None:
 
 def test_the_translation_tables_share_their_models() -> None:
     """114 trainings after pruning, as the paper's section says; the unpruned models of tables 1 to 3 are trained on as long."""
-    pruned = {trial.id for name in ("table1", "table2", "table3") for trial in load(f"weak-link/{name}").trials if trial.get("remove")}
-    whole = {trial.id for name in ("table1", "table2", "table3") for trial in load(f"weak-link/{name}").trials if not trial.get("remove")}
+    pruned = {
+        trial.id
+        for name in ("table1", "table2", "table3")
+        for trial in load(f"weak-link/{name}").trials
+        if trial.get("remove")
+    }
+    whole = {
+        trial.id
+        for name in ("table1", "table2", "table3")
+        for trial in load(f"weak-link/{name}").trials
+        if not trial.get("remove")
+    }
     assert (len(pruned), len(whole)) == (114, 2)
-    made = {trial.keys[0] for name in ("table1", "table2", "table3") for trial in load(f"weak-link/{name}").trials}
+    made = {
+        trial.keys[0]
+        for name in ("table1", "table2", "table3")
+        for trial in load(f"weak-link/{name}").trials
+    }
     assert len(made) == 2  # one model a language pair is trained from scratch
 
 
@@ -124,19 +165,32 @@ def test_tables_5_and_6() -> None:
     assert removals("weak-link/table6") == list(TABLE6)
     assert len(load("weak-link/table5").trials) == 17 * 4
     assert len(load("weak-link/table6").trials) == 6 * 4
-    trials = {trial.id for name in ("table4", "table5", "table6") for trial in load(f"weak-link/{name}").trials}
+    trials = {
+        trial.id
+        for name in ("table4", "table5", "table6")
+        for trial in load(f"weak-link/{name}").trials
+    }
     assert len(trials) == 4 + 108 + 18 * 4 == 184
 
 
 def test_figure1_is_tables_1_and_4() -> None:
     parts = [load(f"weak-link/{name}") for name in ("table1", "table4")]
-    assert {t.id for t in load("weak-link/figure1").trials} == {t.id for part in parts for t in part.trials}
+    assert {t.id for t in load("weak-link/figure1").trials} == {
+        t.id for part in parts for t in part.trials
+    }
     assert len(load("weak-link/figure1").trials) == 50 + 112
 
 
 def test_figure2_measures_every_set_of_layers() -> None:
     """The figure shows six prunings of MNLI; the test on differences between layers is of all of tables 5 and 6."""
-    shown = ["random 10", "random 50", "random 90", "layers top 3", "layers bottom 3", "layers odd 6"]
+    shown = [
+        "random 10",
+        "random 50",
+        "random 90",
+        "layers top 3",
+        "layers bottom 3",
+        "layers odd 6",
+    ]
     recipe = load("weak-link/figure2")
     assert recipe.data["figures"][0]["where"]["remove"] == shown
     assert {*removals("weak-link/figure2")} == {*shown, *TABLE5, *TABLE6} - {"none"}
@@ -146,7 +200,9 @@ def test_figure2_measures_every_set_of_layers() -> None:
 def test_figure2_measures_the_weights_after_ten_epochs() -> None:
     """Not those of the best epoch: the change of weights is that of the whole fine-tuning."""
     trials = load("weak-link/figure2").trials
-    assert {(t.get("finetune")["epochs"], t.get("finetune")["weights"]) for t in trials} == {(10, "last")}
+    assert {(t.get("finetune")["epochs"], t.get("finetune")["weights"]) for t in trials} == {
+        (10, "last")
+    }
     assert {t.steps for t in trials} == {("prune", "finetune", "measure", "evaluate")}
 
 
@@ -154,7 +210,9 @@ def test_a_layer_of_bert_without_heads_adds_nothing() -> None:
     """Section 3.3: the input of its feed-forward part is just the output of the layer before. Baselines keep their ids."""
     for name in ("table4", "table5", "table6", "figure2"):
         for trial in load(f"weak-link/{name}").trials:
-            assert trial.get("prune") == ({"drop_output_bias": True} if trial.get("remove") else None)
+            assert trial.get("prune") == (
+                {"drop_output_bias": True} if trial.get("remove") else None
+            )
 
 
 @pytest.mark.parametrize("name", ["table2", "table3"])

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 HOW = "no browser: apt-get install chromium chromium-driver, and pip install selenium"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+)
 DRIVER = shutil.which("chromedriver")
 
 
@@ -51,12 +53,16 @@ class Page:
         self.driver = driver
 
     def open(self, address: str) -> Page:
-        self.driver.get("about:blank")  # so that an address that differs only after # is loaded anew
+        self.driver.get(
+            "about:blank"
+        )  # so that an address that differs only after # is loaded anew
         self.driver.get_log("browser")
         self.driver.get(address)
         self.until("return document.documentElement.dataset.ready === 'yes'")
         self.run("document.documentElement.style.scrollBehavior = 'auto'")
-        self.until("return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)")
+        self.until(
+            "return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)"
+        )
         return self
 
     def run(self, script: str, *arguments: Any) -> Any:
@@ -73,7 +79,10 @@ class Page:
         return self.driver.find_element("css selector", selector)
 
     def texts(self, selector: str) -> list[str]:
-        return self.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector)
+        return self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",
+            selector,
+        )
 
     def press(self, *keys: str) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
@@ -97,8 +106,14 @@ class Page:
 
     def settle(self) -> None:
         """Wait until the page has been painted, and what it does on scrolling is done."""
-        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0])))")
+        self.driver.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0])))"
+        )
 
     def complaints(self) -> list[str]:
         """What the page said on the console: errors, refused scripts, anything."""
-        return [json.dumps(entry) for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        return [
+            json.dumps(entry)
+            for entry in self.driver.get_log("browser")
+            if entry["level"] in ("SEVERE", "WARNING")
+        ]

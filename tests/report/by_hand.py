@@ -30,7 +30,10 @@ a/model,mnli,en,en,random 50,50,82.00
 another/model,sst2,en,en,random 50,50,11.0
 """
 # The scores of DRAWN by task, amount and draw.
-SCORES: dict[tuple[str, int, int | None], float] = {("mnli", 0, None): 0.80, ("sst2", 0, None): 0.90}
+SCORES: dict[tuple[str, int, int | None], float] = {
+    ("mnli", 0, None): 0.80,
+    ("sst2", 0, None): 0.90,
+}
 SCORES |= {("mnli", 50, 0): 0.70, ("mnli", 50, 1): 0.72, ("mnli", 50, 2): 0.74}
 SCORES |= {("sst2", 50, 0): 0.88, ("sst2", 50, 1): 0.92, ("sst2", 50, 2): 0.90}
 
@@ -45,7 +48,9 @@ HEADS = tuple(f"encoder.{layer}.{head}" for layer in range(2) for head in range(
 Outcome = Callable[[Trial, Mapping[str, Any]], Record | None]
 
 
-def study(folder: Path, recipe: str, outcome: Outcome, files: Mapping[str, str] | None = None) -> Path:
+def study(
+    folder: Path, recipe: str, outcome: Outcome, files: Mapping[str, str] | None = None
+) -> Path:
     """The folder of a study whose trials came out as `outcome` says; None is a trial that was not run.
 
     files: published numbers, beside the recipe and kept in the study; by default NUMBERS.
@@ -58,7 +63,13 @@ def study(folder: Path, recipe: str, outcome: Outcome, files: Mapping[str, str] 
     (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
     loaded = load(folder / "recipe.yaml")
     cells = [[dict(cell.labels), cell.trial.id] for cell in loaded.cells]
-    told = {"format": 1, "name": loaded.name, "recipe": dict(loaded.data), "cells": cells, "published": dict(files)}
+    told = {
+        "format": 1,
+        "name": loaded.name,
+        "recipe": dict(loaded.data),
+        "cells": cells,
+        "published": dict(files),
+    }
     (made / "study.json").write_text(json.dumps(told), encoding="utf-8")
     written = set()
     for cell in loaded.cells:
@@ -75,23 +86,64 @@ def drawn(trial: Trial, labels: Mapping[str, Any]) -> Record:
     amount = remove["random"] if remove else 0
     score = SCORES[trial.get("task"), amount, trial.get("draw") if amount else None]
     gone = HEADS[trial.get("draw") :][:4] if amount else ()
-    cost = {"finetune s": 10.0 - len(gone), "evaluate s": 1.0, "parameters": 1000, **({"parameters after": 600} if gone else {})}
+    cost = {
+        "finetune s": 10.0 - len(gone),
+        "evaluate s": 1.0,
+        "parameters": 1000,
+        **({"parameters after": 600} if gone else {}),
+    }
     versions, data = {"deadhead": "0", "torch": "2"}, {"en/train": "f00d"}
-    return Record(trial, "done", gone, {"en/dev/accuracy": score, "en/dev/macro_f1": score / 2}, cost=cost, versions=versions, data=data)
+    return Record(
+        trial,
+        "done",
+        gone,
+        {"en/dev/accuracy": score, "en/dev/macro_f1": score / 2},
+        cost=cost,
+        versions=versions,
+        data=data,
+    )
 
 
 # Scores of SEARCH on test by arm and k, and on dev; German is 0.1 below English.
 TEST = {("full", 0): 0.70, ("lowest", 1): 0.71, ("lowest", 2): 0.74, ("lowest", 3): 0.69}
-TEST |= {("seeds", 1): 0.70, ("seeds", 2): 0.72, ("seeds", 3): 0.75, ("random", 1): 0.66, ("random", 2): 0.65, ("random", 3): 0.64}
+TEST |= {
+    ("seeds", 1): 0.70,
+    ("seeds", 2): 0.72,
+    ("seeds", 3): 0.75,
+    ("random", 1): 0.66,
+    ("random", 2): 0.65,
+    ("random", 3): 0.64,
+}
 DEV = {**dict.fromkeys(TEST, 0.5), ("lowest", 1): 0.6}
 
 
 def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
     """The record of a trial of SEARCH."""
     at = (labels["arm"], labels["k"])
-    metrics = {f"en/{split}/micro_f1": scores[at] for split, scores in (("test", TEST), ("dev", DEV))}
-    metrics |= {f"de/{split}/micro_f1": scores[at] - 0.1 for split, scores in (("test", TEST), ("dev", DEV))}
+    metrics = {
+        f"en/{split}/micro_f1": scores[at] for split, scores in (("test", TEST), ("dev", DEV))
+    }
+    metrics |= {
+        f"de/{split}/micro_f1": scores[at] - 0.1 for split, scores in (("test", TEST), ("dev", DEV))
+    }
     scores = {head: float(i) for i, head in enumerate(HEADS)}
-    ranking = {"ranking": {"method": "gradient", "languages": ["en"], "scores": scores}} if "rank" in trial.content else {}
-    gone = HEADS[: labels["k"]] if labels["arm"] == "lowest" else HEADS[-labels["k"] :] if labels["arm"] == "random" else ()
-    return Record(trial, "done", gone, metrics, cost={"finetune s": 3.0, "parameters": 100 - len(gone)}, details=ranking)
+    ranking = (
+        {"ranking": {"method": "gradient", "languages": ["en"], "scores": scores}}
+        if "rank" in trial.content
+        else {}
+    )
+    gone = (
+        HEADS[: labels["k"]]
+        if labels["arm"] == "lowest"
+        else HEADS[-labels["k"] :]
+        if labels["arm"] == "random"
+        else ()
+    )
+    return Record(
+        trial,
+        "done",
+        gone,
+        metrics,
+        cost={"finetune s": 3.0, "parameters": 100 - len(gone)},
+        details=ranking,
+    )

@@ -30,7 +30,9 @@ def number(*parts: object) -> float:
 
 
 def finetune(state: State, trial: Trial) -> None:
-    state.epochs += [{"step": state.at, "number": n, "loss": number(trial.content, n) / n} for n in (1, 2, 3)]
+    state.epochs += [
+        {"step": state.at, "number": n, "loss": number(trial.content, n) / n} for n in (1, 2, 3)
+    ]
 
 
 def rank(state: State, trial: Trial) -> None:
@@ -53,14 +55,26 @@ def prune(state: State, trial: Trial) -> None:
 def evaluate(state: State, trial: Trial) -> None:
     for language in trial.get("targets"):
         for split in trial.get("splits"):
-            state.metrics[f"{language}/{split}/accuracy"] = round(number(trial.content, language, split), 4)
-            state.metrics[f"{language}/{split}/micro_f1"] = round(number(trial.content, language, split, "f1"), 4)
+            state.metrics[f"{language}/{split}/accuracy"] = round(
+                number(trial.content, language, split), 4
+            )
+            state.metrics[f"{language}/{split}/micro_f1"] = round(
+                number(trial.content, language, split, "f1"), 4
+            )
 
 
-STEPS = {"finetune": finetune, "rank": rank, "restart": restart, "prune": prune, "evaluate": evaluate}
+STEPS = {
+    "finetune": finetune,
+    "rank": rank,
+    "restart": restart,
+    "prune": prune,
+    "evaluate": evaluate,
+}
 
 
-def work(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]) -> Record:
+def work(
+    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
+) -> Record:
     return run_trial(trial, folder, keep, tell, steps=STEPS)
 
 

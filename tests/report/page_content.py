@@ -9,7 +9,9 @@ LAYERS, WIDTH = 6, 8
 HEADS = [f"encoder.{layer}.{index}" for layer in range(LAYERS) for index in range(WIDTH)]
 LANGUAGES = ["en", "de", "ar", "zh"]
 REMOVALS = ["none", "lowest 25", "lowest 50", "random 25", "random 50"]
-HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+HOSTILE = (
+    "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+)
 SEEDS = 3
 ARABIC = ["اشترت", "ماريا", "سيارة", "حمراء"]
 ENGLISH = ["Maria", "bought", "a", "car", "."]
@@ -20,30 +22,59 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
     rng = Random(7)
     removals = [*REMOVALS, *([hostile] if hostile else [])]
     trials = [
-        {"id": f"{number:012x}", "remove": remove, "seed": seed, "score": round(70 + rng.gauss(0, 4), 2)}
+        {
+            "id": f"{number:012x}",
+            "remove": remove,
+            "seed": seed,
+            "score": round(70 + rng.gauss(0, 4), 2),
+        }
         for number, (remove, seed) in enumerate((r, s) for r in removals for s in range(SEEDS))
     ]
     for one in trials:
         one["state"] = "done"
-    trials[4]["state"], trials[-1]["state"], trials[-1]["score"], trials[4]["score"] = "failed", "left", None, None
+    trials[4]["state"], trials[-1]["state"], trials[-1]["score"], trials[4]["score"] = (
+        "failed",
+        "left",
+        None,
+        None,
+    )
     records = {one["id"]: _record(one, rng, hostile) for one in trials if one["state"] != "left"}
     return {
         "format": 1,
         "name": name + hostile,
-        "about": "Half of the heads are cut before fine-tuning; what is lost in languages that were never trained on? " + hostile,
+        "about": "Half of the heads are cut before fine-tuning; what is lost in languages that were never trained on? "
+        + hostile,
         "recipe": {"axes": {"remove": removals, "seed": list(range(SEEDS))}},
         "models": ["world/encoder" + hostile],
-        "versions": {"deadhead": "0.1", "torch": "2.13.0", "transformers": "5.22.2", "device": "cpu"},
-        "data": {f"{lang}/{split}": f"{rng.getrandbits(48):012x}" for lang in LANGUAGES for split in ("train", "test")},
+        "versions": {
+            "deadhead": "0.1",
+            "torch": "2.13.0",
+            "transformers": "5.22.2",
+            "device": "cpu",
+        },
+        "data": {
+            f"{lang}/{split}": f"{rng.getrandbits(48):012x}"
+            for lang in LANGUAGES
+            for split in ("train", "test")
+        },
         "damaged": [],
-        "progress": {"total": len(trials), "done": len(trials) - 2, "failed": 1, "left": 1, "running": 1},
+        "progress": {
+            "total": len(trials),
+            "done": len(trials) - 2,
+            "failed": 1,
+            "left": 1,
+            "running": 1,
+        },
         "findings": [
             "Removing the lowest half of the heads costs 0.4 points on average over 3 languages, less than the spread of 0.9 over seeds.",
             "Random halves cost 2.1 points, five times as much.",
             "Arabic gains 5.3 points when the lowest quarter is removed." + hostile,
         ],
         "tables": [_table(removals, trials, rng, hostile)],
-        "figures": [_figure(removals, trials, hostile), {**_figure(removals, trials, hostile), "id": "figure-2-scores"}],
+        "figures": [
+            _figure(removals, trials, hostile),
+            {**_figure(removals, trials, hostile), "id": "figure-2-scores"},
+        ],
         "claims": _claims(trials, hostile),
         "layout": {"encoder": [WIDTH] * LAYERS},
         "maps": _maps(rng, hostile),
@@ -69,13 +100,29 @@ def _record(trial: dict[str, Any], rng: Random, hostile: str) -> dict[str, Any]:
     failed = trial["state"] == "failed"
     amount = {"25": 12, "50": 24}.get(trial["remove"][-2:], 0)
     return {
-        "trial": {"model": "world/encoder" + hostile, "remove": trial["remove"], "seed": trial["seed"]},
+        "trial": {
+            "model": "world/encoder" + hostile,
+            "remove": trial["remove"],
+            "seed": trial["seed"],
+        },
         "removed": sorted(rng.sample(HEADS, amount)),
-        "metrics": {} if failed else {f"{lang}/test/accuracy": round(0.7 + rng.gauss(0, 0.04), 4) for lang in LANGUAGES},
-        "epochs": [{"step": "finetune", "number": n + 1, "loss": 1 / (n + 1), "en/dev/accuracy": 0.6 + 0.05 * n} for n in range(4)],
+        "metrics": {}
+        if failed
+        else {f"{lang}/test/accuracy": round(0.7 + rng.gauss(0, 0.04), 4) for lang in LANGUAGES},
+        "epochs": [
+            {
+                "step": "finetune",
+                "number": n + 1,
+                "loss": 1 / (n + 1),
+                "en/dev/accuracy": 0.6 + 0.05 * n,
+            }
+            for n in range(4)
+        ],
         "cost": {"finetune s": 12.5, "parameters before": 1_000_000, "parameters after": 900_000},
         "details": {"note": hostile},
-        "error": "Traceback (most recent call last):\nRuntimeError: out of memory" + hostile if failed else None,
+        "error": "Traceback (most recent call last):\nRuntimeError: out of memory" + hostile
+        if failed
+        else None,
         "sample": _sample(hostile),
     }
 
@@ -111,10 +158,14 @@ def _sample(hostile: str) -> list[dict[str, Any]]:
     ]
 
 
-def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hostile: str) -> dict[str, Any]:
+def _table(
+    removals: list[str], trials: list[dict[str, Any]], rng: Random, hostile: str
+) -> dict[str, Any]:
     def cell(remove: str) -> dict[str, Any]:
         mine = [t for t in trials if t["remove"] == remove]
-        apart = rng.gauss(0, 2)  # of this language from the mean over languages, which is the score of a trial
+        apart = rng.gauss(
+            0, 2
+        )  # of this language from the mean over languages, which is the score of a trial
         scored = [(t, round(t["score"] + apart, 4)) for t in mine if t["score"] is not None]
         scores = [score for _, score in scored]
         ours = round(sum(scores) / len(scores), 4)
@@ -127,13 +178,32 @@ def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hosti
             "published": 70.0,
             "state": state,
             "mark": mark,
-            "numbers": [[score, f"seed {t['seed']}", [[t["id"], "", score]]] for t, score in scored],
+            "numbers": [
+                [score, f"seed {t['seed']}", [[t["id"], "", score]]] for t, score in scored
+            ],
             "trials": [t["id"] for t in mine],
         }
 
     cells = [[cell(remove) for _ in LANGUAGES] for remove in removals]
-    cells[3][3] = {"ours": None, "spread": None, "n": 0, "published": None, "state": "missing", "mark": None, "numbers": [], "trials": []}
-    cells[1][2] = {"ours": None, "spread": None, "n": 0, "published": 68.0, "state": "failed", "mark": None, "numbers": []}
+    cells[3][3] = {
+        "ours": None,
+        "spread": None,
+        "n": 0,
+        "published": None,
+        "state": "missing",
+        "mark": None,
+        "numbers": [],
+        "trials": [],
+    }
+    cells[1][2] = {
+        "ours": None,
+        "spread": None,
+        "n": 0,
+        "published": 68.0,
+        "state": "failed",
+        "mark": None,
+        "numbers": [],
+    }
     cells[1][2]["trials"] = [trials[4]["id"]]
     return {
         "id": "table-1-scores",
@@ -150,7 +220,11 @@ def _table(removals: list[str], trials: list[dict[str, Any]], rng: Random, hosti
 
 
 def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> dict[str, Any]:
-    values = [{"remove": t["remove"], "score": t["score"], "head": HEADS[n % len(HEADS)]} for n, t in enumerate(trials) if t["score"]]
+    values = [
+        {"remove": t["remove"], "score": t["score"], "head": HEADS[n % len(HEADS)]}
+        for n, t in enumerate(trials)
+        if t["score"]
+    ]
     spec = {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.1.0.json",
         "title": "Scores" + hostile,
@@ -164,11 +238,23 @@ def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> 
         "width": 420,
         "height": 220,
     }
-    return {"id": "figure-1", "title": "Score by removal" + hostile, "note": "One point for each trial.", "kind": "curve", "spec": spec}
+    return {
+        "id": "figure-1",
+        "title": "Score by removal" + hostile,
+        "note": "One point for each trial.",
+        "kind": "curve",
+        "spec": spec,
+    }
 
 
 def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
-    words = [("holds", 0.6), ("compatible, not shown", -0.3), ("does not hold", -1.2), ("not tested here", None), ("not enough data", None)]
+    words = [
+        ("holds", 0.6),
+        ("compatible, not shown", -0.3),
+        ("does not hold", -1.2),
+        ("not tested here", None),
+        ("not enough data", None),
+    ]
     return [
         {
             "id": f"claim-{n}",
@@ -192,7 +278,13 @@ def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
         ("weights", "Weight change"),
     ]
     found = [
-        {"id": f"map-{n}", "title": title + hostile, "what": what, "trial": None, "scores": {h: round(rng.random(), 5) for h in HEADS}}
+        {
+            "id": f"map-{n}",
+            "title": title + hostile,
+            "what": what,
+            "trial": None,
+            "scores": {h: round(rng.random(), 5) for h in HEADS},
+        }
         for n, (what, title) in enumerate(titles)
     ]
     found[2]["scores"] = {h: v for h, v in found[2]["scores"].items() if h != HEADS[0]}

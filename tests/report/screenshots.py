@@ -38,7 +38,9 @@ def take(page: Page, address: str, folder: Path) -> None:
     _keep(page, folder / "page.png")
     page.run("document.getElementById('heads').scrollIntoView()")
     page.settle()
-    page.point_at("figure[data-map]:nth-of-type(5) tbody tr:nth-child(3) td:nth-of-type(3)", scroll=False)
+    page.point_at(
+        "figure[data-map]:nth-of-type(5) tbody tr:nth-child(3) td:nth-of-type(3)", scroll=False
+    )
     _keep(page, folder / "page-heads.png")
     page.open(f"{address}#trial={_telling(page)}")
     page.run(

@@ -31,7 +31,11 @@ ENGLISH, CHINESE = (0.99, 0.98, 0.97), (0.7084, 0.7145, 0.7388)
 def in_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
     less = 0.1 if trial.get("remove") else 0.0
     seed = trial.get("seed")
-    metrics = {"en/test/micro_f1": ENGLISH[seed] - less, "zh/test/micro_f1": CHINESE[seed] - less, "zh/dev/micro_f1": 0.5}
+    metrics = {
+        "en/test/micro_f1": ENGLISH[seed] - less,
+        "zh/test/micro_f1": CHINESE[seed] - less,
+        "zh/dev/micro_f1": 0.5,
+    }
     return Record(trial, "done", (), metrics, cost={})
 
 
@@ -46,14 +50,26 @@ def whole(table: Mapping[str, Any]) -> list[tuple[list[Any], list[Any], dict[str
 def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
     scores, means, drops = tables(study(tmp_path, LANGUAGES, in_languages))
     listed = scores["cells"][0][scores["columns"].index(["zh"])]["numbers"]
-    assert [(value, told) for value, told, _ in listed] == [(70.84, "seed 0"), (71.45, "seed 1"), (73.88, "seed 2")]
-    assert [[part[1:] for part in parts] for *_, parts in listed] == [[["", 70.84]], [["", 71.45]], [["", 73.88]]]
+    assert [(value, told) for value, told, _ in listed] == [
+        (70.84, "seed 0"),
+        (71.45, "seed 1"),
+        (73.88, "seed 2"),
+    ]
+    assert [[part[1:] for part in parts] for *_, parts in listed] == [
+        [["", 70.84]],
+        [["", 71.45]],
+        [["", 73.88]],
+    ]
     lost = drops["cells"][1][drops["columns"].index(["zh"])]["numbers"]
     base = fmean(CHINESE)
-    assert [value for value, *_ in lost] == pytest.approx([100 * (base - one + 0.1) / base for one in CHINESE], abs=1e-3)
+    assert [value for value, *_ in lost] == pytest.approx(
+        [100 * (base - one + 0.1) / base for one in CHINESE], abs=1e-3
+    )
     for table in (scores, means, drops):
         for *_, cell in whole(table):
-            assert fmean(value for value, *_ in cell["numbers"]) == pytest.approx(cell["ours"], abs=1e-3)
+            assert fmean(value for value, *_ in cell["numbers"]) == pytest.approx(
+                cell["ours"], abs=1e-3
+            )
 
 
 def test_a_mean_over_languages_lists_each_of_them(tmp_path: Path) -> None:
@@ -66,7 +82,11 @@ def test_a_mean_over_languages_lists_each_of_them(tmp_path: Path) -> None:
 
 def test_draws_are_told_apart(tmp_path: Path) -> None:
     scores = tables(study(tmp_path, DRAWN, drawn))[0]
-    assert [told for _, told, _ in scores["cells"][1][0]["numbers"]] == ["seed 0, draw 0", "seed 0, draw 1", "seed 0, draw 2"]
+    assert [told for _, told, _ in scores["cells"][1][0]["numbers"]] == [
+        "seed 0, draw 0",
+        "seed 0, draw 1",
+        "seed 0, draw 2",
+    ]
 
 
 def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path: Path) -> None:
@@ -75,9 +95,14 @@ def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path: Path
     german = table["cells"][[row[-1] for row in table["rows"]].index("de")]
     ((value, told, parts),) = german[names.index("gain")]["numbers"]
     assert (value, told) == (pytest.approx(4), "seed 0")
-    assert [part[2] for part in parts] == pytest.approx([60, 61, 64, 59])  # unpruned, then 1, 2 and 3 heads fewer
+    assert [part[2] for part in parts] == pytest.approx(
+        [60, 61, 64, 59]
+    )  # unpruned, then 1, 2 and 3 heads fewer
     ((value, _, parts),) = german[names.index("gain of seeds")]["numbers"]
-    assert (value, [part[2] for part in parts]) == (pytest.approx(5), pytest.approx([60, 60, 62, 65]))
+    assert (value, [part[2] for part in parts]) == (
+        pytest.approx(5),
+        pytest.approx([60, 60, 62, 65]),
+    )
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
@@ -91,6 +116,8 @@ def test_every_cell_is_the_mean_of_what_it_lists(archive: Path, tmp_path: Path) 
                 assert (cell["ours"] is None) == (not cell["numbers"]), where
                 if cell["numbers"]:
                     assert len(cell["numbers"]) == cell["n"], where
-                    assert fmean(value for value, *_ in cell["numbers"]) == pytest.approx(cell["ours"], abs=2e-4), where
+                    assert fmean(value for value, *_ in cell["numbers"]) == pytest.approx(
+                        cell["ours"], abs=2e-4
+                    ), where
                     for *_, parts in cell["numbers"]:
                         assert {trial for trial, *_ in parts} <= {*cell["trials"]}, where

@@ -29,7 +29,20 @@ from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS, load_data
 
 MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
-PARTS = {"format", "name", "about", "recipe", "models", "versions", "data", "progress", "findings", "tables", "figures", "claims"}
+PARTS = {
+    "format",
+    "name",
+    "about",
+    "recipe",
+    "models",
+    "versions",
+    "data",
+    "progress",
+    "findings",
+    "tables",
+    "figures",
+    "claims",
+}
 PARTS |= {"words", "opened", "damaged", "layout", "maps", "trials", "records", "heads"}
 
 
@@ -37,14 +50,26 @@ def test_all_parts_as_plain_data(tmp_path: Path) -> None:
     made = content(study(tmp_path, DRAWN, drawn))
     assert made.keys() == PARTS
     assert json.loads(json.dumps(made, allow_nan=False)) == made  # no tuple, no NaN, no numpy
-    assert (made["format"], made["name"], made["about"]) == (1, "recipe", "half of the heads, at random")
-    assert (made["models"], made["versions"], made["data"]) == (["a/model"], {"deadhead": "0", "torch": "2"}, {"en/train": "f00d"})
+    assert (made["format"], made["name"], made["about"]) == (
+        1,
+        "recipe",
+        "half of the heads, at random",
+    )
+    assert (made["models"], made["versions"], made["data"]) == (
+        ["a/model"],
+        {"deadhead": "0", "torch": "2"},
+        {"en/train": "f00d"},
+    )
     assert made["progress"] == {"total": 8, "done": 8, "failed": 0, "left": 0, "running": 0}
 
 
-def test_a_study_is_read_once_for_all_that_is_made_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_is_read_once_for_all_that_is_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[Path] = []
-    monkeypatch.setattr("deadhead.studies.scores.scan", lambda home: read.append(home) or scan(home))
+    monkeypatch.setattr(
+        "deadhead.studies.scores.scan", lambda home: read.append(home) or scan(home)
+    )
     made = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
     assert made["claims"]
     assert len(read) == 1
@@ -52,10 +77,22 @@ def test_a_study_is_read_once_for_all_that_is_made_of_it(tmp_path: Path, monkeyp
 
 def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
     made = content(study(tmp_path, DRAWN, drawn))
-    trials = [dict(zip(made["trials"]["fields"], row, strict=True)) for row in made["trials"]["rows"]]
+    trials = [
+        dict(zip(made["trials"]["fields"], row, strict=True)) for row in made["trials"]["rows"]
+    ]
     assert len(trials) == len({one["id"] for one in trials}) == 8  # 12 cells
-    pruned = next(one for one in trials if (one["task"], one["remove"], one["draw"]) == ("mnli", "random 50 %", 1))
-    assert (pruned["score"], pruned["en"], pruned["state"], pruned["seconds"], pruned["parameters"]) == (72, 72, "done", 7, 600)
+    pruned = next(
+        one
+        for one in trials
+        if (one["task"], one["remove"], one["draw"]) == ("mnli", "random 50 %", 1)
+    )
+    assert (
+        pruned["score"],
+        pruned["en"],
+        pruned["state"],
+        pruned["seconds"],
+        pruned["parameters"],
+    ) == (72, 72, "done", 7, 600)
     assert made["records"][pruned["id"]]["metrics"]["en/dev/accuracy"] == 0.72
 
 
@@ -67,7 +104,9 @@ def test_heads_know_what_happened_when_they_went(tmp_path: Path) -> None:
     first = made["heads"][HEADS[0]]
     mnli, sst2 = 70 - (72 + 74) / 2, 88 - (92 + 90) / 2
     assert (first["removed"], first["effect"]["en"]) == (2, pytest.approx((mnli + sst2) / 2))
-    assert made["heads"][HEADS[2]]["effect"] == {}  # gone in every draw: there is nothing to compare with
+    assert (
+        made["heads"][HEADS[2]]["effect"] == {}
+    )  # gone in every draw: there is nothing to compare with
     assert made["heads"][HEADS[7]]["removed"] == 0
     whole = next(one for one in made["maps"] if one["what"] == "removed" and one["trial"] is None)
     assert whole["scores"] == {HEADS[i]: count for i, count in enumerate((2, 4, 6, 6, 4, 2))}
@@ -97,7 +136,11 @@ def test_measures_are_maps(tmp_path: Path) -> None:
 
 def test_failed_trials_show_their_error(tmp_path: Path) -> None:
     def failing(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return Record(trial, "failed", error="Traceback\nValueError: <b>boom</b>") if trial.get("draw") == 1 else drawn(trial, labels)
+        return (
+            Record(trial, "failed", error="Traceback\nValueError: <b>boom</b>")
+            if trial.get("draw") == 1
+            else drawn(trial, labels)
+        )
 
     made = content(study(tmp_path, DRAWN, failing))
     errors = [one["error"] for one in made["records"].values() if one["error"]]
@@ -108,7 +151,13 @@ def test_failed_trials_show_their_error(tmp_path: Path) -> None:
 
 def test_a_study_in_which_nothing_is_done(tmp_path: Path) -> None:
     made = content(study(tmp_path, DRAWN, lambda trial, labels: None))
-    assert (made["findings"], made["figures"], made["maps"], made["records"], made["heads"]) == ([], [], [], {}, {})
+    assert (made["findings"], made["figures"], made["maps"], made["records"], made["heads"]) == (
+        [],
+        [],
+        [],
+        {},
+        {},
+    )
     assert made["progress"]["left"] == 8
 
 
@@ -128,13 +177,18 @@ def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
     assert file.stem not in found["records"]
 
 
-def test_only_some_records_are_opened_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_some_records_are_opened_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = study(tmp_path, DRAWN, drawn)
     monkeypatch.setattr(showing, "MOST", 3)
     assert len(content(made)["records"]) == 3
     found = opening.opened(read_study(made), 5)
     assert len(found) == 5
-    assert {str(record.trial.get("remove")) for record in found.values()} == {"None", "{'random': 50}"}  # one of each kind first
+    assert {str(record.trial.get("remove")) for record in found.values()} == {
+        "None",
+        "{'random': 50}",
+    }  # one of each kind first
     assert len(list(opening.worth(read_study(made)))) == 8
 
 
@@ -145,7 +199,14 @@ axes: {seed: [0]}
 """
 
 
-def sampled(folder: Path, task: str, lang: str, said: Any, texts: tuple[str, ...] = (), fingerprint: str | None = None) -> dict[str, Any]:
+def sampled(
+    folder: Path,
+    task: str,
+    lang: str,
+    said: Any,
+    texts: tuple[str, ...] = (),
+    fingerprint: str | None = None,
+) -> dict[str, Any]:
     """The one record of a study that kept these predictions of test data of the embedded world."""
     data = load_data(task, lang, "test", root="world")
     kept: list[str] = []
@@ -158,7 +219,9 @@ def sampled(folder: Path, task: str, lang: str, said: Any, texts: tuple[str, ...
     numbers = np.array([] if texts else said(data), dtype=int)
     sizes = np.array([len(row.texts) if data.task.kind == "tag" else 1 for row in data.rows])
     mark = fingerprint or data.fingerprint
-    predictions = Predictions(task, data.task.kind, lang, "test", mark, data.labels, numbers, sizes, texts)
+    predictions = Predictions(
+        task, data.task.kind, lang, "test", mark, data.labels, numbers, sizes, texts
+    )
     predictions.save(made / "predictions" / kept[0] / "test" / f"{lang}.npz")
     return dict(content(made)["records"][kept[0]])
 
@@ -172,21 +235,32 @@ def test_samples_show_errors_word_by_word(tmp_path: Path) -> None:
     sample = sampled(tmp_path, "pos", "ar", wrong_first)["sample"]
     assert sample[0]["tokens"] == list(data.rows[0].texts)
     assert sample[0]["gold"] == list(data.rows[0].labels)
-    assert [g == p for g, p in zip(sample[0]["gold"], sample[0]["predicted"], strict=True)] == [False] + [True] * (
-        len(data.rows[0].texts) - 1
-    )
+    assert [g == p for g, p in zip(sample[0]["gold"], sample[0]["predicted"], strict=True)] == [
+        False
+    ] + [True] * (len(data.rows[0].texts) - 1)
     assert (sample[0]["lang"], sample[0]["split"], sample[0]["errors"]) == ("ar", "test", 1)
     assert [one["errors"] for one in sample[1:]] == [0] * (len(sample) - 1)
 
 
 def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
-    sample = sampled(tmp_path, "pos", "de", lambda data: [0] * sum(len(row.texts) for row in data.rows), fingerprint="another")["sample"]
+    sample = sampled(
+        tmp_path,
+        "pos",
+        "de",
+        lambda data: [0] * sum(len(row.texts) for row in data.rows),
+        fingerprint="another",
+    )["sample"]
     assert sample
     assert all("tokens" not in one and one["gold"] is None and one["predicted"] for one in sample)
 
 
 def test_samples_are_not_read_through_a_link(tmp_path: Path) -> None:
-    sampled(tmp_path / "theirs", "pos", "de", lambda data: [0] * sum(len(row.texts) for row in data.rows))
+    sampled(
+        tmp_path / "theirs",
+        "pos",
+        "de",
+        lambda data: [0] * sum(len(row.texts) for row in data.rows),
+    )
     assert _sample_of_the_one_record(tmp_path / "theirs")
     predictions = next((tmp_path / "theirs").rglob("predictions"))
     (kept,) = predictions.iterdir()
@@ -206,7 +280,9 @@ def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
     by_text = {(row.texts[0], row.texts[1]): row.labels[0] for row in data.rows}
     assert all(by_text[one["text"], one["second"]] == one["gold"] for one in sample)
     assert {one["predicted"] for one in sample} == {data.labels[0]}
-    assert [one["errors"] for one in sample] == sorted((one["errors"] for one in sample), reverse=True)
+    assert [one["errors"] for one in sample] == sorted(
+        (one["errors"] for one in sample), reverse=True
+    )
 
 
 def test_a_share_of_heads_is_named_so_everywhere(tmp_path: Path) -> None:
@@ -226,8 +302,13 @@ def test_a_share_of_heads_is_named_so_everywhere(tmp_path: Path) -> None:
 def test_findings_have_the_numbers(tmp_path: Path) -> None:
     made = content(study(tmp_path, DRAWN, drawn))
     # the mean of 80 and 90 is 85; with half of the heads gone it is 79, 82 and 82 by draw
-    assert "mean accuracy is 81.0, against 85.0 unpruned (3 masks over 2 tasks, sd 1.7)" in made["findings"][0]
-    assert any("of 3 numbers are within one point of the published ones" in one for one in made["findings"])
+    assert (
+        "mean accuracy is 81.0, against 85.0 unpruned (3 masks over 2 tasks, sd 1.7)"
+        in made["findings"][0]
+    )
+    assert any(
+        "of 3 numbers are within one point of the published ones" in one for one in made["findings"]
+    )
 
 
 def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
@@ -243,12 +324,22 @@ def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
 
 def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
     recipe = SEARCH.replace(", controls: [seeds, random]", "")
-    assert "cannot be told from luck" in findings(read_study(study(tmp_path, recipe, searched)), {})[0]
+    assert (
+        "cannot be told from luck" in findings(read_study(study(tmp_path, recipe, searched)), {})[0]
+    )
 
 
 def test_names_stay_as_they_are(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
-    made = content(study(tmp_path, DRAWN.replace("a/model", f'"{hostile}"').replace("title: Scores", f'title: "{hostile}"'), drawn))
+    made = content(
+        study(
+            tmp_path,
+            DRAWN.replace("a/model", f'"{hostile}"').replace(
+                "title: Scores", f'title: "{hostile}"'
+            ),
+            drawn,
+        )
+    )
     assert made["models"] == [hostile]
     assert made["tables"][0]["title"] == hostile
     assert made["tables"][0]["id"] == "table-1-script-alert-1-script"
@@ -258,7 +349,12 @@ def test_no_torch_and_no_drawing_library_is_loaded(tmp_path: Path) -> None:
     made = study(tmp_path, SEARCH, searched)
     code = f"import sys; from deadhead.report.content import content; content({str(made)!r})"
     told = "; print(sorted({'torch', 'transformers', 'altair', 'vl_convert', 'pandas'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code + told], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code + told], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 SEEDS = """\
@@ -270,7 +366,12 @@ axes: {remove: REMOVE, seed: [0, 1]}
 
 def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     gone = trial.get("remove") or {"random_k": 0}
-    return Record(trial, "done", (), {"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * gone["random_k"]})
+    return Record(
+        trial,
+        "done",
+        (),
+        {"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * gone["random_k"]},
+    )
 
 
 def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
@@ -285,7 +386,10 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
 def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "{random_k: [1, 5]}")
     (first,) = findings(read_study(study(tmp_path, recipe, seeded)), {})
-    assert "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without 5 heads at random lowest, 76.0" in first
+    assert (
+        "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without 5 heads at random lowest, 76.0"
+        in first
+    )
 
 
 def test_what_was_measured_is_told_where_nothing_can_be_compared(tmp_path: Path) -> None:
@@ -296,9 +400,22 @@ axes: {draw: [0, 1]}
 """
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        stages = {stage: {"entropy": dict.fromkeys(HEADS, value), "embeddings": {"silhouette": value / 10}} for stage, value in MEASURED}
-        stages["after"] |= {"weights": {head: 0.001 * (1 + int(head.split(".")[1])) for head in HEADS}}
-        scores = {"en/test/micro_f1": 0.8, "de/test/micro_f1": 0.6, "en/test@1/micro_f1": 0.5, "de/test@1/micro_f1": 0.3}
+        stages = {
+            stage: {
+                "entropy": dict.fromkeys(HEADS, value),
+                "embeddings": {"silhouette": value / 10},
+            }
+            for stage, value in MEASURED
+        }
+        stages["after"] |= {
+            "weights": {head: 0.001 * (1 + int(head.split(".")[1])) for head in HEADS}
+        }
+        scores = {
+            "en/test/micro_f1": 0.8,
+            "de/test/micro_f1": 0.6,
+            "en/test@1/micro_f1": 0.5,
+            "de/test@1/micro_f1": 0.3,
+        }
         return Record(trial, "done", HEADS[:2], scores, details={"measures": stages})
 
     made = content(study(tmp_path, recipe, outcome))
@@ -315,10 +432,14 @@ axes: {draw: [0, 1]}
         "Mean micro F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
         "After one epoch the mean is 40.0, after all of them 70.0.",
     ]
-    assert {one["title"].split(":")[0] for one in made["maps"] if one["what"] == "weights"} == {"Weight change after training"}
+    assert {one["title"].split(":")[0] for one in made["maps"] if one["what"] == "weights"} == {
+        "Weight change after training"
+    }
 
 
-def test_how_many_records_were_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_records_were_opened_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = study(tmp_path, DRAWN, drawn)
     assert content(made)["opened"] == {"records": 8, "of": 8}
     monkeypatch.setattr("deadhead.report.content.opened", lambda whole: opened(whole, 3))
@@ -347,9 +468,17 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         left = 950 if "random" in (trial.get("remove") or {}) else 750
-        return Record(trial, "done", (), {"en/dev/accuracy": 0.9}, cost={"parameters": 1000, "parameters after": left})
+        return Record(
+            trial,
+            "done",
+            (),
+            {"en/dev/accuracy": 0.9},
+            cost={"parameters": 1000, "parameters after": left},
+        )
 
-    assert findings(read_study(study(tmp_path, recipe, outcome)), {})[0].startswith("Without all heads of the layers even 6 ")
+    assert findings(read_study(study(tmp_path, recipe, outcome)), {})[0].startswith(
+        "Without all heads of the layers even 6 "
+    )
 
 
 @pytest.mark.parametrize("task", ["mnli", "pos"])
@@ -358,11 +487,24 @@ def test_trainings_that_collapsed_are_told_first(tmp_path: Path, task: str) -> N
     recipe = f"steps: [prune, finetune, evaluate]\nfixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
     recipe += "axes: {remove: [none, {random: [10, 20]}, {layers: [top 1, top 2]}]}\n"
     names = ("accuracy", "macro_f1") if task == "mnli" else ("micro_f1", "macro_f1")
-    gold, given = "aaabbcc", {"top 1": "aaaaaaa", "top 2": "ccccccc", "10": "bbbaaaa", "none": "aaabbcb", "20": "aaabbcc"}
+    gold, given = (
+        "aaabbcc",
+        {
+            "top 1": "aaaaaaa",
+            "top 2": "ccccccc",
+            "10": "bbbaaaa",
+            "none": "aaabbcb",
+            "20": "aaabbcc",
+        },
+    )
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         told = given[str(next(iter((trial.get("remove") or {"": "none"}).values())))]
-        return Record(trial, "done", (), {f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names})
+        return Record(
+            trial, "done", (), {f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names}
+        )
 
     first = findings(read_study(study(tmp_path, recipe, outcome)), {})[0]
-    assert first.startswith("2 of 5 trials give one label to everything in the language they learnt (layers top 1, layers top 2)")
+    assert first.startswith(
+        "2 of 5 trials give one label to everything in the language they learnt (layers top 1, layers top 2)"
+    )

@@ -36,9 +36,17 @@ def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
         (13, ["Removed (the first 12 of 13)", "Points (the first 6 of 13)"], [12, 6]),
     ],
 )
-def test_panels_that_are_not_drawn_are_told(shares: int, titles: list[str], drawn: list[int], tmp_path: Path) -> None:
+def test_panels_that_are_not_drawn_are_told(
+    shares: int, titles: list[str], drawn: list[int], tmp_path: Path
+) -> None:
     recipe = SHARES.replace("SHARES", ", ".join(str(5 + i) for i in range(shares)))
     found = figures(study(tmp_path, recipe, measured))
-    assert [figure["title"] for figure in found] == titles == [figure["spec"]["title"] for figure in found]
-    assert [len({row["panel"] for row in figure["spec"]["data"]["values"]}) for figure in found] == drawn
+    assert (
+        [figure["title"] for figure in found]
+        == titles
+        == [figure["spec"]["title"] for figure in found]
+    )
+    assert [
+        len({row["panel"] for row in figure["spec"]["data"]["values"]}) for figure in found
+    ] == drawn
     assert [len(figure["spec"]["facet"]["sort"]) for figure in found] == drawn

@@ -14,7 +14,11 @@ from deadhead.report.content import content
 from deadhead.studies.records import Record
 from deadhead.studies.trial import Trial
 
-SEEDS = {0: 0.9, 1: 0.6, 2: 0.6}  # of the unpruned model: 70 points in the mean, 80 if the first counted three times
+SEEDS = {
+    0: 0.9,
+    1: 0.6,
+    2: 0.6,
+}  # of the unpruned model: 70 points in the mean, 80 if the first counted three times
 UNPRUNED = [90, 60, 60]
 RECIPE = """\
 steps: [prune, finetune, evaluate]
@@ -33,8 +37,13 @@ figures:
 
 def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     remove, seed = trial.get("remove") or {}, trial.get("seed")
-    pruned = {"random": 0.6 if seed else 0.7, "layers": 0.56 if remove.get("layers") == "top 1" else 0.49}
-    return Record(trial, "done", (), {"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])})
+    pruned = {
+        "random": 0.6 if seed else 0.7,
+        "layers": 0.56 if remove.get("layers") == "top 1" else 0.49,
+    }
+    return Record(
+        trial, "done", (), {"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])}
+    )
 
 
 @pytest.fixture
@@ -43,11 +52,17 @@ def made(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_in_tables(made: Mapping[str, Any]) -> None:
-    scores, strategies = ({row[0]: cells[0] for row, cells in zip(one["rows"], one["cells"], strict=True)} for one in made["tables"])
+    scores, strategies = (
+        {row[0]: cells[0] for row, cells in zip(one["rows"], one["cells"], strict=True)}
+        for one in made["tables"]
+    )
     for full in (scores["none"], strategies["none"]):
         assert (full["ours"], full["n"], full["records"]) == (pytest.approx(70), 3, 3)
         assert full["spread"] == pytest.approx(stdev(UNPRUNED), abs=1e-4)
-    assert (scores["random 50 %"]["ours"], scores["random 50 %"]["n"]) == (pytest.approx((3 * 70 + 2 * 60) / 5), 5)  # each seed for itself
+    assert (scores["random 50 %"]["ours"], scores["random 50 %"]["n"]) == (
+        pytest.approx((3 * 70 + 2 * 60) / 5),
+        5,
+    )  # each seed for itself
     assert (scores["layers top 1"]["n"], scores["layers top 1"]["spread"]) == (1, None)
 
 
@@ -68,7 +83,10 @@ def test_in_findings(made: Mapping[str, Any]) -> None:
 
 def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path: Path) -> None:
     recipe = RECIPE.replace("none, {random: 50}", "none")
-    assert "is 56.0, against 70.0 unpruned (one trial)" in content(study(tmp_path, recipe, outcome))["findings"][0]
+    assert (
+        "is 56.0, against 70.0 unpruned (one trial)"
+        in content(study(tmp_path, recipe, outcome))["findings"][0]
+    )
 
 
 def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path: Path) -> None:
@@ -77,4 +95,7 @@ def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path: Path) -> No
     recipe = f"{RECIPE[: RECIPE.index('axes:')]}{axes}{RECIPE[RECIPE.index('tables:') :]}"
     scores = content(study(tmp_path, recipe, outcome))["tables"][0]["cells"]
     assert (scores[0][0]["ours"], scores[0][0]["n"]) == (pytest.approx(70), 3)
-    assert (scores[1][0]["ours"], scores[1][0]["n"]) == (pytest.approx(65), 2)  # drawn: a repetition is a draw, with both of its seeds
+    assert (scores[1][0]["ours"], scores[1][0]["n"]) == (
+        pytest.approx(65),
+        2,
+    )  # drawn: a repetition is a draw, with both of its seeds

@@ -34,23 +34,41 @@ def test_every_figure_and_table_is_written(tmp_path: Path) -> None:
     for file in files:
         if file.suffix in begins:
             assert file.read_bytes().startswith(begins[file.suffix])
-    stems = {ending: {file.stem for file in files if file.suffix == ending} for ending in (".svg", ".png", ".pdf", ".csv", ".md", ".tex")}
+    stems = {
+        ending: {file.stem for file in files if file.suffix == ending}
+        for ending in (".svg", ".png", ".pdf", ".csv", ".md", ".tex")
+    }
     assert stems[".svg"] == stems[".png"] == stems[".pdf"] != set()
     assert stems[".csv"] == stems[".md"] == stems[".tex"] == {"table-1-scores", "table-2-drops"}
 
 
 def test_csv_has_every_number(tmp_path: Path) -> None:
     scores, _ = tables(study(tmp_path, DRAWN, drawn))
-    rows = {(row["remove"], row["task"]): row for row in csv.DictReader(io.StringIO(to_csv(scores)))}
+    rows = {
+        (row["remove"], row["task"]): row for row in csv.DictReader(io.StringIO(to_csv(scores)))
+    }
     assert len(rows) == 4
     one = rows["random 50 %", "mnli"]
-    assert (float(one["ours"]), float(one["published"]), float(one["difference"]), one["n"]) == (72, 82, -10, "3")
-    assert (one["state"], one["p"], one["mark"], rows["none", "sst2"]["published"]) == ("done", "", "", "")
+    assert (float(one["ours"]), float(one["published"]), float(one["difference"]), one["n"]) == (
+        72,
+        82,
+        -10,
+        "3",
+    )
+    assert (one["state"], one["p"], one["mark"], rows["none", "sst2"]["published"]) == (
+        "done",
+        "",
+        "",
+        "",
+    )
 
 
 def test_csv_is_no_formula(tmp_path: Path) -> None:
     table = {**tables(study(tmp_path, DRAWN, drawn))[0], "rows": [["=cmd()"], ["-x"]]}
-    assert [row["remove"] for row in csv.DictReader(io.StringIO(to_csv(table)))][::2] == ["'=cmd()", "'-x"]
+    assert [row["remove"] for row in csv.DictReader(io.StringIO(to_csv(table)))][::2] == [
+        "'=cmd()",
+        "'-x",
+    ]
 
 
 def test_latex_by_hand(tmp_path: Path) -> None:
@@ -58,7 +76,8 @@ def test_latex_by_hand(tmp_path: Path) -> None:
     assert r"remove & mnli & sst2 \\" in text
     assert r"none & 80.00 {\scriptsize(83.69)} & 90.00 \\" in text
     assert (
-        r"random 50 \% & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 {\scriptsize$\pm$2.00} {\scriptsize(11.00)} \\" in text
+        r"random 50 \% & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 {\scriptsize$\pm$2.00} {\scriptsize(11.00)} \\"
+        in text
     )
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
         assert text.count(rule) == 1
@@ -83,7 +102,9 @@ def test_latex_with_labels_over_several_columns(tmp_path: Path) -> None:
     text = to_latex(tables(study(tmp_path, recipe, searched))[0])
     assert r" & \multicolumn{10}{c}{en} & \multicolumn{10}{c}{de} \\" in text
     assert r"\cmidrule(lr){2-11}\cmidrule(lr){12-21}" in text
-    assert all(line.count("&") == 20 for line in text.splitlines() if line.startswith(("en &", "source &")))
+    assert all(
+        line.count("&") == 20 for line in text.splitlines() if line.startswith(("en &", "source &"))
+    )
     form(text)
 
 
@@ -126,7 +147,11 @@ def test_latex_escapes_what_it_would_take_for_commands(odd_names: list[dict[str,
     assert r"50\% \textbackslash{}of\_\{heads\} \& \textless{}b\textgreater{}more" in text
     assert escape("a_b\nc") == r"a\_b c"
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [2, 2, 2]  # no & of a label parts columns
+    assert [len(re.findall(r"(?<!\\)&", line)) for line in rows] == [
+        2,
+        2,
+        2,
+    ]  # no & of a label parts columns
     assert "plain & -- & 50.00" in text  # not run, done
 
 
@@ -139,10 +164,14 @@ def test_markdown_escapes_what_it_would_take_for_markup(odd_names: list[dict[str
 
 
 def test_markdown_by_hand(tmp_path: Path) -> None:
-    assert "| random 50 % | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 (11.00) |" in to_markdown(tables(study(tmp_path, DRAWN, drawn))[0])
+    assert "| random 50 % | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 (11.00) |" in to_markdown(
+        tables(study(tmp_path, DRAWN, drawn))[0]
+    )
 
 
-def test_without_the_extra_there_is_one_line_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_there_is_one_line_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = study(tmp_path, DRAWN, drawn)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingExtra, match=r'pip install .*\[report\]"'):
@@ -186,7 +215,9 @@ def test_the_command_takes_several_studies(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     first = study(tmp_path / "one", DRAWN, drawn)
     second = study(tmp_path / "two", SEARCH, searched).rename(tmp_path / "two" / "search")
-    _, problem = run(first, second, "--out", tmp_path / "both.html", "--figures", tmp_path / "figures")
+    _, problem = run(
+        first, second, "--out", tmp_path / "both.html", "--figures", tmp_path / "figures"
+    )
     assert problem is None
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"study", "search"}
     assert "lowest-k prunings" in (tmp_path / "both.html").read_text(encoding="utf-8")

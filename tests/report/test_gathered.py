@@ -36,7 +36,9 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
     if number % 13 == 0:
         return Record(trial, "failed", error="no luck")
     metrics = {
-        f"{one}/{split}/micro_f1": (number >> i) % 997 / 997 for i, one in enumerate(("en", "de", "zh")) for split in ("dev", "test")
+        f"{one}/{split}/micro_f1": (number >> i) % 997 / 997
+        for i, one in enumerate(("en", "de", "zh"))
+        for split in ("dev", "test")
     }
     if number % 5 == 0:
         del metrics["de/test/micro_f1"]
@@ -66,7 +68,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def told(units: Mapping[Any, Unit]) -> dict[Any, Any]:
-    return {key: (unit.by_repeat(), sorted(unit.numbers()), {*unit.cells}, unit.state(), unit.lacking) for key, unit in units.items()}
+    return {
+        key: (unit.by_repeat(), sorted(unit.numbers()), {*unit.cells}, unit.state(), unit.lacking)
+        for key, unit in units.items()
+    }
 
 
 def one_by_one(whole: Study, gather: Any) -> dict[Any, Unit]:
@@ -83,28 +88,45 @@ def one_by_one(whole: Study, gather: Any) -> dict[Any, Unit]:
 
 
 @pytest.mark.parametrize("over", [(), ("seed",), ("language", "seed")])
-@pytest.mark.parametrize("where", [{}, {"setting": "cross-lingual"}, {"seed": 1, "language": ["de", "zh"]}, {"parts": 1}])
-@pytest.mark.parametrize("axes", ["remove", "language", "train", "setting", "parts", "split", "metric"])
+@pytest.mark.parametrize(
+    "where", [{}, {"setting": "cross-lingual"}, {"seed": 1, "language": ["de", "zh"]}, {"parts": 1}]
+)
+@pytest.mark.parametrize(
+    "axes", ["remove", "language", "train", "setting", "parts", "split", "metric"]
+)
 def test_a_table_gathers_cells_together_as_it_would_one_by_one(
     whole: Study, axes: str, where: dict[str, Any], over: tuple[str, ...]
 ) -> None:
     layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
     for value in (scores_of({}), scores_of({"split": "dev"}), drops_of(whole, {})):
         together = gathered(whole, layout, value)
-        assert told(together) == told(one_by_one(whole, lambda part, value=value: gathered(part, layout, value)))
+        assert told(together) == told(
+            one_by_one(whole, lambda part, value=value: gathered(part, layout, value))
+        )
         assert len(together) > 1
 
 
-@pytest.mark.parametrize("where", [{}, {"setting": "cross-lingual"}, {"seed": 1}, {"language": ["de", "zh"], "parts": 1}])
-@pytest.mark.parametrize("axes", [("source",), ("language", "train"), ("setting",), ("parts", "source"), ("seed",)])
-def test_trials_of_searches_are_placed_as_each_would_be_by_itself(searches: Study, axes: tuple[str, ...], where: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "where", [{}, {"setting": "cross-lingual"}, {"seed": 1}, {"language": ["de", "zh"], "parts": 1}]
+)
+@pytest.mark.parametrize(
+    "axes", [("source",), ("language", "train"), ("setting",), ("parts", "source"), ("seed",)]
+)
+def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
+    searches: Study, axes: tuple[str, ...], where: dict[str, Any]
+) -> None:
     def key(cell: Cell, language: str) -> Any:
         return tuple(cell.axis(name, language) for name in axes)
 
     place = placed(key, where, axes)
     together = [place(cell) for cell in searches.cells]
-    assert together == [[(one, key(cell, one)) for one in targets(cell) if matches(cell, one, where)] for cell in searches.cells]
-    assert 1 < len({id(one) for one in together}) < len(searches.cells)  # told once for those that are alike
+    assert together == [
+        [(one, key(cell, one)) for one in targets(cell) if matches(cell, one, where)]
+        for cell in searches.cells
+    ]
+    assert (
+        1 < len({id(one) for one in together}) < len(searches.cells)
+    )  # told once for those that are alike
     assert any(together)
 
 
@@ -122,7 +144,9 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(searches: Stud
         {"x": "amount", "lines": "train"},
     ],
 )
-def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole: Study, asked: dict[str, Any]) -> None:
+def test_a_curve_gathers_cells_together_as_it_would_one_by_one(
+    whole: Study, asked: dict[str, Any]
+) -> None:
     """Of pruned cells: where a line begins, with the unpruned model, takes more than one cell to say."""
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
     together = gathered_curve(pruned, asked, {})

@@ -22,7 +22,11 @@ ASSETS = Path(page.__file__).parent / "assets"
 
 
 def embedded(whole: str) -> dict[str, Any]:
-    return json.loads(re.search(r'<script type="application/json" id="content">(.*?)</script>', whole, re.DOTALL)[1])
+    return json.loads(
+        re.search(r'<script type="application/json" id="content">(.*?)</script>', whole, re.DOTALL)[
+            1
+        ]
+    )
 
 
 def test_the_content_comes_back_out_of_the_page_unchanged():
@@ -44,7 +48,10 @@ def test_the_policy_names_every_script_by_its_hash_and_allows_no_other():
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', whole)[1]
     scripts = re.findall(r"<script>(.*?)</script>", whole, re.DOTALL)
     assert len(scripts) == 2  # Vega and ours
-    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts}
+    hashes = {
+        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'"
+        for one in scripts
+    }
     assert set(re.search(r"script-src ([^;]+)", policy)[1].split()) == hashes
     assert "unsafe" not in policy
 
@@ -59,7 +66,10 @@ def test_text_of_the_data_cannot_end_the_script_it_lies_in():
 
 def test_scripts_of_our_own_never_make_markup_out_of_text():
     for file in ASSETS.glob("*.js"):
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", file.read_text()), file.name
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function",
+            file.read_text(),
+        ), file.name
 
 
 def test_a_page_without_figures_needs_no_vega(monkeypatch: pytest.MonkeyPatch):
@@ -68,14 +78,24 @@ def test_a_page_without_figures_needs_no_vega(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_what_is_no_number_becomes_none():
-    assert embedded(html(made_content() | {"figures": [], "findings": [float("nan")]}))["studies"][0]["findings"] == [None]
+    assert embedded(html(made_content() | {"figures": [], "findings": [float("nan")]}))["studies"][
+        0
+    ]["findings"] == [None]
 
 
 def test_twenty_thousand_trials_fit_and_records_give_way_first():
     made = made_content()
     fields = ["id", "state", "remove", "seed", "score", *"abcdefghi"]
-    rows = [[f"{n:016x}", "done", f"random {n % 90}", n % 5, n / 7, *(n / 3 % 100 for _ in range(9))] for n in range(20_000)]
-    big = made | {"trials": {"fields": fields, "rows": [[round(v, 2) if isinstance(v, float) else v for v in row] for row in rows]}}
+    rows = [
+        [f"{n:016x}", "done", f"random {n % 90}", n % 5, n / 7, *(n / 3 % 100 for _ in range(9))]
+        for n in range(20_000)
+    ]
+    big = made | {
+        "trials": {
+            "fields": fields,
+            "rows": [[round(v, 2) if isinstance(v, float) else v for v in row] for row in rows],
+        }
+    }
     record = next(iter(made["records"].values()))
     big["records"] = {f"{n:016x}": record | {"sample": ["x" * 20_000]} for n in range(300)}
     whole = html(big)
@@ -84,7 +104,9 @@ def test_twenty_thousand_trials_fit_and_records_give_way_first():
     assert kept["trials"] == big["trials"]
     assert len(kept["records"]) == 300
     assert "sample" not in next(iter(kept["records"].values()))
-    assert embedded(html(made))["studies"][0]["records"] == made["records"]  # where there is room nothing goes
+    assert (
+        embedded(html(made))["studies"][0]["records"] == made["records"]
+    )  # where there is room nothing goes
     heavy = big | {"records": {f"{n:016x}": record | {"cost": "x" * 50_000} for n in range(300)}}
     whole = html(heavy)
     assert 0 < len(embedded(whole)["studies"][0]["records"]) < 300
@@ -106,7 +128,9 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
         write(study, tmp_path / "file" / "page.html")
 
 
-def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     study, old = made_study(tmp_path / "one"), tmp_path / "page.html"
     old.write_text("old")
     usual = Path.open
@@ -153,10 +177,14 @@ def test_text_can_be_read_on_every_ground(theme: str, ink: str):
         assert contrast(colours[ink], colours[ground]) >= 4.5, f"{ink} on {ground}"
 
 
-def test_vega_is_bundled_once_and_a_damaged_copy_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_vega_is_bundled_once_and_a_damaged_copy_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     made: list[str] = []
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda snippet: made.append(snippet) or "vega </script>")
+    monkeypatch.setattr(
+        "vl_convert.javascript_bundle", lambda snippet: made.append(snippet) or "vega </script>"
+    )
     bundle = page._vega.__wrapped__
     assert bundle() == bundle() == "vega <\\/script>"
     assert len(made) == 1

@@ -16,7 +16,8 @@ Drawn = Callable[..., str]
 @pytest.mark.parametrize("width", [400, 1360])
 def test_no_part_is_wider_than_the_window(page: Page, drawn: Drawn, width: int):
     page.driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False},
     )
     page.open(drawn())
     page.until("return document.querySelector('.plot').dataset.ready")
@@ -32,10 +33,15 @@ SIZES = {"phone": (390, 844), "small phone": (360, 640), "tablet": (820, 1180), 
 def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: str, panels: int):
     made = made_content()
     lines = [f"l{n}" for n in range(panels)]
-    values = [{"x": x, "y": 70 + x, "low": 69 + x, "high": 72 + x, "line": one, "panel": "", "n": 3} for one in lines for x in range(5)]
+    values = [
+        {"x": x, "y": 70 + x, "low": 69 + x, "high": 72 + x, "line": one, "panel": "", "n": 3}
+        for one in lines
+        for x in range(5)
+    ]
     told = {"x": "heads", "y": "micro F1, points", "numbers": True, "order": (), "line": "language"}
     made["figures"] = [
-        {**one, "kind": "curve", "spec": curves(values, "Curves", lines=lines, panels=[""], **told)} for one in made["figures"]
+        {**one, "kind": "curve", "spec": curves(values, "Curves", lines=lines, panels=[""], **told)}
+        for one in made["figures"]
     ]
     width, height = SIZES[size]
     shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -45,7 +51,9 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
         assert page.run("return document.documentElement.scrollWidth") <= width
         over = "[...document.querySelectorAll('.plot')].filter((one) => one.querySelector('svg').clientWidth > one.clientWidth + 1).length"
         assert page.run(f"return {over}") == 0
-        assert page.run("return [...document.querySelectorAll('.plot.fit')].length") == 0  # drawn for the width, not shrunk with its text
+        assert (
+            page.run("return [...document.querySelectorAll('.plot.fit')].length") == 0
+        )  # drawn for the width, not shrunk with its text
         boxes = page.run(
             "return [...document.querySelectorAll('#sections a')].map((a) => { const b = a.getBoundingClientRect(); return [b.left, b.right] })"
         )
@@ -53,10 +61,16 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
         assert all(left >= 0 and right <= width for left, right in boxes)
         if panels > 1:  # two in a row on a phone, three on a desk
             names = "[...document.querySelectorAll('#top .plot text')].filter((one) => /^l[0-9]$/.test(one.textContent))"
-            rows = page.run(f"return new Set({names}.map((one) => Math.round(one.getBoundingClientRect().top / 20))).size")
+            rows = page.run(
+                f"return new Set({names}.map((one) => Math.round(one.getBoundingClientRect().top / 20))).size"
+            )
             assert rows == {"phone": 5, "small phone": 5, "tablet": 3, "desk": 3}[size]
-        picture = page.run("return document.querySelector('#top figure').getBoundingClientRect().top")
-        assert page.run("return document.querySelector('h1').getBoundingClientRect().bottom") <= height
+        picture = page.run(
+            "return document.querySelector('#top figure').getBoundingClientRect().top"
+        )
+        assert (
+            page.run("return document.querySelector('h1').getBoundingClientRect().bottom") <= height
+        )
         assert picture < height * 0.6  # title and picture are on the first screen
         assert page.complaints() == []
     finally:

@@ -34,7 +34,9 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     amount = next((str(value) for value in (trial.get("remove") or {}).values()), None)
     score = 0.8 if amount is None else SCORES[amount] + trial.get("draw", 0) / 10
     gone = () if amount is None else HEADS[: GONE[amount]]
-    return Record(trial, "done", gone, {"en/dev/accuracy": score}, cost={"heads before": len(HEADS)})
+    return Record(
+        trial, "done", gone, {"en/dev/accuracy": score}, cost={"heads before": len(HEADS)}
+    )
 
 
 def test_the_percent_of_heads_is_the_axis(tmp_path: Path) -> None:
@@ -42,21 +44,40 @@ def test_the_percent_of_heads_is_the_axis(tmp_path: Path) -> None:
     rows = {(row["line"], row["x"]): row for row in whole["spec"]["data"]["values"]}
     assert {at: (row["y"], row["n"]) for at, row in rows.items()} == {
         ("random", 0.0): (pytest.approx(80), 1),
-        ("random", 30.0): (pytest.approx(75), 2),  # as it was asked for, though it comes to two heads of eight
+        ("random", 30.0): (
+            pytest.approx(75),
+            2,
+        ),  # as it was asked for, though it comes to two heads of eight
         ("random", 50.0): (pytest.approx(65), 2),
         ("per_layer", 0.0): (pytest.approx(80), 1),
-        ("per_layer", 50.0): (pytest.approx((50 + 60 + 40 + 50) / 4), 4),  # two ways to keep half of them
+        ("per_layer", 50.0): (
+            pytest.approx((50 + 60 + 40 + 50) / 4),
+            4,
+        ),  # two ways to keep half of them
         ("per_layer", 75.0): (pytest.approx(35), 2),
         ("top", 50.0): (pytest.approx(20), 1),
     }
     assert axis(whole) == axis(drawn) == "% of heads removed"
     assert "Removals of the same percent are one point." in whole["note"]
-    assert not any("published" in row for row in rows.values())  # what is printed is of single removals
-    assert {row["x"]: row.get("published") for row in drawn["spec"]["data"]["values"]} == {0.0: 81.5, 30.0: None, 50.0: 79.0}
+    assert not any(
+        "published" in row for row in rows.values()
+    )  # what is printed is of single removals
+    assert {row["x"]: row.get("published") for row in drawn["spec"]["data"]["values"]} == {
+        0.0: 81.5,
+        30.0: None,
+        50.0: 79.0,
+    }
 
 
 def test_records_that_do_not_tell_their_heads_leave_the_amounts(tmp_path: Path) -> None:
-    (whole, _) = figures(study(tmp_path, RECIPE, lambda trial, labels: replace(outcome(trial, labels), cost={}), {"numbers.csv": NUMBERS}))
+    (whole, _) = figures(
+        study(
+            tmp_path,
+            RECIPE,
+            lambda trial, labels: replace(outcome(trial, labels), cost={}),
+            {"numbers.csv": NUMBERS},
+        )
+    )
     assert {row["x"] for row in whole["spec"]["data"]["values"]} >= {"per_layer 31", 50.0, 1.0}
 
 

@@ -19,7 +19,11 @@ from deadhead.studies.records import Record, write
 from deadhead.studies.study import _describe
 from deadhead.studies.trial import Trial
 
-BLEU = {"none": 29.09, "per_layer 888444/444888/888444": 29.62, "per_layer 444888/888444/444888": 29.43}
+BLEU = {
+    "none": 29.09,
+    "per_layer 888444/444888/888444": 29.62,
+    "per_layer 444888/888444/444888": 29.43,
+}
 BLEU |= {"per_block 14/31/30": 28.96, "random 25 per=block": 29.59, "random 87 per=layer": 27.47}
 
 
@@ -30,7 +34,15 @@ def run(name: str, folder: Path, scale: str | None = None) -> dict[str, Any]:
     _describe(recipe, home)
     for cell in recipe.cells:
         (pair,) = cell.trial.get("targets")
-        write(Record(cell.trial, "done", (), {f"{pair}/test/bleu": BLEU.get(str(label(cell.labels["remove"])), 28.0)}), home)
+        write(
+            Record(
+                cell.trial,
+                "done",
+                (),
+                {f"{pair}/test/bleu": BLEU.get(str(label(cell.labels["remove"])), 28.0)},
+            ),
+            home,
+        )
     return tables(folder)[0]
 
 
@@ -41,7 +53,11 @@ def test_table1_of_the_weak_link_paper(tmp_path: Path) -> None:
     assert made["columns"] == [["en-ru"], ["en-de"]]
     base, quarter, last = (made["cells"][at][0] for at in (0, 1, -1))
     assert (base["change"], base["published_change"]) == (None, None)
-    assert (quarter["ours"], quarter["change"], quarter["published_change"]) == (29.59, pytest.approx(0.5), 0.5)
+    assert (quarter["ours"], quarter["change"], quarter["published_change"]) == (
+        29.59,
+        pytest.approx(0.5),
+        0.5,
+    )
     assert (last["change"], last["published_change"]) == (pytest.approx(-1.62), -1.62)
     assert "| 25 | 29.59 (+0.50) ± 0.00 [29.59 (+0.50)] |" in to_markdown(made).replace("\\", "")
     assert "29.59 (+0.50)" in to_latex(made)
@@ -59,7 +75,10 @@ def test_table2_of_the_weak_link_paper(tmp_path: Path) -> None:
     ]
     (more,), (fewer,) = made["cells"][1:3]
     assert (more["change"], fewer["change"]) == (pytest.approx(0.53), pytest.approx(0.34))
-    assert all(cell["published_change"] == pytest.approx(cell["published"] - 29.09) for (cell,) in made["cells"][1:])
+    assert all(
+        cell["published_change"] == pytest.approx(cell["published"] - 29.09)
+        for (cell,) in made["cells"][1:]
+    )
     assert "encoder-decoder (ED)" in made["note"]
 
 
@@ -67,14 +86,21 @@ def test_table2_of_the_weak_link_paper(tmp_path: Path) -> None:
 def test_table3_of_the_weak_link_paper(tmp_path: Path, scale: str | None) -> None:
     made = run("weak-link/table3", tmp_path / "s", scale)
     assert made["row_names"] == ["% pruned", "ES", "ED", "DS"]
-    assert made["rows"][:3] == [["0", "48", "48", "48"], ["48", "14", "31", "30"], ["48", "31", "14", "30"]]
+    assert made["rows"][:3] == [
+        ["0", "48", "48", "48"],
+        ["48", "14", "31", "30"],
+        ["48", "31", "14", "30"],
+    ]
     assert made["rows"][-1] == ["82", "12", "9", "5"]
 
 
 def test_a_percentage_that_no_file_tells_is_counted(tmp_path: Path) -> None:
     """777322/233777/777332 keeps 28 + 29 + 29 = 86 of 144 heads."""
     made = run_of(tmp_path, "per_layer: [777322/233777/777332]")
-    assert made["rows"] == [["0", "888888", "888888", "888888"], ["40", "777322", "233777", "777332"]]
+    assert made["rows"] == [
+        ["0", "888888", "888888", "888888"],
+        ["40", "777322", "233777", "777332"],
+    ]
 
 
 def test_prunings_that_have_no_components_keep_their_names(tmp_path: Path) -> None:
@@ -89,7 +115,13 @@ fixed: {{model: transformer-mini, task: parallel, source: en-de, splits: test}}
 axes: {{remove: [none, {{{removals}}}], draw: [0]}}
 tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: components}}]
 """
-    return tables(study(folder, recipe, lambda trial, labels: Record(trial, "done", (), {"en-de/test/bleu": 20.0})))[0]
+    return tables(
+        study(
+            folder,
+            recipe,
+            lambda trial, labels: Record(trial, "done", (), {"en-de/test/bleu": 20.0}),
+        )
+    )[0]
 
 
 @pytest.mark.parametrize(
@@ -128,15 +160,23 @@ def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
 
 
 def test_a_table_says_that_its_data_chose_the_epoch(tmp_path: Path) -> None:
-    mnli, xnli = tables(study(tmp_path, LAYERED, layered, {"numbers.csv": "model,task,remove,value\n"}))
+    mnli, xnli = tables(
+        study(tmp_path, LAYERED, layered, {"numbers.csv": "model,task,remove,value\n"})
+    )
     assert CHOSEN in mnli["note"]
     assert CHOSEN not in xnli["note"]  # the dev set of MNLI chose
     (tmp_path / "own").mkdir()
     own = LAYERED.replace(", scored: train_task", "")
-    assert [CHOSEN in made["note"] for made in tables(study(tmp_path / "own", own, layered, {"numbers.csv": "model\n"}))] == [True, True]
+    assert [
+        CHOSEN in made["note"]
+        for made in tables(study(tmp_path / "own", own, layered, {"numbers.csv": "model\n"}))
+    ] == [True, True]
     (tmp_path / "last").mkdir()
     last = LAYERED.replace("weights: best, ", "")
-    assert not any(CHOSEN in made["note"] for made in tables(study(tmp_path / "last", last, layered, {"numbers.csv": "model\n"})))
+    assert not any(
+        CHOSEN in made["note"]
+        for made in tables(study(tmp_path / "last", last, layered, {"numbers.csv": "model\n"}))
+    )
 
 
 def test_a_table_says_where_a_layer_is_another_share(tmp_path: Path) -> None:
@@ -148,7 +188,18 @@ def test_a_table_says_where_a_layer_is_another_share(tmp_path: Path) -> None:
 
     def twelve(trial: Trial, labels: Mapping[str, Any]) -> Record:
         found = layered(trial, labels)
-        return Record(trial, "done", found.removed, found.metrics, cost={"heads before": 96} if found.removed else {})
+        return Record(
+            trial,
+            "done",
+            found.removed,
+            found.metrics,
+            cost={"heads before": 96} if found.removed else {},
+        )
 
     (tmp_path / "twelve").mkdir()
-    assert "one layer is" not in tables(study(tmp_path / "twelve", LAYERED, twelve, {"numbers.csv": numbers}))[0]["note"]
+    assert (
+        "one layer is"
+        not in tables(study(tmp_path / "twelve", LAYERED, twelve, {"numbers.csv": numbers}))[0][
+            "note"
+        ]
+    )

@@ -54,7 +54,9 @@ def running(folder: Path, **options: Any) -> Iterator[Server]:
             thread.join()
 
 
-def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(
+    server: Server, path: str, method: str = "GET", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     line = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
     line.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
@@ -81,7 +83,9 @@ def test_the_page_and_its_content(study: Path):
         assert int(headers["Content-Length"]) > 1000
 
 
-def test_a_new_record_changes_the_content_and_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_new_record_changes_the_content_and_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(shelf, "PATIENCE", 0.0)
     monkeypatch.setattr(shelf, "SHARE", 0)
     study = made_study(tmp_path / "study")
@@ -97,7 +101,10 @@ def test_a_new_record_changes_the_content_and_its_mark(tmp_path: Path, monkeypat
 def test_one_record(study: Path):
     some = next(iter(content(study)["records"]))
     with running(study) as server:
-        assert json.loads(ask(server, f"/record.json?id={some}")[2])["trial"]["model"] == "nobody/nothing"
+        assert (
+            json.loads(ask(server, f"/record.json?id={some}")[2])["trial"]["model"]
+            == "nobody/nothing"
+        )
         for wrong in ("", "nothing", "../study", "..%2Fstudy", "%2Fetc%2Fpasswd"):
             assert ask(server, f"/record.json?id={wrong}")[0] == 404
 
@@ -115,9 +122,25 @@ def test_nothing_outside_the_folder_is_shown(several: Path, study: Path):
     (several / "link").symlink_to(study, target_is_directory=True)
     with running(several) as server:
         assert "link" not in json.dumps(json.loads(ask(server, "/content.json")[2]))
-        for name in ("link", "..", f"..%2F{study.parent.name}%2Fstudy", str(study), ".", "other", "one%2F..%2Fone", "%00"):
+        for name in (
+            "link",
+            "..",
+            f"..%2F{study.parent.name}%2Fstudy",
+            str(study),
+            ".",
+            "other",
+            "one%2F..%2Fone",
+            "%00",
+        ):
             assert ask(server, f"/content.json?study={name}")[0] == 404, name
-        for path in ("/study.json", "/one/study.json", "/../study.json", "/..%2f..%2fetc%2fpasswd", "//etc/passwd", "/page.py"):
+        for path in (
+            "/study.json",
+            "/one/study.json",
+            "/../study.json",
+            "/..%2f..%2fetc%2fpasswd",
+            "//etc/passwd",
+            "/page.py",
+        ):
             assert ask(server, path)[0] == 404, path
     (several / "link").unlink()
 
@@ -155,21 +178,37 @@ def test_another_name_for_this_machine_is_refused_unless_told(study: Path):
 def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DeadheadError, match=rf"port {port} of 127.0.0.1 is taken.\n  Mend: .*--port"), served(study, port=port):
+        with (
+            pytest.raises(
+                DeadheadError, match=rf"port {port} of 127.0.0.1 is taken.\n  Mend: .*--port"
+            ),
+            served(study, port=port),
+        ):
             pass
-    with pytest.raises(DeadheadError, match=r"not an address of this machine"), served(study, host="192.0.2.1", port=0):
+    with (
+        pytest.raises(DeadheadError, match=r"not an address of this machine"),
+        served(study, host="192.0.2.1", port=0),
+    ):
         pass
-    for folder, words in ((tmp_path / "no", "there is no folder"), (tmp_path, "is not a study, and holds none")):
+    for folder, words in (
+        (tmp_path / "no", "there is no folder"),
+        (tmp_path, "is not a study, and holds none"),
+    ):
         with pytest.raises(DeadheadError, match=words), served(folder, port=0):
             pass
     (tmp_path / "study.json").write_text("{}")
-    with pytest.raises(DeadheadError, match=r"no study\.json that can be read"), served(tmp_path, port=0):
+    with (
+        pytest.raises(DeadheadError, match=r"no study\.json that can be read"),
+        served(tmp_path, port=0),
+    ):
         pass
 
 
 def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
     command = [sys.executable, "-m", "deadhead", "serve", str(study), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
         with urlopen(f"{address}content.json", timeout=60) as answer:
             assert json.load(answer)["studies"][0]["progress"]["done"] == 7
@@ -179,13 +218,20 @@ def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path):
-    done = subprocess.run([sys.executable, "-m", "deadhead", "serve", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "deadhead", "serve", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == f"StudyError: {tmp_path} is not a study, and holds none."
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_reader_keeps_their_place_while_the_study_goes_on(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(shelf, "PATIENCE", 0.0)
     study = made_study(tmp_path / "study")
     with running(study) as server:
@@ -193,10 +239,14 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
         page.find("#trial-filter").send_keys("lowest")
         page.click("[data-sort='1']")
         page.run("document.querySelector('.facts details').open = true")
-        page.run("document.getElementById('trials').scrollIntoView(); document.getElementById('trial-filter').focus()")
+        page.run(
+            "document.getElementById('trials').scrollIntoView(); document.getElementById('trial-filter').focus()"
+        )
         assert page.run("return scrollY") > 500
         page.settle()
-        place = page.run("return document.getElementById('trials').getBoundingClientRect().top")  # more will stand above it
+        place = page.run(
+            "return document.getElementById('trials').getBoundingClientRect().top"
+        )  # more will stand above it
         assert len(page.texts("#trial-rows tr[data-at]")) == 4
         more = "remove=[none, {lowest: [1, 2, 3, 4, 6]}, {highest: [6]}]"  # three more rows of the table
         made_study(study, more)
@@ -204,9 +254,19 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
         assert page.run("return document.getElementById('trial-filter').value") == "lowest"
         assert page.run("return document.activeElement.id") == "trial-filter"
         assert page.run("return document.querySelector('.facts details').open")
-        assert page.run("return document.querySelector('[aria-sort=descending] [data-sort]').dataset.sort") == "1"
-        page.until("return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)")
-        page.until("return Math.abs(document.getElementById('trials').getBoundingClientRect().top - arguments[0]) < 4", place)
+        assert (
+            page.run(
+                "return document.querySelector('[aria-sort=descending] [data-sort]').dataset.sort"
+            )
+            == "1"
+        )
+        page.until(
+            "return [...document.querySelectorAll('.plot')].every((plot) => plot.dataset.ready)"
+        )
+        page.until(
+            "return Math.abs(document.getElementById('trials').getBoundingClientRect().top - arguments[0]) < 4",
+            place,
+        )
         page.run("document.querySelector('#trial-rows tr[data-at]').click()")
         page.until("return document.getElementById('sheet').open")
         title = page.find("#sheet-title").text
@@ -218,7 +278,9 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(page: Page, tmp_path
     page.until("return document.getElementById('pulse').textContent.startsWith('not connected')")
 
 
-def test_a_record_that_is_not_in_the_page_is_asked_for(page: Page, study: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_record_that_is_not_in_the_page_is_asked_for(
+    page: Page, study: Path, monkeypatch: pytest.MonkeyPatch
+):
     facts = content(study)
     monkeypatch.setattr(shelf.Shelf, "_content", lambda *_: (1, facts | {"records": {}}))
     some = next(name for name, one in facts["records"].items() if one["removed"])
@@ -237,15 +299,31 @@ def test_the_list_leads_to_a_study_and_to_several(page: Page, several: Path):
         page.until("return document.getElementById('compare') !== null")
         assert page.texts(".tabs button") == ["one", "deep/two"]
         page.click(".tabs .back")
-        page.until("return location.search === '' && document.querySelector('h1').textContent === 'Studies'")
+        page.until(
+            "return location.search === '' && document.querySelector('h1').textContent === 'Studies'"
+        )
         assert page.complaints() == []
 
 
 def test_without_a_browser_the_tests_left_out_are_told():
     tests = Path(__file__).parent
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tests / "test_page_browser.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        str(tests / "test_page_browser.py"),
+    ]
     environment = {**os.environ, "PATH": str(tests), "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tests.parent.parent)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=tests.parent.parent,
+    )
     assert done.returncode == 0
     assert "left out:" in done.stdout
     assert HOW in done.stdout

@@ -25,11 +25,19 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
     made = study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS})
     scores, _ = tables(made)
     assert (scores["row_names"], scores["column_names"]) == (["remove"], ["task"])
-    assert (scores["rows"], scores["columns"]) == ([["none"], ["random 50 %"]], [["mnli"], ["sst2"]])
+    assert (scores["rows"], scores["columns"]) == (
+        [["none"], ["random 50 %"]],
+        [["mnli"], ["sst2"]],
+    )
     pruned = cell(scores, ["random 50 %"], ["mnli"])
     assert pruned["ours"] == pytest.approx((70 + 72 + 74) / 3)
     assert pruned["spread"] == pytest.approx(stdev([70, 72, 74]))
-    assert (pruned["n"], pruned["published"], pruned["state"], len(pruned["trials"])) == (3, 82.0, "done", 3)
+    assert (pruned["n"], pruned["published"], pruned["state"], len(pruned["trials"])) == (
+        3,
+        82.0,
+        "done",
+        3,
+    )
     full = cell(scores, ["none"], ["mnli"])  # the three draws of nothing are one trial
     assert (full["ours"], full["spread"], full["n"], full["published"]) == (80.0, None, 1, 83.69)
     assert len(full["trials"]) == 1
@@ -45,15 +53,26 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
         ("Half of the heads", "Half of the heads"),
     ],
 )
-def test_a_title_names_the_metric_that_the_table_shows(tmp_path: Path, title: str, shown: str) -> None:
+def test_a_title_names_the_metric_that_the_table_shows(
+    tmp_path: Path, title: str, shown: str
+) -> None:
     """GLUE is scored by accuracy, whatever an older recipe calls it."""
-    first, *_ = tables(study(tmp_path, DRAWN.replace("title: Scores", f"title: {title}"), drawn, {"numbers.csv": NUMBERS}))
+    first, *_ = tables(
+        study(
+            tmp_path,
+            DRAWN.replace("title: Scores", f"title: {title}"),
+            drawn,
+            {"numbers.csv": NUMBERS},
+        )
+    )
     assert (first["title"], first["note"].startswith("Accuracy on ")) == (shown, True)
 
 
 def test_a_title_has_one_name_for_a_metric() -> None:
     assert true_title("Accuracy after the cut", ["micro_f1"]) == "Micro F1 after the cut"
-    assert true_title("F1, unpruned and best of 12", ["span_f1"]) == "Span F1, unpruned and best of 12"
+    assert (
+        true_title("F1, unpruned and best of 12", ["span_f1"]) == "Span F1, unpruned and best of 12"
+    )
     assert true_title("Micro F1 by heads", ["micro_f1"]) == "Micro F1 by heads"
     assert true_title("F1", ["micro_f1", "span_f1"]) == "F1"  # it has several
     assert true_title("F1x", ["micro_f1"]) == "F1x"
@@ -61,37 +80,60 @@ def test_a_title_has_one_name_for_a_metric() -> None:
 
 def test_a_table_says_where_data_was_short(tmp_path: Path) -> None:
     def short(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        details = {"shortfalls": {"en/train": {"expected": 2_500_000, "got": 1_486_965}}} if trial.get("task") == "sst2" else {}
+        details = (
+            {"shortfalls": {"en/train": {"expected": 2_500_000, "got": 1_486_965}}}
+            if trial.get("task") == "sst2"
+            else {}
+        )
         return replace(drawn(trial, labels), details=details)
 
     note = "Less data than the recipe asks for: sst2 en/train 1,486,965 of 2,500,000 rows."
     assert all(note in table["note"] for table in tables(study(tmp_path / "short", DRAWN, short)))
-    assert not any("Less data" in table["note"] for table in tables(study(tmp_path / "enough", DRAWN, drawn)))
+    assert not any(
+        "Less data" in table["note"] for table in tables(study(tmp_path / "enough", DRAWN, drawn))
+    )
 
 
-def test_cells_name_fewer_trials_where_all_would_name_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_name_fewer_trials_where_all_would_name_very_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = study(tmp_path, DRAWN, drawn)
     whole = [one for table in tables(made) for row in table["cells"] for one in row]
-    assert [len(one["trials"]) for one in whole] == [one["records"] for one in whole] == [1, 1, 3, 3] * 2
+    assert (
+        [len(one["trials"]) for one in whole]
+        == [one["records"] for one in whole]
+        == [1, 1, 3, 3] * 2
+    )
     monkeypatch.setattr("deadhead.report.tables.MOST_NAMED", 15)  # of 16, in 8 cells
     cut = [one for table in tables(made) for row in table["cells"] for one in row]
     assert [one["trials"] for one in cut] == [one["trials"][:1] for one in whole]
     assert [one["numbers"] for one in cut] == [one["numbers"][:1] for one in whole]
     listed = {"trials": (), "numbers": ()}
-    assert [{**one, **listed} for one in cut] == [{**one, **listed} for one in whole]  # means and counts are as they were
+    assert [{**one, **listed} for one in cut] == [
+        {**one, **listed} for one in whole
+    ]  # means and counts are as they were
 
 
 def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS}))
     assert cell(scores, ["none"], ["sst2"])["published"] is None  # no row has this task and removal
-    assert cell(scores, ["random 50 %"], ["sst2"])["published"] == 11.0  # the model is no axis of the table
-    assert all(one["published"] is None for row in drops["cells"] for one in row)  # it names no file
+    assert (
+        cell(scores, ["random 50 %"], ["sst2"])["published"] == 11.0
+    )  # the model is no axis of the table
+    assert all(
+        one["published"] is None for row in drops["cells"] for one in row
+    )  # it names no file
 
 
 def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> None:
-    numbers = NUMBERS + "third/model,sst2,en,en,random 50,50,33.0\na/model,sst2,en,en,none,0,44.0\nb/model,sst2,en,en,none,0,55.0\n"
+    numbers = (
+        NUMBERS
+        + "third/model,sst2,en,en,random 50,50,33.0\na/model,sst2,en,en,none,0,44.0\nb/model,sst2,en,en,none,0,55.0\n"
+    )
     scores, _ = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))
-    assert cell(scores, ["random 50 %"], ["sst2"])["published"] is None  # two models, neither of them ours
+    assert (
+        cell(scores, ["random 50 %"], ["sst2"])["published"] is None
+    )  # two models, neither of them ours
     assert cell(scores, ["none"], ["sst2"])["published"] == 44.0  # two models, one of them ours
 
 
@@ -100,24 +142,46 @@ def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> No
     [
         ("a/model,mnli,en", ""),
         ("b/model,mnli,en", " Published numbers are of another model than here: b/model."),
-        ("b/model,rte,en", " Published numbers are of another model and task than here: b/model, rte."),
-        ("b/model,rte,de", " Published numbers are of another model, task and source than here: b/model, rte, de."),
+        (
+            "b/model,rte,en",
+            " Published numbers are of another model and task than here: b/model, rte.",
+        ),
+        (
+            "b/model,rte,de",
+            " Published numbers are of another model, task and source than here: b/model, rte, de.",
+        ),
     ],
 )
 def test_a_table_tells_whose_the_published_numbers_are(tmp_path: Path, row: str, told: str) -> None:
-    scores, _ = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": f"model,task,source,remove,value\n{row},none,80.0\n"}))
+    scores, _ = tables(
+        study(
+            tmp_path,
+            DRAWN,
+            drawn,
+            {"numbers.csv": f"model,task,source,remove,value\n{row},none,80.0\n"},
+        )
+    )
     assert scores["note"].partition(" Means over draw, with the standard deviation.")[2] == told
 
 
 def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> None:
     """One of them may be lucky; and a seed that stands in two parts of a recipe counts once."""
     recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes:\n"
-    recipe += "  - {remove: [none, {random: [50]}], draw: [0, 1]}\n  - {remove: [none], seed: [1, 2]}\n"
-    recipe += "tables: [{title: t, kind: drop, rows: remove, columns: task, mean_over: [draw, seed]}]\n"
+    recipe += (
+        "  - {remove: [none, {random: [50]}], draw: [0, 1]}\n  - {remove: [none], seed: [1, 2]}\n"
+    )
+    recipe += (
+        "tables: [{title: t, kind: drop, rows: remove, columns: task, mean_over: [draw, seed]}]\n"
+    )
     scores = {0: 0.9, 1: 0.6, 2: 0.6}
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return Record(trial, "done", (), {"en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]})
+        return Record(
+            trial,
+            "done",
+            (),
+            {"en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]},
+        )
 
     (drops,) = tables(study(tmp_path, recipe, outcome))
     assert cell(drops, ["random 50 %"], ["mnli"])["ours"] == pytest.approx(10)  # of 70, not of 90
@@ -135,18 +199,28 @@ def test_relative_drops(tmp_path: Path) -> None:
 def test_published_drops_come_of_published_scores(tmp_path: Path) -> None:
     recipe = DRAWN.replace("kind: drop,", "kind: drop, published: numbers.csv,")
     _, drops = tables(study(tmp_path, recipe, drawn, {"numbers.csv": NUMBERS}))
-    assert cell(drops, ["random 50 %"], ["mnli"])["published"] == pytest.approx(100 * (83.69 - 82) / 83.69, abs=1e-4)
+    assert cell(drops, ["random 50 %"], ["mnli"])["published"] == pytest.approx(
+        100 * (83.69 - 82) / 83.69, abs=1e-4
+    )
     assert cell(drops, ["random 50 %"], ["sst2"])["published"] is None  # nothing unpruned beside it
 
 
 def test_what_is_missing_or_failed_is_told(tmp_path: Path) -> None:
     def patchy(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
         if trial.get("task") == "sst2":
-            return replace(drawn(trial, labels), state="failed", metrics={}, error="boom") if trial.get("remove") else None
+            return (
+                replace(drawn(trial, labels), state="failed", metrics={}, error="boom")
+                if trial.get("remove")
+                else None
+            )
         return None if trial.get("draw") == 2 else drawn(trial, labels)
 
     scores, _ = tables(study(tmp_path, DRAWN, patchy))
-    states = {(row[0], column[0]): cell(scores, row, column)["state"] for row in scores["rows"] for column in scores["columns"]}
+    states = {
+        (row[0], column[0]): cell(scores, row, column)["state"]
+        for row in scores["rows"]
+        for column in scores["columns"]
+    }
     assert states == {
         ("none", "mnli"): "done",
         ("random 50 %", "mnli"): "partial",
@@ -159,7 +233,9 @@ def test_what_is_missing_or_failed_is_told(tmp_path: Path) -> None:
 
 def test_a_study_without_records(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, lambda trial, labels: None))
-    assert {one["state"] for table in (scores, drops) for row in table["cells"] for one in row} == {"missing"}
+    assert {one["state"] for table in (scores, drops) for row in table["cells"] for one in row} == {
+        "missing"
+    }
 
 
 def test_cells_the_recipe_does_not_have(tmp_path: Path) -> None:
@@ -182,8 +258,12 @@ axes: {remove: [none, {random_k: 2}], seed: [0, 1]}
 def by_language(trial: Trial, labels: Mapping[str, Any]) -> Record:
     first = {"en": 0.9, "tr": 0.5, "de": 0.7}
     loss = 0.1 if trial.get("remove") else 0.0
-    scores = {language: score - loss + 0.01 * trial.get("seed") for language, score in first.items()}
-    return Record(trial, "done", (), {f"{lang}/test/micro_f1": score for lang, score in scores.items()})
+    scores = {
+        language: score - loss + 0.01 * trial.get("seed") for language, score in first.items()
+    }
+    return Record(
+        trial, "done", (), {f"{lang}/test/micro_f1": score for lang, score in scores.items()}
+    )
 
 
 def test_languages_across_and_means_over_them(tmp_path: Path) -> None:
@@ -200,7 +280,10 @@ tables:
     assert by["columns"] == [["en"], ["tr"], ["de"]]  # the recipe's order
     assert cell(by, ["random 2 heads"], ["tr"])["ours"] == pytest.approx(40.5)
     whole = cell(over, ["none"], ["pos"])
-    assert (whole["ours"], whole["n"]) == (pytest.approx((90 + 50 + 70) / 3 + 0.5), 2)  # languages within a trial are no repetitions
+    assert (whole["ours"], whole["n"]) == (
+        pytest.approx((90 + 50 + 70) / 3 + 0.5),
+        2,
+    )  # languages within a trial are no repetitions
     assert whole["spread"] == pytest.approx(stdev([0, 1]), abs=1e-4)
     assert some["columns"] == [["cross-lingual"]]
     assert cell(some, ["none"], ["cross-lingual"])["ours"] == pytest.approx(60.5)
@@ -219,7 +302,13 @@ fixed: {model: a/model, task: wmt14, source: en-de}
 axes: {seed: [0]}
 tables: [{title: BLEU, rows: model, columns: language}]
 """
-    (made,) = tables(study(tmp_path, recipe, lambda trial, labels: Record(trial, "done", (), {"en-de/test/bleu": 27.95})))
+    (made,) = tables(
+        study(
+            tmp_path,
+            recipe,
+            lambda trial, labels: Record(trial, "done", (), {"en-de/test/bleu": 27.95}),
+        )
+    )
     assert made["cells"][0][0]["ours"] == 27.95
 
 
@@ -249,7 +338,10 @@ tables:
 
 def test_a_search_beside_its_controls(tmp_path: Path) -> None:
     published = "source,target,arm,value,delta\nen,de,full,50.0,\nen,de,lowest,52.5,\nen,de,random,-1.5,-1.5\n"
-    recipe = SEARCH + "tables: [{title: Search, kind: search, rows: [source, target], published: numbers.csv}]\n"
+    recipe = (
+        SEARCH
+        + "tables: [{title: Search, kind: search, rows: [source, target], published: numbers.csv}]\n"
+    )
     (made,) = tables(study(tmp_path, recipe, searched, {"numbers.csv": published}))
     row = ["en", "de"]
     by = {column[0]: cell(made, row, column) for column in made["columns"]}
@@ -257,9 +349,16 @@ def test_a_search_beside_its_controls(tmp_path: Path) -> None:
     assert by["best of k"]["ours"] == pytest.approx(64)
     assert by["gain"]["ours"] == pytest.approx(4)
     assert by["k"]["ours"] == 2
-    assert (by["gain, stop rule"]["ours"], by["k, stop rule"]["ours"]) == (pytest.approx(4), 2)  # 61, 64, then 59: stop
+    assert (by["gain, stop rule"]["ours"], by["k, stop rule"]["ours"]) == (
+        pytest.approx(4),
+        2,
+    )  # 61, 64, then 59: stop
     assert "until the score falls for the first time" in made["note"]
-    assert by["gain, chosen on dev"]["ours"] == by["gain, chosen on source dev"]["ours"] == pytest.approx(1)  # k = 1
+    assert (
+        by["gain, chosen on dev"]["ours"]
+        == by["gain, chosen on source dev"]["ours"]
+        == pytest.approx(1)
+    )  # k = 1
     assert by["gain of seeds"]["ours"] == pytest.approx(5)
     assert by["gain of random"]["ours"] == pytest.approx(-4)
     assert "gain of highest" not in by
@@ -272,12 +371,19 @@ def test_a_search_with_arms_for_rows(tmp_path: Path) -> None:
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: arm, columns: target}]\n"
     (made,) = tables(study(tmp_path, recipe, searched))
     best = {row[0]: cell(made, row, ["en"])["ours"] for row in made["rows"]}
-    assert best == {name: pytest.approx(value) for name, value in {"full": 70, "lowest": 74, "seeds": 75, "random": 66}.items()}
+    assert best == {
+        name: pytest.approx(value)
+        for name, value in {"full": 70, "lowest": 74, "seeds": 75, "random": 66}.items()
+    }
 
 
 def test_a_search_that_still_runs(tmp_path: Path) -> None:
     def some(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
-        return searched(trial, labels) if labels["arm"] in ("full", "lowest") and labels["k"] < 2 else None
+        return (
+            searched(trial, labels)
+            if labels["arm"] in ("full", "lowest") and labels["k"] < 2
+            else None
+        )
 
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: target}]\n"
     (made,) = tables(study(tmp_path, recipe, some))
@@ -291,13 +397,27 @@ def test_a_search_that_still_runs(tmp_path: Path) -> None:
 def test_scores_that_are_no_numbers_are_not_there(tmp_path: Path) -> None:
     def broken(trial: Trial, labels: Mapping[str, Any]) -> Record:
         record = searched(trial, labels)
-        lost = {"en/test/micro_f1"} if labels["arm"] == "full" else {"de/test/micro_f1"} if labels["k"] == 2 else set()
-        return replace(record, metrics={name: float("nan") if name in lost else value for name, value in record.metrics.items()})
+        lost = (
+            {"en/test/micro_f1"}
+            if labels["arm"] == "full"
+            else {"de/test/micro_f1"}
+            if labels["k"] == 2
+            else set()
+        )
+        return replace(
+            record,
+            metrics={
+                name: float("nan") if name in lost else value
+                for name, value in record.metrics.items()
+            },
+        )
 
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: target}]\n"
     (made,) = tables(study(tmp_path, recipe, broken))
     assert cell(made, ["en"], ["best of k"])["ours"] is None  # nothing to hold it against
-    assert cell(made, ["de"], ["best of k"])["ours"] == pytest.approx(61)  # k = 2, the best, has no score
+    assert cell(made, ["de"], ["best of k"])["ours"] == pytest.approx(
+        61
+    )  # k = 2, the best, has no score
 
 
 MULTI = """\
@@ -319,7 +439,16 @@ def test_several_sources(tmp_path: Path) -> None:
             score = {"md": 0.6, "sd": 0.4}[labels["rank.merge"]] + 0.01 * labels["k"]
         else:
             score = {"en": 0.55, "de": 0.65}[labels["source"]] - 0.01 * labels["k"]
-        return Record(trial, "done", (), {f"{lang}/{split}/micro_f1": score for lang in ("en", "de", "zh") for split in ("dev", "test")})
+        return Record(
+            trial,
+            "done",
+            (),
+            {
+                f"{lang}/{split}/micro_f1": score
+                for lang in ("en", "de", "zh")
+                for split in ("dev", "test")
+            },
+        )
 
     published = "task,source,target,arm,value\npos,en+de,zh,FL,41.5\npos,de+en,zh,EC,43.5\n"
     (made,) = tables(study(tmp_path, MULTI, merged, {"numbers.csv": published}))
@@ -334,7 +463,13 @@ def test_several_sources(tmp_path: Path) -> None:
 
 def test_a_search_names_data_that_was_short(tmp_path: Path) -> None:
     def short(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return replace(searched(trial, labels), details={"shortfalls": {"en train": {"expected": 2_500_000, "got": 1_486_965}}})
+        return replace(
+            searched(trial, labels),
+            details={"shortfalls": {"en train": {"expected": 2_500_000, "got": 1_486_965}}},
+        )
 
     (made,) = tables(study(tmp_path, SEARCH, short))
-    assert "Less data than the recipe asks for: pos en train 1,486,965 of 2,500,000 rows." in made["note"]
+    assert (
+        "Less data than the recipe asks for: pos en train 1,486,965 of 2,500,000 rows."
+        in made["note"]
+    )

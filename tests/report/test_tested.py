@@ -31,15 +31,26 @@ def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     """Chinese loses 20 points without 90 % of the heads; nothing else is more than noise."""
     lost = 0.2 if trial.get("remove") and trial.get("remove")["random"] == 90 else 0.0
     noise = 0.003 * ((trial.get("seed") * 7 + (trial.get("remove") or {"random": 3})["random"]) % 5)
-    return Record(trial, "done", (), {"en/test/micro_f1": 0.95 + noise, "zh/test/micro_f1": 0.7 - lost + noise}, cost={})
+    return Record(
+        trial,
+        "done",
+        (),
+        {"en/test/micro_f1": 0.95 + noise, "zh/test/micro_f1": 0.7 - lost + noise},
+        cost={},
+    )
 
 
-def simulated(rng: np.random.Generator, repeats: int, effect: float = 0.0, apart: int = 0) -> tuple[int, int]:
+def simulated(
+    rng: np.random.Generator, repeats: int, effect: float = 0.0, apart: int = 0
+) -> tuple[int, int]:
     """How many cells of a table are marked: of those without an effect, and of the first `apart` with one."""
     base = rng.normal(size=(LANGUAGES, repeats))
     values = rng.normal(size=(REMOVALS, LANGUAGES, repeats))
     values.reshape(-1, repeats)[:apart] -= effect
-    cells = [[{"mark": None, **compared(list(values[r, c]), list(base[c]))} for c in range(LANGUAGES)] for r in range(REMOVALS)]
+    cells = [
+        [{"mark": None, **compared(list(values[r, c]), list(base[c]))} for c in range(LANGUAGES)]
+        for r in range(REMOVALS)
+    ]
     marked(cells)
     flat = [cell["mark"] is not None for row in cells for cell in row]
     return sum(flat[apart:]), sum(flat[:apart])
@@ -62,7 +73,11 @@ def test_where_some_cells_differ_they_are_marked_and_few_others() -> None:
 def test_a_table_marks_what_differs_and_says_by_which_test(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, SEEDED, seeded))
     for table in (scores, drops):
-        assert [[cell["mark"] for cell in row] for row in table["cells"]] == [[None, None], [None, None], [None, "worse"]]
+        assert [[cell["mark"] for cell in row] for row in table["cells"]] == [
+            [None, None],
+            [None, None],
+            [None, "worse"],
+        ]
         assert "Welch's and Student's" in table["test"]
         assert "Benjamini-Hochberg" in table["test"]
         assert "at most 5 %" in table["test"]
@@ -77,8 +92,12 @@ def test_without_repetitions_nothing_is_marked(tmp_path: Path) -> None:
     """Three draws of the pruned model, and one of the unpruned: what that would have been with another seed is not known."""
     scores, drops = tables(study(tmp_path, DRAWN, drawn))
     for table in (scores, drops):
-        assert {(cell["mark"], cell["p"]) for row in table["cells"] for cell in row} == {(None, None)}
-        assert table["test"].startswith("No cell is coloured: none of the 2 could be tested against the unpruned model")
+        assert {(cell["mark"], cell["p"]) for row in table["cells"] for cell in row} == {
+            (None, None)
+        }
+        assert table["test"].startswith(
+            "No cell is coloured: none of the 2 could be tested against the unpruned model"
+        )
 
 
 def test_the_best_of_k_is_tested_against_the_best_of_as_many_seeds(tmp_path: Path) -> None:
@@ -86,14 +105,31 @@ def test_the_best_of_k_is_tested_against_the_best_of_as_many_seeds(tmp_path: Pat
 
     def again(trial: Trial, labels: Mapping[str, Any]) -> Record:
         record = searched(trial, labels)
-        noise = 0.002 * ((labels["seed"] * 5 + labels["k"]) % 3) + (0.0 if labels["arm"] != "random" else -0.2)
-        return Record(trial, "done", (), {name: value + noise for name, value in record.metrics.items()}, cost={})
+        noise = 0.002 * ((labels["seed"] * 5 + labels["k"]) % 3) + (
+            0.0 if labels["arm"] != "random" else -0.2
+        )
+        return Record(
+            trial,
+            "done",
+            (),
+            {name: value + noise for name, value in record.metrics.items()},
+            cost={},
+        )
 
-    recipe = SEARCH.replace("seed: [0]", "seed: [0, 1, 2, 3]") + "tables: [{title: Search, kind: search, rows: target}]\n"
+    recipe = (
+        SEARCH.replace("seed: [0]", "seed: [0, 1, 2, 3]")
+        + "tables: [{title: Search, kind: search, rows: target}]\n"
+    )
     (table,) = tables(study(tmp_path, recipe, again))
-    assert TEST["lowest", 2] > TEST["full", 0]  # the best of the prunings gains, and so does the best of the seeds
+    assert (
+        TEST["lowest", 2] > TEST["full", 0]
+    )  # the best of the prunings gains, and so does the best of the seeds
     row = dict(zip([column[-1] for column in table["columns"]], table["cells"][0], strict=True))
     assert row["gain"]["ours"] > 3
     assert row["gain"]["mark"] != "better"
-    assert (row["gain of random"]["mark"], row["gain of seeds"]["mark"], row["k"]["mark"]) == ("worse", None, None)
+    assert (row["gain of random"]["mark"], row["gain of seeds"]["mark"], row["k"]["mark"]) == (
+        "worse",
+        None,
+        None,
+    )
     assert "the best of as many unpruned seeds" in table["test"]

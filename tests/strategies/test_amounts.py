@@ -18,22 +18,40 @@ settings.load_profile("untimed")
 
 BERT = HeadLayout.grid(encoder=(12, 12))
 
-TRANSFORMER = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))  # blocks not in the papers' order, as in real models
+TRANSFORMER = HeadLayout.grid(
+    encoder=(6, 8), decoder=(6, 8), cross=(6, 8)
+)  # blocks not in the papers' order, as in real models
 
 percents = st.integers(0, 100) | st.floats(0, 100)
 
 
 def test_roundings() -> None:
-    assert [count(30, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [43, 43, 44]  # 43.2; floor of kept keeps 100
-    assert [count(20, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [29, 28, 29]  # 28.8
-    assert [count(12.5, 12, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [2, 1, 2]  # 1.5
+    assert [count(30, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
+        43,
+        43,
+        44,
+    ]  # 43.2; floor of kept keeps 100
+    assert [count(20, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
+        29,
+        28,
+        29,
+    ]  # 28.8
+    assert [count(12.5, 12, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
+        2,
+        1,
+        2,
+    ]  # 1.5
     assert [count(12.5, 4), count(12.5, 12), count(12.5, 20)] == [1, 2, 3]  # a half always goes up
-    assert count(0.1, 1000, "floor_pruned") == count(0.1, 1000, "floor_kept") == 1  # a tenth is a tenth
+    assert (
+        count(0.1, 1000, "floor_pruned") == count(0.1, 1000, "floor_kept") == 1
+    )  # a tenth is a tenth
     assert len(random_percent(BERT, 30, rounding="floor_kept")) == 44
 
 
 @given(percents, st.integers(0, 500))
-def test_roundings_agree_where_nothing_is_rounded_and_differ_by_at_most_one(percent: float, total: int) -> None:
+def test_roundings_agree_where_nothing_is_rounded_and_differ_by_at_most_one(
+    percent: float, total: int
+) -> None:
     low, near, high = (count(percent, total, r) for r in ("floor_pruned", "nearest", "floor_kept"))
     assert 0 <= low <= near <= high <= min(low + 1, total)
     assert low <= percent * total / 100 + 1e-9 * total
@@ -90,7 +108,9 @@ def test_numbers_are_layers_counted_from_0() -> None:
     assert layer_set([0, 2], range(12)) == layer_set("2, 0", range(12)) == {0, 2}
     assert layer_set(4, range(12)) == {4}
     assert layer_set("11 + top2", range(12)) == {10, 11}
-    assert layer_set("top 1 + 0", [3, 7, 11, 0]) == {0}  # a block whose attention is not in every layer
+    assert layer_set("top 1 + 0", [3, 7, 11, 0]) == {
+        0
+    }  # a block whose attention is not in every layer
     assert layer_set("odd", [3, 7, 11]) == {3, 11}
     assert layer_set("3-11", [3, 7, 11, 15]) == {3, 7, 11}
 
@@ -102,9 +122,18 @@ def test_odd_and_even_can_be_numbered_from_0() -> None:
 
 
 def test_a_layer_set_is_of_every_block_unless_told_otherwise() -> None:
-    assert Counter(h.block for h in layers(TRANSFORMER, "top 2")) == {"encoder": 16, "decoder": 16, "cross": 16}
-    assert Counter(h.block for h in layers(TRANSFORMER, "top 2", blocks=["ED", "decoder"])) == {"decoder": 16, "cross": 16}
-    assert layers(TRANSFORMER, "top 2", blocks="encoder,cross") == layers(TRANSFORMER, "top 2", blocks=("cross", "encoder"))
+    assert Counter(h.block for h in layers(TRANSFORMER, "top 2")) == {
+        "encoder": 16,
+        "decoder": 16,
+        "cross": 16,
+    }
+    assert Counter(h.block for h in layers(TRANSFORMER, "top 2", blocks=["ED", "decoder"])) == {
+        "decoder": 16,
+        "cross": 16,
+    }
+    assert layers(TRANSFORMER, "top 2", blocks="encoder,cross") == layers(
+        TRANSFORMER, "top 2", blocks=("cross", "encoder")
+    )
 
 
 def test_a_layer_that_is_empty_already_is_still_counted() -> None:
@@ -115,7 +144,9 @@ def test_a_layer_that_is_empty_already_is_still_counted() -> None:
 @given(st.integers(1, 30), st.data())
 def test_layer_sets_are_what_their_words_say(depth: int, data: st.DataObject) -> None:
     all_layers, k = range(depth), data.draw(st.integers(0, depth))
-    top, bottom, middle = (layer_set(f"{word} {k}", all_layers) for word in ("top", "bottom", "middle"))
+    top, bottom, middle = (
+        layer_set(f"{word} {k}", all_layers) for word in ("top", "bottom", "middle")
+    )
     assert len(top) == len(bottom) == len(middle) == k
     assert min(top, default=depth) == depth - k
     assert max(bottom, default=-1) == k - 1
@@ -126,11 +157,20 @@ def test_layer_sets_are_what_their_words_say(depth: int, data: st.DataObject) ->
     assert not odd & even
     assert 0 in odd
     if (depth - k) % 2 == 0:
-        assert middle == set(all_layers) - layer_set(f"top {(depth - k) // 2} + bottom {(depth - k) // 2}", all_layers)
+        assert middle == set(all_layers) - layer_set(
+            f"top {(depth - k) // 2} + bottom {(depth - k) // 2}", all_layers
+        )
 
 
 @given(
-    st.lists(st.sampled_from(["top 2", "bottom 3", "middle 4", "odd", "even 2", "5", "0-2"]), min_size=1, max_size=4), st.sampled_from("+,")
+    st.lists(
+        st.sampled_from(["top 2", "bottom 3", "middle 4", "odd", "even 2", "5", "0-2"]),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from("+,"),
 )
 def test_a_union_is_the_union(parts: list[str], joint: str) -> None:
-    assert layers(BERT, f" {joint} ".join(parts)) == frozenset().union(*(layers(BERT, part) for part in parts))
+    assert layers(BERT, f" {joint} ".join(parts)) == frozenset().union(
+        *(layers(BERT, part) for part in parts)
+    )

@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 from deadhead.errors import GroupError, HeadError
 from deadhead.layout import Attention, Head, HeadLayout
-from deadhead.strategies import STRATEGIES, choose, highest, lowest, per_block, per_layer, random_k, stratified
+from deadhead.strategies import (
+    STRATEGIES,
+    choose,
+    highest,
+    lowest,
+    per_block,
+    per_layer,
+    random_k,
+    stratified,
+)
 from deadhead.strategies import random as random_percent
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
@@ -26,7 +35,10 @@ BERT = HeadLayout.grid(encoder=(12, 12))
 
 
 def llama(layer_count: int = 4, size: int = 8, group: int = 4) -> HeadLayout:
-    return HeadLayout(Attention("decoder", i, size, tuple(range(size)), width=16, group=group) for i in range(layer_count))
+    return HeadLayout(
+        Attention("decoder", i, size, tuple(range(size)), width=16, group=group)
+        for i in range(layer_count)
+    )
 
 
 # An image model with a language model: some heads go alone, some in fours.
@@ -37,7 +49,14 @@ MIXED = HeadLayout([*HeadLayout.grid(vision=(2, 3)).attentions, *llama(2).attent
 def layouts(draw: st.DrawFn) -> HeadLayout:
     """Blocks of any shape, grouped or not, from which whole groups may be gone already."""
     attentions = []
-    for block in draw(st.lists(st.sampled_from(["encoder", "decoder", "cross", "vision"]), min_size=1, max_size=3, unique=True)):
+    for block in draw(
+        st.lists(
+            st.sampled_from(["encoder", "decoder", "cross", "vision"]),
+            min_size=1,
+            max_size=3,
+            unique=True,
+        )
+    ):
         group = draw(st.sampled_from([1, 1, 2, 3]))
         size = group * draw(st.integers(1, 4))
         for layer in range(draw(st.integers(1, 5))):
@@ -54,7 +73,11 @@ def left_in(layout: HeadLayout, gone: frozenset[Head]) -> dict[str, list[int]]:
 
 
 def groups_are_whole(layout: HeadLayout, gone: frozenset[Head]) -> bool:
-    return all(len(gone & set(bundle)) in (0, len(bundle)) for a in layout.attentions for bundle in a.groups)
+    return all(
+        len(gone & set(bundle)) in (0, len(bundle))
+        for a in layout.attentions
+        for bundle in a.groups
+    )
 
 
 seeds = st.integers(0, 10_000) | st.text(max_size=5)
@@ -72,9 +95,18 @@ def calls(draw: st.DrawFn) -> tuple[str, HeadLayout, Any, dict[str, Any]]:
         "random": percents,
         "random_k": st.integers(0, len(layout)),
         "stratified": st.integers(0, min(len(a.kept) for a in layout.attentions)),
-        "per_layer": st.fixed_dictionaries({b: st.tuples(*(st.integers(0, len(a.kept)) for a in layout.of(b))) for b in layout.blocks}),
-        "per_block": st.fixed_dictionaries({b: st.integers(0, sum(len(a.kept) for a in layout.of(b))) for b in layout.blocks}),
-        "layers": st.sampled_from(["top 1", "bottom 1", "middle 1", "odd", "even", "0", "top 1 + bottom 1"]),
+        "per_layer": st.fixed_dictionaries(
+            {
+                b: st.tuples(*(st.integers(0, len(a.kept)) for a in layout.of(b)))
+                for b in layout.blocks
+            }
+        ),
+        "per_block": st.fixed_dictionaries(
+            {b: st.integers(0, sum(len(a.kept) for a in layout.of(b))) for b in layout.blocks}
+        ),
+        "layers": st.sampled_from(
+            ["top 1", "bottom 1", "middle 1", "odd", "even", "0", "top 1 + bottom 1"]
+        ),
         "lowest": st.integers(0, len(layout)),
         "highest": st.integers(0, len(layout)),
     }[name]
@@ -83,18 +115,24 @@ def calls(draw: st.DrawFn) -> tuple[str, HeadLayout, Any, dict[str, Any]]:
 
 
 @given(calls())
-def test_every_strategy_keeps_the_contract(call: tuple[str, HeadLayout, Any, dict[str, Any]]) -> None:
+def test_every_strategy_keeps_the_contract(
+    call: tuple[str, HeadLayout, Any, dict[str, Any]],
+) -> None:
     name, layout, amount, given_ = call
     if (gone := or_refused(name, layout, amount, **given_)) is None:
         assert any(a.group > 1 for a in layout.attentions)  # no other reason to refuse
         return
     assert isinstance(gone, frozenset)
-    assert all(isinstance(head, Head) and head in layout for head in gone)  # none of those gone before
+    assert all(
+        isinstance(head, Head) and head in layout for head in gone
+    )  # none of those gone before
     assert groups_are_whole(layout, gone)
     assert STRATEGIES[name](layout, amount, **given_) == gone  # same arguments, same set
 
 
-def or_refused(name: str, layout: HeadLayout, amount: Any, **options: Any) -> frozenset[Head] | None:
+def or_refused(
+    name: str, layout: HeadLayout, amount: Any, **options: Any
+) -> frozenset[Head] | None:
     try:
         return choose(name, layout, amount, **options)
     except GroupError:
@@ -104,19 +142,37 @@ def or_refused(name: str, layout: HeadLayout, amount: Any, **options: Any) -> fr
 @given(layouts())
 def test_nothing_and_everything(layout: HeadLayout) -> None:
     assume(len(layout))
-    assert random_percent(layout, 0) == per_block(layout, {b: sum(len(a.kept) for a in layout.of(b)) for b in layout.blocks}) == frozenset()
-    assert random_percent(layout, 100) == random_k(layout, len(layout)) == stratified(layout, 0) == frozenset(layout)
+    assert (
+        random_percent(layout, 0)
+        == per_block(layout, {b: sum(len(a.kept) for a in layout.of(b)) for b in layout.blocks})
+        == frozenset()
+    )
+    assert (
+        random_percent(layout, 100)
+        == random_k(layout, len(layout))
+        == stratified(layout, 0)
+        == frozenset(layout)
+    )
 
 
 @given(layouts(), st.data(), seeds)
-def test_per_layer_keeps_exactly_what_it_spells(layout: HeadLayout, data: st.DataObject, seed: int | str) -> None:
-    wanted = {b: [data.draw(st.integers(0, len(a.groups))) * a.group for a in layout.of(b)] for b in layout.blocks}
-    gone = per_layer(layout, {b: ",".join(map(str, numbers)) + "," for b, numbers in wanted.items()}, seed=seed)
+def test_per_layer_keeps_exactly_what_it_spells(
+    layout: HeadLayout, data: st.DataObject, seed: int | str
+) -> None:
+    wanted = {
+        b: [data.draw(st.integers(0, len(a.groups))) * a.group for a in layout.of(b)]
+        for b in layout.blocks
+    }
+    gone = per_layer(
+        layout, {b: ",".join(map(str, numbers)) + "," for b, numbers in wanted.items()}, seed=seed
+    )
     assert left_in(layout, gone) == wanted
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4), st.data())
-def test_balanced_shares_differ_by_at_most_one_group(depth: int, groups: int, group: int, data: st.DataObject) -> None:
+def test_balanced_shares_differ_by_at_most_one_group(
+    depth: int, groups: int, group: int, data: st.DataObject
+) -> None:
     layout, kept = llama(depth, groups * group, group), data.draw(st.integers(0, depth * groups))
     numbers = left_in(layout, per_block(layout, kept * group, balanced=True))["decoder"]
     assert sum(numbers) == kept * group
@@ -144,8 +200,13 @@ def test_seeds_mean_the_same_heads_for_ever() -> None:
     assert text(random_percent(BERT, 5, seed=0)) == "1.5 1.8 2.0 6.11 7.7 8.0 8.3"
     assert text(random_percent(BERT, 5, seed="three")) == "3.10 4.6 5.7 9.11 11.0 11.6 11.9"
     assert text(random_k(BERT, 5)) == "2.5 4.0 5.3 8.5 9.8"
-    assert text(random_percent(llama(), 50, seed=1)) == "0.4 0.5 0.6 0.7 1.4 1.5 1.6 1.7 2.4 2.5 2.6 2.7 3.4 3.5 3.6 3.7"
-    assert random_percent(BERT, 5, seed=7) == random_percent(BERT, 5, seed="7")  # a seed is its text
+    assert (
+        text(random_percent(llama(), 50, seed=1))
+        == "0.4 0.5 0.6 0.7 1.4 1.5 1.6 1.7 2.4 2.5 2.6 2.7 3.4 3.5 3.6 3.7"
+    )
+    assert random_percent(BERT, 5, seed=7) == random_percent(
+        BERT, 5, seed="7"
+    )  # a seed is its text
 
 
 def test_the_hash_seed_of_the_process_does_not_matter() -> None:
@@ -155,7 +216,13 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
         "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     )
     runs = [
-        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": h}, capture_output=True, check=True, text=True)
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": h},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
         for h in ("1", "2")
     ]
     assert runs[0].stdout == runs[1].stdout != ""
@@ -167,12 +234,19 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
 def test_groups_are_ranked_by_their_mean() -> None:
     layout = llama(1)
     scores = dict(zip(layout, [0, 0, 0, 9, 2, 2, 2, 2], strict=True))
-    assert {h.index for h in lowest(layout, 4, scores=scores)} == {4, 5, 6, 7}  # though the three lowest heads are elsewhere
+    assert {h.index for h in lowest(layout, 4, scores=scores)} == {
+        4,
+        5,
+        6,
+        7,
+    }  # though the three lowest heads are elsewhere
     assert {h.index for h in highest(layout, 4, scores=scores)} == {0, 1, 2, 3}
 
 
 @given(st.integers(0, 32), seeds, st.booleans())
-def test_a_number_of_grouped_heads_is_met_exactly_or_refused(k: int, seed: int | str, nested: bool) -> None:
+def test_a_number_of_grouped_heads_is_met_exactly_or_refused(
+    k: int, seed: int | str, nested: bool
+) -> None:
     layout = llama()
     if k % 4 == 0:
         assert len(random_k(layout, k, seed=seed, nested=nested)) == k
@@ -199,14 +273,22 @@ def test_the_percentages_a_refusal_names_will_do() -> None:
 
 
 @given(st.integers(0, 22), seeds)
-def test_groups_of_different_sizes_still_meet_every_number_they_can(k: int, seed: int | str) -> None:
-    gone = random_k(MIXED, k, seed=seed, nested=False)  # 6 single heads and 4 groups of four reach every number
+def test_groups_of_different_sizes_still_meet_every_number_they_can(
+    k: int, seed: int | str
+) -> None:
+    gone = random_k(
+        MIXED, k, seed=seed, nested=False
+    )  # 6 single heads and 4 groups of four reach every number
     assert len(gone) == k
     assert groups_are_whole(MIXED, gone)
 
 
 def test_groups_of_different_sizes_are_drawn_uniformly() -> None:
-    layout, seen, n = HeadLayout([*HeadLayout.grid(vision=(1, 4)).attentions, *llama(1, 4, 2).attentions]), Counter[frozenset[Head]](), 3000
+    layout, seen, n = (
+        HeadLayout([*HeadLayout.grid(vision=(1, 4)).attentions, *llama(1, 4, 2).attentions]),
+        Counter[frozenset[Head]](),
+        3000,
+    )
     for seed in range(n):
         seen[random_k(layout, 4, seed=seed, nested=False)] += 1
     single, pairs = layout.of("vision")[0].heads, layout.of("decoder")[0].groups
@@ -222,12 +304,22 @@ def test_a_prefix_does_not_skip_a_group_to_meet_a_number() -> None:
         lowest(MIXED, 2, scores=scores)
     assert {h.block for h in highest(MIXED, 2, scores=scores)} == {"vision"}
     with pytest.raises(GroupError, match="different sizes"):
-        per_block(HeadLayout([*llama(1).attentions, Attention("decoder", 1, 8, tuple(range(8)), width=16)]), 8, balanced=True)
+        per_block(
+            HeadLayout(
+                [*llama(1).attentions, Attention("decoder", 1, 8, tuple(range(8)), width=16)]
+            ),
+            8,
+            balanced=True,
+        )
 
 
 @given(layouts())
 def test_what_a_refusal_offers_is_the_nearest_that_can_be_had(layout: HeadLayout) -> None:
-    can = [k for k in range(len(layout) + 1) if or_refused("random_k", layout, k, nested=False) is not None]
+    can = [
+        k
+        for k in range(len(layout) + 1)
+        if or_refused("random_k", layout, k, nested=False) is not None
+    ]
     for k in set(range(len(layout))) - set(can):
         with pytest.raises(GroupError) as error:
             random_k(layout, k, nested=False)

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from deadhead import strategies
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnknownName
 from deadhead.layout import Head, HeadLayout
-from deadhead.strategies import STRATEGIES, choose, highest, lowest, per_block, per_layer, random_k, stratified
+from deadhead.strategies import (
+    STRATEGIES,
+    choose,
+    highest,
+    lowest,
+    per_block,
+    per_layer,
+    random_k,
+    stratified,
+)
 from deadhead.strategies import random as random_percent
 from deadhead.strategies.amounts import count
 
@@ -23,7 +32,9 @@ settings.load_profile("untimed")
 
 BERT = HeadLayout.grid(encoder=(12, 12))
 
-TRANSFORMER = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))  # blocks not in the papers' order, as in real models
+TRANSFORMER = HeadLayout.grid(
+    encoder=(6, 8), decoder=(6, 8), cross=(6, 8)
+)  # blocks not in the papers' order, as in real models
 
 
 def left_in(layout: HeadLayout, gone: frozenset[Head]) -> dict[str, list[int]]:
@@ -40,7 +51,14 @@ percents = st.integers(0, 100) | st.floats(0, 100)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
     amount = {"per_layer": "444444/444444", "per_block": "20/20", "layers": "top 3"}.get(name, 5)
-    gone = choose(name, TRANSFORMER, amount, blocks="encoder, cross", seed=3, scores=dict.fromkeys(TRANSFORMER, 0.0))
+    gone = choose(
+        name,
+        TRANSFORMER,
+        amount,
+        blocks="encoder, cross",
+        seed=3,
+        scores=dict.fromkeys(TRANSFORMER, 0.0),
+    )
     assert {head.block for head in gone} == {"encoder", "cross"}
 
 
@@ -48,7 +66,23 @@ def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
 
 PERCENT = (10, 20, 25, 30, 35, 40, 50, 55, 60, 70, 75, 80, 81, 87, 90)
 
-PRUNED_OF_144 = (14, 29, 36, 43, 50, 58, 72, 79, 86, 101, 108, 115, 117, 125, 130)  # 87 %: 126 by stratifying, see below
+PRUNED_OF_144 = (
+    14,
+    29,
+    36,
+    43,
+    50,
+    58,
+    72,
+    79,
+    86,
+    101,
+    108,
+    115,
+    117,
+    125,
+    130,
+)  # 87 %: 126 by stratifying, see below
 
 KEPT_OF_48 = {25: 36, 35: 31, 50: 24, 55: 22, 60: 19, 75: 12, 81: 9}
 
@@ -63,7 +97,9 @@ def test_a9_heads_pruned_of_144(percent: int, pruned: int) -> None:
 def test_a9_transformer_keeps_equally_many_in_each_component(percent: int, kept: int) -> None:
     gone = random_percent(TRANSFORMER, percent, per="block")
     assert len(gone) == 144 - 3 * kept
-    assert {block: sum(numbers) for block, numbers in left_in(TRANSFORMER, gone).items()} == dict.fromkeys(TRANSFORMER.blocks, kept)
+    assert {
+        block: sum(numbers) for block, numbers in left_in(TRANSFORMER, gone).items()
+    } == dict.fromkeys(TRANSFORMER.blocks, kept)
     assert {35: 51, 55: 78, 60: 87}.get(percent, len(gone)) == len(gone)
 
 
@@ -71,14 +107,18 @@ def test_a9_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
     gone = stratified(TRANSFORMER, 1)
     assert len(gone) == 126
     assert left_in(TRANSFORMER, gone) == dict.fromkeys(TRANSFORMER.blocks, [1] * 6)
-    assert random_percent(TRANSFORMER, 87, per="layer") == gone  # the same said as a percentage of each layer
+    assert (
+        random_percent(TRANSFORMER, 87, per="layer") == gone
+    )  # the same said as a percentage of each layer
     kept = {seed: frozenset(TRANSFORMER) - stratified(TRANSFORMER, seed=seed) for seed in range(20)}
     assert len(set(kept.values())) == 20  # which head it is, is chance
     assert {head.index for some in kept.values() for head in some} == set(range(8))
 
 
 @given(percents, seeds, st.sampled_from(["nearest", "floor_pruned", "floor_kept"]), st.booleans())
-def test_random_removes_exactly_the_count(percent: float, seed: int | str, rounding: str, nested: bool) -> None:
+def test_random_removes_exactly_the_count(
+    percent: float, seed: int | str, rounding: str, nested: bool
+) -> None:
     options: dict[str, Any] = {"seed": seed, "rounding": rounding, "nested": nested}
     assert len(random_percent(TRANSFORMER, percent, **options)) == count(percent, 144, rounding)
     for per, size in (("block", 48), ("layer", 8)):
@@ -88,7 +128,11 @@ def test_random_removes_exactly_the_count(percent: float, seed: int | str, round
         assert sum(shares.values()) == (144 // size) * count(percent, size, rounding)
 
 
-@given(st.lists(st.integers(0, 100), min_size=2, max_size=5).map(sorted), seeds, st.sampled_from(["model", "block", "layer"]))
+@given(
+    st.lists(st.integers(0, 100), min_size=2, max_size=5).map(sorted),
+    seeds,
+    st.sampled_from(["model", "block", "layer"]),
+)
 def test_nested_masks_grow(steps: list[int], seed: int | str, per: str) -> None:
     masks = [random_percent(TRANSFORMER, p, seed=seed, per=per, nested=True) for p in steps]
     assert all(small <= large for small, large in pairwise(masks))
@@ -98,7 +142,9 @@ def test_masks_are_otherwise_independent_of_each_other() -> None:
     masks = {p: [random_percent(BERT, p, seed=s) for s in range(30)] for p in (10, 20, 50)}
     assert all(len(set(some)) == 30 for some in masks.values())
     assert not any(small <= large for small, large in zip(masks[10], masks[20], strict=True))
-    overlap = sum(len(small & large) for small, large in zip(masks[10], masks[50], strict=True)) / 30
+    overlap = (
+        sum(len(small & large) for small, large in zip(masks[10], masks[50], strict=True)) / 30
+    )
     assert 6 < overlap < 8  # of 14 heads, 7 by chance; all 14 were the masks nested
 
 
@@ -151,9 +197,17 @@ TABLE_3 = [
 @pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_2)
 def test_table_2_strings(percent: int, es: str, ed: str, ds: str) -> None:
     gone = per_layer(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", seed=1)
-    assert left_in(TRANSFORMER, gone) == {"encoder": [*map(int, es)], "cross": [*map(int, ed)], "decoder": [*map(int, ds)]}
+    assert left_in(TRANSFORMER, gone) == {
+        "encoder": [*map(int, es)],
+        "cross": [*map(int, ed)],
+        "decoder": [*map(int, ds)],
+    }
     assert abs(100 * len(gone) / 144 - percent) < 1.2
-    assert gone == per_layer(TRANSFORMER, (es, ed, ds), seed=1) == per_layer(TRANSFORMER, f"{es}/{ed}/{ds}", seed=1)
+    assert (
+        gone
+        == per_layer(TRANSFORMER, (es, ed, ds), seed=1)
+        == per_layer(TRANSFORMER, f"{es}/{ed}/{ds}", seed=1)
+    )
     assert gone == per_layer(TRANSFORMER, {"decoder": ds, "encoder": es, "cross": ed}, seed=1)
     assert (gone == per_layer(TRANSFORMER, (es, ed, ds), seed=2)) == (percent == 0)
 
@@ -168,20 +222,33 @@ def test_table_3_triples(percent: int, es: int, ed: int, ds: int, balanced: bool
     assert gone == per_block(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", balanced=balanced)
     assert gone == per_block(TRANSFORMER, f"{es}/{ed}/{ds}", balanced=balanced)
     if balanced:
-        assert all(floor(kept / 6) <= n <= ceil(kept / 6) for kept, b in ((es, "encoder"), (ed, "cross"), (ds, "decoder")) for n in left[b])
+        assert all(
+            floor(kept / 6) <= n <= ceil(kept / 6)
+            for kept, b in ((es, "encoder"), (ed, "cross"), (ds, "decoder"))
+            for n in left[b]
+        )
 
 
 def test_balanced_is_not_what_chance_gives_anyway_and_spreads_its_remainder() -> None:
-    spread = [max(n) - min(n) for s in range(20) for n in left_in(TRANSFORMER, per_block(TRANSFORMER, (14, 31, 30), seed=s)).values()]
+    spread = [
+        max(n) - min(n)
+        for s in range(20)
+        for n in left_in(TRANSFORMER, per_block(TRANSFORMER, (14, 31, 30), seed=s)).values()
+    ]
     assert max(spread) > 1
-    favoured = {tuple(left_in(BERT, per_block(BERT, 14, balanced=True, seed=s))["encoder"]) for s in range(20)}
+    favoured = {
+        tuple(left_in(BERT, per_block(BERT, 14, balanced=True, seed=s))["encoder"])
+        for s in range(20)
+    }
     assert len(favoured) > 5
 
 
 def test_blocks_that_are_not_named_stay_whole() -> None:
     assert {h.block for h in per_layer(TRANSFORMER, "cross=000000")} == {"cross"}
     assert {h.block for h in per_block(TRANSFORMER, {"DS": 4})} == {"decoder"}
-    assert per_layer(TRANSFORMER, "444444", blocks="encoder") == per_layer(TRANSFORMER, {"encoder": [4] * 6})
+    assert per_layer(TRANSFORMER, "444444", blocks="encoder") == per_layer(
+        TRANSFORMER, {"encoder": [4] * 6}
+    )
     assert per_block(BERT, 14) == per_block(BERT, "14") == per_block(BERT, {"encoder": 14})
 
 
@@ -201,8 +268,20 @@ def test_lowest_and_highest_by_hand() -> None:
     layout = HeadLayout.grid(encoder=(2, 2))
     a, b, c, d = layout
     scores = {a: 0.5, b: 0.1, c: 0.1, d: 0.9}
-    assert [lowest(layout, k, scores=scores) for k in range(5)] == [set(), {b}, {b, c}, {b, c, a}, {a, b, c, d}]
-    assert [highest(layout, k, scores=scores) for k in range(5)] == [set(), {d}, {d, a}, {d, a, c}, {a, b, c, d}]
+    assert [lowest(layout, k, scores=scores) for k in range(5)] == [
+        set(),
+        {b},
+        {b, c},
+        {b, c, a},
+        {a, b, c, d},
+    ]
+    assert [highest(layout, k, scores=scores) for k in range(5)] == [
+        set(),
+        {d},
+        {d, a},
+        {d, a, c},
+        {a, b, c, d},
+    ]
 
 
 def test_ties_fall_by_layer_then_head_whatever_the_block() -> None:
@@ -240,7 +319,10 @@ def test_random_prefixes_nest_with_one_seed(k: int) -> None:
 def test_scores_of_heads_gone_are_not_missed_and_infinity_protects() -> None:
     scores = {head: float(i) for i, head in enumerate(BERT)}
     left = BERT.without(lowest(BERT, 3, scores=scores))
-    assert lowest(left, 2, scores={**scores, Head("encoder", 0, 3): inf}) == {Head("encoder", 0, 4), Head("encoder", 0, 5)}
+    assert lowest(left, 2, scores={**scores, Head("encoder", 0, 3): inf}) == {
+        Head("encoder", 0, 4),
+        Head("encoder", 0, 5),
+    }
     assert lowest(left, 1, scores={h: scores[h] for h in left}) == {Head("encoder", 0, 3)}
 
 
@@ -286,13 +368,20 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("layers", "odd", {"first": 2}, "first is 2"),
     ("lowest", 3, {}, "there are no scores"),
     ("lowest", 3, {"scores": {}}, "144 of 144 heads have no score; the first is encoder.0.0"),
-    ("lowest", 3, {"scores": {**SCORES, Head("encoder", 2, 1): nan}}, "the score of encoder.2.1 is not a number"),
+    (
+        "lowest",
+        3,
+        {"scores": {**SCORES, Head("encoder", 2, 1): nan}},
+        "the score of encoder.2.1 is not a number",
+    ),
     ("highest", 145, {"scores": SCORES}, "it has 144"),
 ]
 
 
 @pytest.mark.parametrize(("name", "amount", "options", "says"), BAD)
-def test_bad_input_gives_one_clear_error(name: str, amount: Any, options: dict[str, Any], says: str) -> None:
+def test_bad_input_gives_one_clear_error(
+    name: str, amount: Any, options: dict[str, Any], says: str
+) -> None:
     with pytest.raises(DeadheadError) as error:
         choose(name, BERT, amount, **options)
     assert says in error.value.message

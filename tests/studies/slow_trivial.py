@@ -12,6 +12,8 @@ from deadhead.studies.records import Record
 from deadhead.studies.trial import Trial
 
 
-def work(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]) -> Record:
+def work(
+    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
+) -> Record:
     time.sleep(0.2)
     return trivial.work(trial, folder, keep, tell)

@@ -15,16 +15,34 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the script is f
 
 def test_a_few_tries_of_what_is_quick(tmp_path: Path) -> None:
     out = tmp_path / "table.md"
-    command = [sys.executable, "tools/attack.py", "--only", "readers,together,power", "--share", "0.02", "--out", str(out)]
+    command = [
+        sys.executable,
+        "tools/attack.py",
+        "--only",
+        "readers,together,power",
+        "--share",
+        "0.02",
+        "--out",
+        str(out),
+    ]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
-    rows = [line.split("|")[2:5] for line in out.read_text().splitlines() if line.startswith("| ") and "attack" not in line]
+    rows = [
+        line.split("|")[2:5]
+        for line in out.read_text().splitlines()
+        if line.startswith("| ") and "attack" not in line
+    ]
     counts = [tuple(int(cell) for cell in row) for row in rows]
     assert counts == [(12, 12, 0), (1, 1, 0), (4, 4, 0)]
 
 
 def test_an_unknown_attack_is_refused() -> None:
-    said = subprocess.run([sys.executable, "tools/attack.py", "--only", "fuzz,nothing"], cwd=ROOT, capture_output=True, text=True)
+    said = subprocess.run(
+        [sys.executable, "tools/attack.py", "--only", "fuzz,nothing"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert said.returncode == 2
     assert "unknown attack 'nothing'; known are kills, readers" in said.stderr
 

@@ -45,8 +45,12 @@ def test_a_finished_study_is_tidied_and_extended(whole: Path, tmp_path: Path) ->
     assert run(load("smoke", SHORT), tmp_path / "s", executor="serial").ran == 0
     assert run(load("smoke", LONG), tmp_path / "s", executor="serial").ran == 1
     longer, other = told(tmp_path / "s"), told(whole)
-    assert {name: record["metrics"] for name, record in longer.items()} == {name: record["metrics"] for name, record in other.items()}
-    assert kinds(tmp_path / "s") == [True]  # the ranking was there: nothing was trained again for it
+    assert {name: record["metrics"] for name, record in longer.items()} == {
+        name: record["metrics"] for name, record in other.items()
+    }
+    assert kinds(tmp_path / "s") == [
+        True
+    ]  # the ranking was there: nothing was trained again for it
 
 
 def test_what_a_trial_waits_for_is_kept(whole: Path, tmp_path: Path) -> None:

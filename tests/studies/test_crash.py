@@ -35,13 +35,19 @@ search: {lowest: 1..8, controls: [random, highest]}
 def start(file: Path, folder: Path) -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environ = {**os.environ, "PYTHONPATH": path, "TRIVIAL_SECONDS": "0.001"}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(file), str(folder), WORK], env=environ, start_new_session=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(file), str(folder), WORK],
+        env=environ,
+        start_new_session=True,
+    )
 
 
 def workers_of(pid: int) -> list[int]:
     """The children of a process, out of /proc."""
     with suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     return []
 
 
@@ -54,7 +60,9 @@ def kill(pid: int) -> int:
 
 
 def wait_for(process: subprocess.Popen[bytes], folder: Path, records: int) -> None:
-    while process.poll() is None and (not folder.exists() or len(list((folder / "records").glob("*.json"))) < records):
+    while process.poll() is None and (
+        not folder.exists() or len(list((folder / "records").glob("*.json"))) < records
+    ):
         time.sleep(0.002)
     assert process.returncode is None, "the study came to its end before it could be killed"
 
@@ -73,7 +81,9 @@ def test_killed_at_fifty_moments(tmp_path: Path) -> None:
         else:  # in the midst of its work, after some more records
             wait_for(process, folder, counts[-1] + rng.randint(1, 12))
             if rng.random() < 0.9:
-                hits += kill(rng.choice(workers_of(process.pid)))  # a worker alone: the study goes on
+                hits += kill(
+                    rng.choice(workers_of(process.pid))
+                )  # a worker alone: the study goes on
                 wait_for(process, folder, counts[-1] + rng.randint(1, 12))
             time.sleep(rng.uniform(0, 0.003))
         victims = [process.pid, *workers_of(process.pid)]
@@ -87,7 +97,9 @@ def test_killed_at_fifty_moments(tmp_path: Path) -> None:
     before = told_now(folder)
     result = run(recipe, folder, workers=2, work=WORK)
     assert result.left == result.failed == 0
-    assert {name: record for name, record in told(folder).items() if name in before} == before  # nothing was lost or done again
+    assert {
+        name: record for name, record in told(folder).items() if name in before
+    } == before  # nothing was lost or done again
     assert result.ran == len(recipe.trials) - len(before)
     run(recipe, tmp_path / "undisturbed", executor="serial", work=WORK)
     assert told(folder) == told(tmp_path / "undisturbed")

@@ -28,7 +28,22 @@ from deadhead.studies.trial import Trial
 DEEP: Any = []
 for _ in range(40):
     DEEP = [DEEP]
-WRONG: tuple[Any, ...] = (None, [], {}, "x", True, -1, 1.5, 10**400, float("nan"), float("inf"), 1e308, [[1]], {"x": {"y": [None]}}, DEEP)
+WRONG: tuple[Any, ...] = (
+    None,
+    [],
+    {},
+    "x",
+    True,
+    -1,
+    1.5,
+    10**400,
+    float("nan"),
+    float("inf"),
+    1e308,
+    [[1]],
+    {"x": {"y": [None]}},
+    DEEP,
+)
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "status": status,
@@ -58,12 +73,17 @@ def file(study: tuple[Recipe, Path]) -> Iterator[Path]:
 
 
 PLACES = list(places(json.loads(record_of(Trial(CONTENT)).to_json())))
-FREE = (("details", "data notes"), ("details", "best epoch"))  # shown as they are; of these only what cannot be shown is refused
+FREE = (
+    ("details", "data notes"),
+    ("details", "best epoch"),
+)  # shown as they are; of these only what cannot be shown is refused
 ACCEPTED = 3  # values of a place that are as deadhead writes them and go through every reader, to save time
 
 
 @pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
-def test_a_field_of_the_wrong_type_stops_no_reader(study: tuple[Recipe, Path], file: Path, path: tuple[Any, ...]) -> None:
+def test_a_field_of_the_wrong_type_stops_no_reader(
+    study: tuple[Recipe, Path], file: Path, path: tuple[Any, ...]
+) -> None:
     _, folder = study
     stored = json.loads(file.read_text())
     others = {name for name in summaries(folder) if name != file.stem}
@@ -113,7 +133,10 @@ def test_many_are_counted(tmp_path: Path) -> None:
     for name in ids[:7]:
         (tmp_path / "s" / "records" / f"{name}.json").write_text("{}")
     shown = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
-    assert f"7 records are damaged and not shown: {', '.join(ids[:5])} and 2 more; `deadhead run` runs them again" in shown.output
+    assert (
+        f"7 records are damaged and not shown: {', '.join(ids[:5])} and 2 more; `deadhead run` runs them again"
+        in shown.output
+    )
 
 
 def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_path: Path) -> None:
@@ -135,7 +158,9 @@ def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_pat
         assert status(folder).damaged == ()
 
 
-def test_a_record_damaged_behind_the_index_is_reported(study: tuple[Recipe, Path], file: Path) -> None:
+def test_a_record_damaged_behind_the_index_is_reported(
+    study: tuple[Recipe, Path], file: Path
+) -> None:
     """Of the same size and time: its scores come from the index, the record itself is not shown."""
     _, folder = study
     stat = file.stat()
@@ -161,11 +186,20 @@ OF_A_STUDY = [
 
 
 @pytest.mark.parametrize(("part", "value"), OF_A_STUDY)
-def test_a_study_that_makes_no_sense_is_refused_with_one_error(tmp_path: Path, part: str, value: Any) -> None:
+def test_a_study_that_makes_no_sense_is_refused_with_one_error(
+    tmp_path: Path, part: str, value: Any
+) -> None:
     whole_study(tmp_path / "s")
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())
-    file.write_text(json.dumps({**stored, part: {**stored[part], **value} if part == "recipe" else [*stored[part], *value]}))
+    file.write_text(
+        json.dumps(
+            {
+                **stored,
+                part: {**stored[part], **value} if part == "recipe" else [*stored[part], *value],
+            }
+        )
+    )
     for read in READERS.values():
         with pytest.raises(StudyError, match="is not a study"):
             read(tmp_path / "s")

@@ -37,7 +37,9 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_serial_and_processes_write_equal_records(search_file: Path, tmp_path: Path, marked: Path) -> None:
+def test_serial_and_processes_write_equal_records(
+    search_file: Path, tmp_path: Path, marked: Path
+) -> None:
     recipe = load(search_file)
     result = run(recipe, tmp_path / "one", executor="serial", work=WORK)
     assert (result.done, result.ran, result.left) == (TOTAL, TOTAL, 0)
@@ -50,11 +52,15 @@ def test_serial_and_processes_write_equal_records(search_file: Path, tmp_path: P
     assert set(told(tmp_path / "one")) == {trial.id for trial in recipe.trials}
 
 
-def test_run_again_runs_nothing_and_a_longer_axis_only_adds(search_file: Path, tmp_path: Path) -> None:
+def test_run_again_runs_nothing_and_a_longer_axis_only_adds(
+    search_file: Path, tmp_path: Path
+) -> None:
     run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     before = told(tmp_path / "s")
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 0
-    longer = run(load(search_file, ["seed=[0, 1, 2]"]), tmp_path / "s", executor="serial", work=WORK)
+    longer = run(
+        load(search_file, ["seed=[0, 1, 2]"]), tmp_path / "s", executor="serial", work=WORK
+    )
     assert longer.ran == TOTAL // 2
     assert {name: told(tmp_path / "s")[name] for name in before} == before
 
@@ -83,7 +89,9 @@ def loses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *draws: int) -> Path:
     return file
 
 
-def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = run(load(loses(tmp_path, monkeypatch, 88, 1)), tmp_path / "s", workers=1, work=WORK)
     assert (result.done, result.failed, result.left) == (6, 0, 0)
     first, *others = (tmp_path / "lost").read_text().split()
@@ -91,15 +99,24 @@ def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(tmp_path: Path,
     assert first not in others
 
 
-def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(load(loses(tmp_path, monkeypatch, 1, 99, 2), ["seed=0"]), tmp_path / "s", workers=1, work=WORK)
+def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(
+        load(loses(tmp_path, monkeypatch, 1, 99, 2), ["seed=0"]),
+        tmp_path / "s",
+        workers=1,
+        work=WORK,
+    )
     assert (result.done, result.failed, result.left) == (2, 1, 0)
     (error,) = [r["error"] for r in told(tmp_path / "s").values() if r["state"] == "failed"]
     assert error == "the GPU gave up: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 
 
 @pytest.mark.parametrize(("executor", "failed"), [("local", 1), ("serial", 0)])
-def test_a_gpu_that_is_gone_stops_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, failed: int) -> None:
+def test_a_gpu_that_is_gone_stops_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, failed: int
+) -> None:
     """Not one trial after the other is written off: what is left can run when the GPU is back."""
     recipe = load(loses(tmp_path, monkeypatch, 99), ["seed=[0, 1, 2, 3]"])
     with pytest.raises(GpuLost, match="busy or unavailable") as problem:
@@ -126,10 +143,14 @@ def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
         run(load(other), tmp_path / "s", executor="serial", work=WORK)
 
 
-def test_stop_and_resume(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_and_resume(
+    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stop that is asked for while trials run lets those finish, and the rest is left for the next run."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
-    monkeypatch.setattr(jobs, "EVERY", 0.02)  # seldom, it might only look when both workers have just ended a trial
+    monkeypatch.setattr(
+        jobs, "EVERY", 0.02
+    )  # seldom, it might only look when both workers have just ended a trial
     asked: list[bool] = []
 
     def watch(facts: dict[str, Any]) -> None:
@@ -148,7 +169,9 @@ def test_stop_and_resume(search_file: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("times", "raised"), [(1, False), (2, True)])
-def test_ctrl_c(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, raised: bool) -> None:
+def test_ctrl_c(
+    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, raised: bool
+) -> None:
     """Once finishes the running trials, twice stops at once; either way what is there is whole."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     sent: list[int] = []
@@ -163,7 +186,11 @@ def test_ctrl_c(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(KeyboardInterrupt):
             run(load(search_file), tmp_path / "s", workers=2, work=WORK, watch=watch)
     else:
-        assert 0 < run(load(search_file), tmp_path / "s", workers=2, work=WORK, watch=watch).left < TOTAL
+        assert (
+            0
+            < run(load(search_file), tmp_path / "s", workers=2, work=WORK, watch=watch).left
+            < TOTAL
+        )
     monkeypatch.setenv("TRIVIAL_SECONDS", "0")
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -184,7 +211,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:
 
 
 @pytest.mark.parametrize("executor", ["serial", "local"])
-def test_a_full_disk_is_told_and_loses_nothing(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
+def test_a_full_disk_is_told_and_loses_nothing(
+    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
     with monkeypatch.context() as patch:
         full_disk(patch, 5, errno.ENOSPC)
         with pytest.raises(DiskFull, match="the disk is full"):
@@ -193,12 +222,16 @@ def test_a_full_disk_is_told_and_loses_nothing(search_file: Path, tmp_path: Path
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
 
 
-def test_a_read_only_folder_is_told(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_is_told(
+    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def barred(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "mkdir", barred)
-    with pytest.raises(StudyError, match=r"cannot be written .Read-only file system.. Nothing was changed"):
+    with pytest.raises(
+        StudyError, match=r"cannot be written .Read-only file system.. Nothing was changed"
+    ):
         run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
 
 
@@ -263,15 +296,35 @@ def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage:
 
 
 def test_a_record_comes_back_as_it_was() -> None:
-    record = Record(Trial({"steps": ["evaluate"], "model": "m"}), "done", ("encoder.0.1",), {"de/test/f1": 0.1 + 0.2}, ({"loss": 1e-9},))
+    record = Record(
+        Trial({"steps": ["evaluate"], "model": "m"}),
+        "done",
+        ("encoder.0.1",),
+        {"de/test/f1": 0.1 + 0.2},
+        ({"loss": 1e-9},),
+    )
     assert Record.from_dict(json.loads(record.to_json())) == record
 
 
 def test_records_are_plain_json() -> None:
-    odd = {"a": float("nan"), "b": numpy.float32(0.5), "c": numpy.int64(3), "d": "\ud800", "e": object, "f": [float("inf")]}
-    stored = json.loads(Record(Trial({"steps": []}), "done", details=odd).to_json(), parse_constant=lambda text: pytest.fail(text))
+    odd = {
+        "a": float("nan"),
+        "b": numpy.float32(0.5),
+        "c": numpy.int64(3),
+        "d": "\ud800",
+        "e": object,
+        "f": [float("inf")],
+    }
+    stored = json.loads(
+        Record(Trial({"steps": []}), "done", details=odd).to_json(),
+        parse_constant=lambda text: pytest.fail(text),
+    )
     assert stored["details"]["a"] is None
-    assert (stored["details"]["b"], stored["details"]["c"], stored["details"]["f"]) == (0.5, 3, [None])
+    assert (stored["details"]["b"], stored["details"]["c"], stored["details"]["f"]) == (
+        0.5,
+        3,
+        [None],
+    )
 
 
 @pytest.mark.parametrize("name", ["../study", "/etc/passwd", ".", "a/b"])
@@ -282,7 +335,16 @@ def test_an_id_is_no_path(search_file: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 1, "cells": []}', '{"format": 1, "cells": [[1, 2]]}', '{"format": 1, "cells": {}}', "[" * 100_000]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": 1, "cells": []}',
+        '{"format": 1, "cells": [[1, 2]]}',
+        '{"format": 1, "cells": {}}',
+        "[" * 100_000,
+    ],
 )
 def test_a_strange_study_is_refused(tmp_path: Path, text: str) -> None:
     (place.prepare(tmp_path / "s") / "study.json").write_text(text)
@@ -311,13 +373,23 @@ def test_a_strange_record_is_none(search_file: Path, tmp_path: Path, part: str, 
     with pytest.raises(StudyError, match="is damaged"):
         read(tmp_path / "s", file.stem)
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 1
-    assert read(tmp_path / "s", file.stem) == Record.from_dict({**json.loads(good), "cost": read(tmp_path / "s", file.stem).cost})
+    assert read(tmp_path / "s", file.stem) == Record.from_dict(
+        {**json.loads(good), "cost": read(tmp_path / "s", file.stem).cost}
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", '{"running": []}', '{"running": {"a": {}}}', '{"running": {}, "done": "x", "failed": 0, "started": 0}']
+    "text",
+    [
+        "[]",
+        '{"running": []}',
+        '{"running": {"a": {}}}',
+        '{"running": {}, "done": "x", "failed": 0, "started": 0}',
+    ],
 )
-def test_what_a_run_says_of_itself_may_be_strange(search_file: Path, tmp_path: Path, text: str) -> None:
+def test_what_a_run_says_of_itself_may_be_strange(
+    search_file: Path, tmp_path: Path, text: str
+) -> None:
     run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     with place.locked(tmp_path / "s"):
         (tmp_path / "s" / "live.json").write_text(text)
@@ -337,7 +409,9 @@ def test_an_error_in_a_step_does_not_escape(search_file: Path) -> None:
     def broken(state: Any, trial: Trial) -> None:
         raise RuntimeError("as if")
 
-    record = run_trial(load(search_file).trials[0], steps=dict.fromkeys(("finetune", "evaluate"), broken))
+    record = run_trial(
+        load(search_file).trials[0], steps=dict.fromkeys(("finetune", "evaluate"), broken)
+    )
     assert record.state == "failed"
     assert "as if" in str(record.error)
 

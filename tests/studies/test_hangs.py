@@ -91,9 +91,12 @@ def test_whoever_was_stopped_itself_blames_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "executor"), [(0, "local"), (-1.0, "local"), ("soon", "local"), (float("nan"), "local"), (5.0, "serial")]
+    ("timeout", "executor"),
+    [(0, "local"), (-1.0, "local"), ("soon", "local"), (float("nan"), "local"), (5.0, "serial")],
 )
-def test_limits_that_make_no_sense_are_refused(search_file: Path, tmp_path: Path, timeout: Any, executor: str) -> None:
+def test_limits_that_make_no_sense_are_refused(
+    search_file: Path, tmp_path: Path, timeout: Any, executor: str
+) -> None:
     with pytest.raises(StudyError, match="trial"):
         run(load(search_file), tmp_path / "s", work=WORK, executor=executor, trial_timeout=timeout)
     assert not (tmp_path / "s").exists()
@@ -105,7 +108,9 @@ def command_of(pid: int) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
-def test_a_stopped_worker_is_replaced(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_worker_is_replaced(
+    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watchdog, "BEAT", 0.1)
     monkeypatch.setattr(watchdog, "SILENT", 1.5)
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.02")
@@ -114,7 +119,13 @@ def test_a_stopped_worker_is_replaced(search_file: Path, tmp_path: Path, monkeyp
 
     def watch(facts: dict[str, Any]) -> None:
         if facts["done"] >= 3 and facts["running"] and not stopped:
-            stopped.append(next(child for child in workers_of(os.getpid()) if "studies.worker" in command_of(child)))
+            stopped.append(
+                next(
+                    child
+                    for child in workers_of(os.getpid())
+                    if "studies.worker" in command_of(child)
+                )
+            )
             os.kill(stopped[0], signal.SIGSTOP)
 
     monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.0)
@@ -128,13 +139,17 @@ def test_a_stopped_worker_is_replaced(search_file: Path, tmp_path: Path, monkeyp
     assert told(tmp_path / "s") == told(tmp_path / "whole")
 
 
-def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
     file = tmp_path / "r.yaml"
     file.write_text(f"{HEAD}axes: {{remove: {{random: [1, 54, 55, 2]}}}}\n")
     result = run(load(file), tmp_path / "s", workers=2, work=WORK, trial_timeout=1.5)
     assert (result.done, result.failed, result.left) == (3, 1, 0)
-    (error,) = [record["error"] for record in told(tmp_path / "s").values() if record["state"] == "failed"]
+    (error,) = [
+        record["error"] for record in told(tmp_path / "s").values() if record["state"] == "failed"
+    ]
     assert "longer than the 1.5 s of --trial-timeout" in error
     assert "--trial-timeout off" in error
     assert sum("runs again" in text for text in result.reports) == 2
@@ -142,7 +157,9 @@ def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(tmp_
     assert status(tmp_path / "s").reports == result.reports
 
 
-def test_processes_that_all_go_silent_stop_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_all_go_silent_stop_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on a disk that does not answer: not one trial after the other is written off."""
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
     monkeypatch.setattr(watchdog, "BEAT", 3600.0)
@@ -155,7 +172,15 @@ def test_processes_that_all_go_silent_stop_the_study(tmp_path: Path, monkeypatch
 
 
 def live(folder: Path, **facts: Any) -> None:
-    usual = {"done": 9, "failed": 0, "workers": 1, "started": time.time(), "now": time.time(), "elapsed": 90.0, "longest": 12.0}
+    usual = {
+        "done": 9,
+        "failed": 0,
+        "workers": 1,
+        "started": time.time(),
+        "now": time.time(),
+        "elapsed": 90.0,
+        "longest": 12.0,
+    }
     (folder / "live.json").write_text(json.dumps({**usual, **facts}))
 
 
@@ -183,9 +208,19 @@ def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly: Path) -> None:
 @pytest.mark.parametrize("old", [False, True])
 def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> None:
     later = time.time() + 10_000  # when the run wrote about itself the clock said so
-    facts: dict[str, Any] = {"started": later, "now": later, "running": {"a": {"since": later, "note": "", "seconds": 5.0, "quiet": 1.0}}}
+    facts: dict[str, Any] = {
+        "started": later,
+        "now": later,
+        "running": {"a": {"since": later, "note": "", "seconds": 5.0, "quiet": 1.0}},
+    }
     if old:  # as earlier versions wrote it
-        facts = {"started": later, "running": {"a": {"since": later, "note": ""}}, "elapsed": 0.0, "longest": 0.0, "now": later}
+        facts = {
+            "started": later,
+            "running": {"a": {"since": later, "note": ""}},
+            "elapsed": 0.0,
+            "longest": 0.0,
+            "now": later,
+        }
     with place.locked(nearly):
         live(nearly, **facts)
         found = status(nearly)
@@ -195,6 +230,8 @@ def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> No
 
 
 def test_the_option_of_the_command(tmp_path: Path) -> None:
-    said = CliRunner().invoke(app, ["run", "smoke", "--out", str(tmp_path / "s"), "--trial-timeout", "soon"])
+    said = CliRunner().invoke(
+        app, ["run", "smoke", "--out", str(tmp_path / "s"), "--trial-timeout", "soon"]
+    )
     assert said.exit_code == 2
     assert "got 'soon'" in said.output

@@ -26,7 +26,10 @@ def write_data(root: Path, start: int, languages: tuple[str, ...] = ("en", "de")
     for lang in languages:
         for split, size in SIZES.items():
             sentences = rows("pos", lang, split)[start : start + size]
-            text = "\n\n".join("\n".join(f"{word}\t{tag}" for word, tag in zip(*one, strict=True)) for one in sentences)
+            text = "\n\n".join(
+                "\n".join(f"{word}\t{tag}" for word, tag in zip(*one, strict=True))
+                for one in sentences
+            )
             file = root / "pos" / lang / f"{split}.tsv"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text + "\n")
@@ -59,14 +62,21 @@ def recipe_of(world: Path, *overrides: str) -> Recipe:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    return {file.stem: json.loads(file.read_text()) for file in sorted((folder / "records").glob("*.json"))}
+    return {
+        file.stem: json.loads(file.read_text())
+        for file in sorted((folder / "records").glob("*.json"))
+    }
 
 
-def test_changed_data_is_refused_and_nothing_is_lost(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_data_is_refused_and_nothing_is_lost(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run(recipe_of(world), world / "s", executor="serial").done == 2
     before = contents(world / "s")
     monkeypatch.setenv("DEADHEAD_DATA", str(world / "data2"))
-    with pytest.raises(InputsChanged, match=r"the data of pos in en \(train\).*changed since") as problem:
+    with pytest.raises(
+        InputsChanged, match=r"the data of pos in en \(train\).*changed since"
+    ) as problem:
         run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial")
     assert "--out NEW" in str(problem.value)
     assert "--accept-changed" in str(problem.value)
@@ -74,29 +84,43 @@ def test_changed_data_is_refused_and_nothing_is_lost(world: Path, monkeypatch: p
     notes = plan(recipe_of(world, "seed=[0,1]"), world / "s").warnings
     assert any("changed since" in note for note in notes)
     monkeypatch.setenv("DEADHEAD_DATA", str(world / "data1"))
-    assert run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").done == 4  # the way back stays open
+    assert (
+        run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").done == 4
+    )  # the way back stays open
 
 
-def test_accepted_changes_mark_the_old_records_and_share_no_work(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepted_changes_mark_the_old_records_and_share_no_work(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(recipe_of(world), world / "s", executor="serial")
     old = contents(world / "s")
     monkeypatch.setenv("DEADHEAD_DATA", str(world / "data2"))
-    result = run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial", accept_changed=True)
+    result = run(
+        recipe_of(world, "seed=[0,1]"), world / "s", executor="serial", accept_changed=True
+    )
     assert (result.done, result.ran, result.total) == (4, 2, 4)
     now = contents(world / "s")
     new = {name: record for name, record in now.items() if name not in old}
     assert {name: now[name] for name in old} == old
     assert len(new) == 2
     fresh = world / "fresh"
-    run(recipe_of(world, "seed=[1]"), fresh, executor="serial")  # the same trials where data1 never was
-    assert {n: r["metrics"] for n, r in contents(fresh).items()} == {n: r["metrics"] for n, r in new.items()}
+    run(
+        recipe_of(world, "seed=[1]"), fresh, executor="serial"
+    )  # the same trials where data1 never was
+    assert {n: r["metrics"] for n, r in contents(fresh).items()} == {
+        n: r["metrics"] for n, r in new.items()
+    }
     mixed = status(world / "s").mixed
     assert mixed["the data of pos in en (train)"] == 2
     assert not any(name.startswith("the model") for name in mixed)
-    assert run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").ran == 0  # asked once, not again
+    assert (
+        run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").ran == 0
+    )  # asked once, not again
     text = CliRunner().invoke(app, ["status", str(world / "s")]).output
     assert "do not share their inputs" in text
-    assert "do not share their inputs: the data of pos in" in json.dumps(content(world / "s")["tables"])
+    assert "do not share their inputs: the data of pos in" in json.dumps(
+        content(world / "s")["tables"]
+    )
     assert "do not share their inputs" not in json.dumps(content(fresh)["tables"])  # the twin
 
 
@@ -127,7 +151,9 @@ def test_a_second_run_in_one_process_reads_changed_files_again(world: Path) -> N
     assert dataset(with_inputs(recipe_of(world)).trials[0], ["en"], "train").rows != first
 
 
-def test_the_same_content_elsewhere_is_the_same_input(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_content_elsewhere_is_the_same_input(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(recipe_of(world), world / "s", executor="serial")
     shutil.copytree(world / "data1", world / "moved")
     for file in (world / "model").iterdir():
@@ -143,11 +169,15 @@ def test_a_longer_axis_reads_more_and_is_no_change(world: Path) -> None:
     assert result.ran == 2
 
 
-def test_a_study_from_before_fingerprints_is_readable_and_not_continued_unasked(world: Path) -> None:
+def test_a_study_from_before_fingerprints_is_readable_and_not_continued_unasked(
+    world: Path,
+) -> None:
     run(recipe_of(world), world / "s", executor="serial")
     _forget_inputs(world / "s", recipe_of(world))
     assert status(world / "s").done == 2
-    with pytest.raises(InputsChanged, match="does not say which files its 2 records were made with"):
+    with pytest.raises(
+        InputsChanged, match="does not say which files its 2 records were made with"
+    ):
         run(recipe_of(world), world / "s", executor="serial")
     result = run(recipe_of(world), world / "s", executor="serial", accept_changed=True)
     assert (result.done, result.ran) == (2, 0)
@@ -171,7 +201,9 @@ def _forget_inputs(folder: Path, recipe: Recipe) -> None:
 def test_what_is_bundled_needs_no_fingerprint_so_its_ids_stay() -> None:
     recipe = load("smoke")
     assert fingerprints(recipe.trials) == {}
-    assert [trial.id for trial in with_inputs(recipe).trials] == [trial.id for trial in recipe.trials]
+    assert [trial.id for trial in with_inputs(recipe).trials] == [
+        trial.id for trial in recipe.trials
+    ]
 
 
 def test_every_line_parallel_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +222,9 @@ def test_every_line_parallel_file_counts(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(before) == 3
     (tmp_path / "parallel" / "mine-en-de" / "train.de").write_text("one\nthree\n")
     after = with_inputs(load(tmp_path / "r.yaml")).inputs
-    assert [name for name in before if before[name] != after[name]] == ['["data", "parallel", "en-de", "train", {}]']
+    assert [name for name in before if before[name] != after[name]] == [
+        '["data", "parallel", "en-de", "train", {}]'
+    ]
 
 
 def test_a_hash_is_kept_by_version_of_the_file(tmp_path: Path) -> None:
@@ -206,7 +240,14 @@ def test_a_hash_is_kept_by_version_of_the_file(tmp_path: Path) -> None:
 
 
 def test_differing_names_only_what_differs() -> None:
-    base = {"steps": ["finetune", "evaluate"], "model": "m", "task": "pos", "source": "en", "targets": ["en"], "splits": ["test"]}
+    base = {
+        "steps": ["finetune", "evaluate"],
+        "model": "m",
+        "task": "pos",
+        "source": "en",
+        "targets": ["en"],
+        "splits": ["test"],
+    }
     one = {**base, "inputs": {"model": "a", "data en/train": "x", "data en/test": "y"}}
     two = {**base, "inputs": {"model": "a", "data en/train": "z", "data en/test": "y"}}
     assert differing([one, one]) == {}

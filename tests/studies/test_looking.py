@@ -38,14 +38,27 @@ def study(search_file: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def app() -> typer.Typer:
     made = typer.Typer()
-    for command in (commands.run, commands.plan, commands.recipes, status_command.status, commands.stop, export):
+    for command in (
+        commands.run,
+        commands.plan,
+        commands.recipes,
+        status_command.status,
+        commands.stop,
+        export,
+    ):
         made.command()(command)
     return made
 
 
 def test_status_counts(study: Path, search_file: Path) -> None:
     found = status(study)
-    assert (found.total, found.done, found.left, found.active, found.eta) == (TOTAL, TOTAL, 0, False, 0.0)
+    assert (found.total, found.done, found.left, found.active, found.eta) == (
+        TOTAL,
+        TOTAL,
+        0,
+        False,
+        0.0,
+    )
     for file in sorted((study / "records").iterdir())[:3]:
         file.unlink()
     found = status(study)
@@ -66,7 +79,9 @@ def test_frame_is_the_records(study: Path) -> None:
     tall = frame(study, long=True)
     assert len(tall) == 2 * TOTAL
     assert set(tall["language"]) == {"de", "zh"}
-    assert tall["value"].sum() == pytest.approx(sum(sum(one.metrics.values()) for one in known.values()))
+    assert tall["value"].sum() == pytest.approx(
+        sum(sum(one.metrics.values()) for one in known.values())
+    )
 
 
 def test_export(study: Path, tmp_path: Path) -> None:
@@ -96,10 +111,16 @@ def test_plan_counts(search_file: Path, study: Path) -> None:
     lowest = next(cell.trial for cell in recipe.cells if cell.labels["arm"] == "lowest")
     (study / "records" / f"{lowest.id}.json").unlink()
     again = plan(recipe, study)
-    assert (again.done, again.trainings, again.rankings) == (TOTAL - 1, 1, 0)  # its ranking is there already
+    assert (again.done, again.trainings, again.rankings) == (
+        TOTAL - 1,
+        1,
+        0,
+    )  # its ranking is there already
 
 
-def test_the_guess_of_the_time_goes_with_the_rows_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guess_of_the_time_goes_with_the_rows_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sentences of a word a line, lines of a table, packed or not; where there is no file, the papers' corpus."""
     steps = "steps: [finetune, evaluate]\nfixed: {model: x, source: en, task: %s, splits: train, data: {%s}}\naxes: {seed: [1]}\n"
 
@@ -127,14 +148,23 @@ def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Pa
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert f"search: {TOTAL} done, 0 running, 0 failed, 0 left of {TOTAL} (complete)" in say("status", study)
+    assert f"search: {TOTAL} done, 0 running, 0 failed, 0 left of {TOTAL} (complete)" in say(
+        "status", study
+    )
     assert json.loads(say("status", study, "--json"))["done"] == TOTAL
-    assert f"{TOTAL} trials, {TOTAL} of them done already" in say("plan", search_file, "--out", study)
-    assert len(json.loads(say("plan", search_file, "--json", "--trials", "--set", "seed=[7]"))["list"]) == TOTAL // 2
+    assert f"{TOTAL} trials, {TOTAL} of them done already" in say(
+        "plan", search_file, "--out", study
+    )
+    assert (
+        len(json.loads(say("plan", search_file, "--json", "--trials", "--set", "seed=[7]"))["list"])
+        == TOTAL // 2
+    )
     assert "nothing is running" in say("stop", study)
     assert f"{TOTAL} rows" in say("export", study, "--csv", tmp_path / "x.csv")
     assert "smoke" in say("recipes")
-    assert f"{TOTAL} of {TOTAL} done" in say("run", search_file, "--out", study, "--executor", "serial")
+    assert f"{TOTAL} of {TOTAL} done" in say(
+        "run", search_file, "--out", study, "--executor", "serial"
+    )
 
 
 def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
@@ -148,7 +178,9 @@ def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
         status(tmp_path)
 
 
-def test_a_stop_at_once_says_how_to_go_on(app: typer.Typer, search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_at_once_says_how_to_go_on(
+    app: typer.Typer, search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -159,7 +191,9 @@ def test_a_stop_at_once_says_how_to_go_on(app: typer.Typer, search_file: Path, t
 
 
 def test_what_is_for_ray_alone_is_refused_elsewhere(app: typer.Typer, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["run", "smoke", "--out", str(tmp_path / "s"), "--gpus", "0.25"])
+    result = CliRunner().invoke(
+        app, ["run", "smoke", "--out", str(tmp_path / "s"), "--gpus", "0.25"]
+    )
     assert result.exit_code == 2
     assert "only with --executor ray" in result.output
     assert not (tmp_path / "s").exists()
@@ -176,17 +210,25 @@ def test_every_recipe_that_comes_along_is_right() -> None:
 
 def test_threads_are_fixed_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deadhead.studies.processes.cores", lambda: 8)
-    assert environment(0, 2, {})["OMP_NUM_THREADS"] == environment(0, 16, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "1"
+    assert (
+        environment(0, 2, {})["OMP_NUM_THREADS"]
+        == environment(0, 16, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"]
+        == "1"
+    )
     assert [environment(0, n, {})["RAYON_NUM_THREADS"] for n in (2, 16)] == ["4", "1"]
     monkeypatch.setenv("DEADHEAD_THREADS", "3")
     assert environment(0, 2, {})["OMP_NUM_THREADS"] == "3"
-    assert [environment(i, 3, {"CUDA_VISIBLE_DEVICES": "4,5"})["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "5", "4"]
+    assert [
+        environment(i, 3, {"CUDA_VISIBLE_DEVICES": "4,5"})["CUDA_VISIBLE_DEVICES"] for i in range(3)
+    ] == ["4", "5", "4"]
     assert gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
 
 
 def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = load(search_file)  # a model nothing is known of: some 3.6 GB each
-    planning = sys.modules["deadhead.studies.plan"]  # the name of the module is also that of its function
+    planning = sys.modules[
+        "deadhead.studies.plan"
+    ]  # the name of the module is also that of its function
     monkeypatch.setattr(planning, "cores", lambda: 8)
     monkeypatch.setattr(planning, "gpus", lambda environ: [])
     found = []
@@ -194,7 +236,9 @@ def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(planning, "_memory", lambda room=room: room)
         found.append(usual_workers(recipe))
     assert found == [8, 8, 3, 1]
-    assert usual_workers(load("smoke", ["model=world/encoder", "remove=none"])) == 1  # one trial, one worker
+    assert (
+        usual_workers(load("smoke", ["model=world/encoder", "remove=none"])) == 1
+    )  # one trial, one worker
     monkeypatch.setattr(planning, "gpus", lambda environ: ["0", "1", "2"])
     assert usual_workers(recipe) == 3
 
@@ -212,7 +256,9 @@ def test_recipes_have_the_papers_trials(name: str, trials: int) -> None:
     assert 0 < len(load(name, scale="mini").trials) < trials
 
 
-def test_a_claim_that_is_not_known_is_told_with_its_line(app: typer.Typer, search_file: Path) -> None:
+def test_a_claim_that_is_not_known_is_told_with_its_line(
+    app: typer.Typer, search_file: Path
+) -> None:
     search_file.write_text(search_file.read_text() + "claims:\n  - L-seeds\n  - L-sedes\n")
     told = str(CliRunner().invoke(app, ["plan", str(search_file)]).exception)
     assert f"{search_file}:9: claims[1]: no claim 'L-sedes'. Did you mean 'L-seeds'?" in told
@@ -221,7 +267,9 @@ def test_a_claim_that_is_not_known_is_told_with_its_line(app: typer.Typer, searc
 def test_what_failed_is_not_told_as_done(app: typer.Typer, tmp_path: Path) -> None:
     """Neither by a plan nor by the lines of a run that has nothing left to do."""
     file = tmp_path / "fails.yaml"
-    file.write_text("steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\naxes: {remove: {random: [0, 66]}}\n")
+    file.write_text(
+        "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\naxes: {remove: {random: [0, 66]}}\n"
+    )
     recipe, heard = load(file), []
     assert run(recipe, tmp_path / "s", executor="serial", work=WORK).failed == 1
     found = plan(recipe, tmp_path / "s")
@@ -231,15 +279,30 @@ def test_what_failed_is_not_told_as_done(app: typer.Typer, tmp_path: Path) -> No
     run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append)
     assert heard[-1]["before"] == {"done": 1, "failed": 1}
     run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append, retry_failed=True)
-    assert (heard[-1]["before"], heard[-1]["failed"], heard[-1]["total"]) == ({"done": 1, "failed": 0}, 1, 2)
+    assert (heard[-1]["before"], heard[-1]["failed"], heard[-1]["total"]) == (
+        {"done": 1, "failed": 0},
+        1,
+        2,
+    )
 
 
 def test_the_lines_of_a_run_count_what_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
-    commands._log_line()({"before": {"done": 3, "failed": 2}, "done": 4, "failed": 1, "total": 20, "running": {}, "workers": 1})
+    commands._log_line()(
+        {
+            "before": {"done": 3, "failed": 2},
+            "done": 4,
+            "failed": 1,
+            "total": 20,
+            "running": {},
+            "workers": 1,
+        }
+    )
     assert "7/20 done, 3 failed, 0 running" in capsys.readouterr().err
 
 
-def test_a_table_that_cannot_be_written_is_told(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_cannot_be_written_is_told(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a read-only file system not even the draft can be taken away."""
 
     def barred(*_: Any, **__: Any) -> None:
@@ -248,7 +311,9 @@ def test_a_table_that_cannot_be_written_is_told(study: Path, tmp_path: Path, mon
     with monkeypatch.context() as patched:
         for name in ("open", "unlink"):
             patched.setattr(Path, name, barred)
-        with pytest.raises(StudyError, match=r"cannot be written .Read-only file system.(.|\n)*with --csv"):
+        with pytest.raises(
+            StudyError, match=r"cannot be written .Read-only file system.(.|\n)*with --csv"
+        ):
             write_csv(study, tmp_path / "table.csv")
     assert not (tmp_path / "table.csv").exists()
 

@@ -35,11 +35,15 @@ def measured() -> Record:
 def test_stages_and_shapes(measured: Record) -> None:
     stages = measured.details["measures"]
     assert set(stages) == {"before", "first", "after"}
-    alive = {f"encoder.{layer}.{head}" for layer in range(5) for head in range(8)} - set(measured.removed)
+    alive = {f"encoder.{layer}.{head}" for layer in range(5) for head in range(8)} - set(
+        measured.removed
+    )
     assert len(alive) == 20
     for stage in stages.values():
         assert set(stage) == {"entropy", "weights", "embeddings"}
-        assert set(stage["entropy"]) == set(stage["weights"]) == alive  # under the names they were born with
+        assert (
+            set(stage["entropy"]) == set(stage["weights"]) == alive
+        )  # under the names they were born with
         assert set(stage["embeddings"]["points"]) == {"en", "de"}
         assert all(len(points) == 12 for points in stage["embeddings"]["points"].values())
 
@@ -52,18 +56,34 @@ def test_before_first_and_after_differ(measured: Record) -> None:
     assert stages["before"]["entropy"] != stages["first"]["entropy"] != stages["after"]["entropy"]
 
 
-def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(measured: Record) -> None:
+def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(
+    measured: Record,
+) -> None:
     """The scores at @1 belong to the weights after epoch 1: not to those at the end, and they leave those in place."""
-    plain = run_trial(load("smoke", [*SMALL, *FIRST[1:], "steps=[prune, finetune, evaluate]", "remove={random: 50}"]).trials[0])
+    plain = run_trial(
+        load(
+            "smoke",
+            [*SMALL, *FIRST[1:], "steps=[prune, finetune, evaluate]", "remove={random: 50}"],
+        ).trials[0]
+    )
     at_end = {name: value for name, value in measured.metrics.items() if "@1" not in name}
     assert at_end == plain.metrics  # measuring, and scoring epoch 1, changed nothing
-    early = {name.replace("@1", ""): value for name, value in measured.metrics.items() if "@1" in name}
+    early = {
+        name.replace("@1", ""): value for name, value in measured.metrics.items() if "@1" in name
+    }
     assert early.keys() == plain.metrics.keys()
     assert early != plain.metrics
 
 
 def test_epoch_one_scores_are_those_that_training_itself_saw() -> None:
-    changes = [SMALL[0], "finetune.scored=dev", *FIRST, "steps=[prune, finetune, evaluate]", "remove=none", "targets=[en]"]
+    changes = [
+        SMALL[0],
+        "finetune.scored=dev",
+        *FIRST,
+        "steps=[prune, finetune, evaluate]",
+        "remove=none",
+        "targets=[en]",
+    ]
     record = run_trial(load("smoke", changes).trials[0])
     assert [epoch["number"] for epoch in record.epochs] == [1, 2]
     assert record.metrics["en/dev@1/micro_f1"] == pytest.approx(record.epochs[0]["micro_f1"])
@@ -79,15 +99,28 @@ def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path
     assert [("reused" in record.cost) for record in records] == [False, True]
     alone = run_trial(recipe.trials[1])
     assert records[1].metrics == alone.metrics
-    assert records[1].details["measures"] == alone.details["measures"] == records[0].details["measures"]
+    assert (
+        records[1].details["measures"]
+        == alone.details["measures"]
+        == records[0].details["measures"]
+    )
     assert set(alone.details["measures"]) == {"before", "first", "after"}
 
 
 def test_translation() -> None:
     """Entropy and weights of the three kinds of attention in an encoder-decoder."""
-    changes = ["model=world/seq2seq", "task=parallel", "source=en-de", "targets=[en-de]", "data={root: world, examples: 24}"]
+    changes = [
+        "model=world/seq2seq",
+        "task=parallel",
+        "source=en-de",
+        "targets=[en-de]",
+        "data={root: world, examples: 24}",
+    ]
     training = ["finetune={epochs: 1, rate: 1e-3, scored: none}", "remove={random: 50}"]
-    steps = ["steps=[prune, measure, finetune, measure]", "measure=[{entropy: {sentences: 8}}, weights]"]
+    steps = [
+        "steps=[prune, measure, finetune, measure]",
+        "measure=[{entropy: {sentences: 8}}, weights]",
+    ]
     record = run_trial(load("smoke", [*changes, *training, *steps]).trials[0])
     assert record.error is None, record.error
     before, after = (record.details["measures"][stage] for stage in ("before", "after"))
@@ -103,19 +136,29 @@ TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetun
 
 def test_what_is_not_asked_for_is_not_in_the_id() -> None:
     plain = settle(["finetune", "evaluate"], TRAINED)
-    assert plain == settle(["finetune", "evaluate"], {**TRAINED, "measure": ["entropy"]})  # no step measures
+    assert plain == settle(
+        ["finetune", "evaluate"], {**TRAINED, "measure": ["entropy"]}
+    )  # no step measures
     first = settle(["finetune", "evaluate"], {**TRAINED, "finetune": {"epochs": 2, "first": True}})
     assert first != plain
     never = settle(["finetune", "rank"], {**TRAINED, "finetune": {"epochs": 2, "first": True}})
-    assert never == settle(["finetune", "rank"], TRAINED)  # nobody looks at the weights after epoch 1
+    assert never == settle(
+        ["finetune", "rank"], TRAINED
+    )  # nobody looks at the weights after epoch 1
     assert load("smoke", ["finetune.first=false"]).trials == load("smoke").trials
 
 
 def test_one_spelling_for_equal_measures() -> None:
     steps = ["finetune", "measure"]
-    spellings = [["weights", "entropy"], ["entropy", {"weights": {}}], {"entropy": None, "weights": {}}]
+    spellings = [
+        ["weights", "entropy"],
+        ["entropy", {"weights": {}}],
+        {"entropy": None, "weights": {}},
+    ]
     assert len({settle(steps, {**TRAINED, "measure": one}).id for one in spellings}) == 1
-    assert settle(steps, {**TRAINED, "measure": ["entropy"]}) != settle(steps, {**TRAINED, "measure": [{"entropy": {"sentences": 9}}]})
+    assert settle(steps, {**TRAINED, "measure": ["entropy"]}) != settle(
+        steps, {**TRAINED, "measure": [{"entropy": {"sentences": 9}}]}
+    )
     assert settle(steps, {**TRAINED, "measure": "entropy"}).measures == {"entropy": {}}
 
 

@@ -25,9 +25,23 @@ SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
         ["remove={lowest: 2}"],
         ["remove=none", "train=[de, en]", "finetune.scored=none"],
         ["remove={lowest: 2}", "rank={split: train, examples: 8}", "finetune.scored=test"],
-        ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "remove={lowest: 3}", "rank={examples: 8}"],
-        ["task=xnli", "finetune={weights: best, scored: train_task}", "remove=none", "splits=[test]"],
-        ["steps=[finetune, measure, evaluate]", "measure=[{entropy: {sentences: 8}}, weights]", "axes={seed: [0]}"],
+        [
+            "steps=[rank_each, restart, prune, finetune, evaluate]",
+            "source=[en, de]",
+            "remove={lowest: 3}",
+            "rank={examples: 8}",
+        ],
+        [
+            "task=xnli",
+            "finetune={weights: best, scored: train_task}",
+            "remove=none",
+            "splits=[test]",
+        ],
+        [
+            "steps=[finetune, measure, evaluate]",
+            "measure=[{entropy: {sentences: 8}}, weights]",
+            "axes={seed: [0]}",
+        ],
     ],
 )
 def test_what_is_looked_for_is_what_is_read(changes: list[str]) -> None:
@@ -55,10 +69,14 @@ def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.Monke
     assert "deadhead data check DIR" in str(met.value)
     assert not (tmp_path / "s").exists()
     assert len(lacking(recipe.trials)) == len(plan(recipe).lacking) == 1
-    assert not lacking(load("smoke", ["data={}", "targets=[en, de]"]).trials)  # the twin: test alone is there
+    assert not lacking(
+        load("smoke", ["data={}", "targets=[en, de]"]).trials
+    )  # the twin: test alone is there
 
 
-def test_a_study_that_is_there_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_is_there_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "s").mkdir()
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="there is no such folder"):
@@ -69,13 +87,20 @@ def test_a_study_that_is_there_is_left_as_it_was(tmp_path: Path, monkeypatch: py
 
 def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEADHEAD_DATA", "")
-    told = CliRunner().invoke(app, ["plan", "smoke", "--set", "data={}", "--data", str(tmp_path / "nowhere")])
+    told = CliRunner().invoke(
+        app, ["plan", "smoke", "--set", "data={}", "--data", str(tmp_path / "nowhere")]
+    )
     assert told.exit_code == 0
     assert "nowhere: there is no such folder" in told.stdout
     assert told.stdout.count("there is no such folder") == 1  # one reason, one line
     told = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
-    for files in ("ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)", "ner/conll2002/ned.train"):
-        assert f"  Mend: put {files}" in told.stdout  # where each language comes from, and where it goes
+    for files in (
+        "ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)",
+        "ner/conll2002/ned.train",
+    ):
+        assert (
+            f"  Mend: put {files}" in told.stdout
+        )  # where each language comes from, and where it goes
     assert told.stdout.count("deadhead data check DIR lists what it holds") == 1
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
 

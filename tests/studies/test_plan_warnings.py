@@ -16,7 +16,10 @@ from deadhead.studies.plan import warnings
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        ("prune, finetune", "Nothing looks at the model after finetune, so there will be no scores to show: end steps with evaluate."),
+        (
+            "prune, finetune",
+            "Nothing looks at the model after finetune, so there will be no scores to show: end steps with evaluate.",
+        ),
         (
             "finetune, evaluate, prune",
             "Nothing looks at the model after prune, so there will be no scores to show: end steps with evaluate.",
@@ -27,12 +30,18 @@ from deadhead.studies.plan import warnings
 )
 def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, told: str) -> None:
     recipe = tmp_path / "r.yaml"
-    recipe.write_text(f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, remove: {{random: 50}}}}\n")
+    recipe.write_text(
+        f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, remove: {{random: 50}}}}\n"
+    )
     assert plan(load(recipe)).warnings == ((told,) if told else ())
     shown = CliRunner().invoke(app, ["plan", str(recipe)])
     assert shown.exit_code == 0
-    assert [line.strip() for line in shown.stdout.splitlines() if "looks" in line] == ([told] if told else [])
-    assert json.loads(CliRunner().invoke(app, ["plan", str(recipe), "--json"]).stdout)["warnings"] == ([told] if told else [])
+    assert [line.strip() for line in shown.stdout.splitlines() if "looks" in line] == (
+        [told] if told else []
+    )
+    assert json.loads(CliRunner().invoke(app, ["plan", str(recipe), "--json"]).stdout)[
+        "warnings"
+    ] == ([told] if told else [])
 
 
 def test_no_built_in_recipe_does() -> None:

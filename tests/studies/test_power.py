@@ -17,7 +17,14 @@ from deadhead.studies import load, run, shared, status, stop
 from deadhead.studies.recipe import Recipe
 
 SMALL = ["seed=0", "search.lowest=1..2"]
-WORLD = ["data.examples=32", "targets=[de]", "finetune.scored=none", "rank={examples: 16}", "remove=[none, {lowest: 2}]", "seed=0"]
+WORLD = [
+    "data.examples=32",
+    "targets=[de]",
+    "finetune.scored=none",
+    "rank={examples: 16}",
+    "remove=[none, {lowest: 2}]",
+    "seed=0",
+]
 LENGTHS = ("0", "half", "one byte short")
 
 
@@ -48,7 +55,9 @@ def begun(search_file: Path, tmp_path: Path) -> tuple[Recipe, Path, dict[str, An
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_any_file_of_a_study_may_be_cut_short(begun: tuple[Recipe, Path, dict[str, Any]], tmp_path: Path, length: str) -> None:
+def test_any_file_of_a_study_may_be_cut_short(
+    begun: tuple[Recipe, Path, dict[str, Any]], tmp_path: Path, length: str
+) -> None:
     recipe, folder, expected = begun
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     kinds = {"study.json", "index.jsonl", "live.json", "lock", "reserve", "records", "shared"}
@@ -61,26 +70,40 @@ def test_any_file_of_a_study_may_be_cut_short(begun: tuple[Recipe, Path, dict[st
         result = run(recipe, copy, executor="serial", work=WORK)
         assert (result.left, result.failed) == (0, 0)
         assert told(copy) == expected
-        record = name is not None and name.parts[0] == "records" and length != "one byte short"  # without its newline it is whole
+        record = (
+            name is not None and name.parts[0] == "records" and length != "one byte short"
+        )  # without its newline it is whole
         damaged = record or (name is not None and name.parts[0] == "shared")
         assert (copy / "damaged").exists() == (damaged or name is None)
         if damaged:
             assert status(copy).reports == result.reports
             (report,) = result.reports
-            assert report.startswith(f"{name.parts[0]}/{name.parts[1]} was damaged ({'it' if record else name.name} ")
+            assert report.startswith(
+                f"{name.parts[0]}/{name.parts[1]} was damaged ({'it' if record else name.name} "
+            )
 
 
-def test_nothing_that_was_synced_is_lost(search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_was_synced_is_lost(
+    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A power cut empties all files that were not synced: every record and all shared work was."""
     recipe, folder = load(search_file, SMALL), tmp_path / "s"
     synced: set[int] = set()
     real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), real(handle)))
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), real(handle))
+    )
     interrupted(recipe, folder, 4, work=WORK)
     before = told(folder)
-    lost = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_ino not in synced]
+    lost = [
+        path for path in folder.rglob("*") if path.is_file() and path.stat().st_ino not in synced
+    ]
     assert {path.name for path in lost} <= {"index.jsonl", "live.json", "lock", "reserve"}
-    assert {folder.stat().st_ino, (folder / "records").stat().st_ino, (folder / "shared").stat().st_ino} <= synced
+    assert {
+        folder.stat().st_ino,
+        (folder / "records").stat().st_ino,
+        (folder / "shared").stat().st_ino,
+    } <= synced
     for path in lost:
         cut(path, "0")
     assert run(recipe, folder, executor="serial", work=WORK).ran == len(recipe.trials) - len(before)
@@ -99,7 +122,10 @@ def weights_of(folder: Path) -> Path:
 
 
 def metrics(folder: Path) -> dict[str, Any]:
-    return {name: (record["state"], record["metrics"], record["removed"]) for name, record in told(folder).items()}
+    return {
+        name: (record["state"], record["metrics"], record["removed"])
+        for name, record in told(folder).items()
+    }
 
 
 @pytest.mark.parametrize("length", [*LENGTHS, "noise", "cut, and no list of files"])
@@ -130,7 +156,9 @@ def test_the_command_says_what_was_damaged(trained: Path, tmp_path: Path) -> Non
     shutil.copytree(trained, tmp_path / "s")
     cut(weights_of(tmp_path / "s"), "0")
     overrides = [part for text in WORLD for part in ("--set", text)]
-    said = CliRunner().invoke(app, ["run", "smoke", "--out", str(tmp_path / "s"), "--executor", "serial", *overrides])
+    said = CliRunner().invoke(
+        app, ["run", "smoke", "--out", str(tmp_path / "s"), "--executor", "serial", *overrides]
+    )
     assert said.exit_code == 0, said.output
     assert said.stderr.count("was damaged (model/model.safetensors has 0 bytes of") == 1
     said = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
@@ -149,4 +177,8 @@ def test_shared_work_keeps_only_what_is_read_back(tmp_path: Path) -> None:
     shared.keep(folder, "key", write)
     home = shared.find(folder, "key")
     assert home is not None
-    assert sorted(file.name for file in home.rglob("*") if file.is_file()) == ["config.json", "state.json", "whole.json"]
+    assert sorted(file.name for file in home.rglob("*") if file.is_file()) == [
+        "config.json",
+        "state.json",
+        "whole.json",
+    ]

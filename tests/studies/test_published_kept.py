@@ -23,10 +23,16 @@ tables:
 def test_of_a_built_in_recipe_and_beside_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("remove,value\nnone,1.5\n")
     (tmp_path / "weak-link").mkdir()
-    (tmp_path / "weak-link" / "table1.csv").write_text("not read: a name with a folder is that of a built-in recipe\n")
+    (tmp_path / "weak-link" / "table1.csv").write_text(
+        "not read: a name with a folder is that of a built-in recipe\n"
+    )
     (tmp_path / "mine.yaml").write_text(RECIPE)
     study = prepare(tmp_path / "study")
     _describe(load(tmp_path / "mine.yaml"), study)
     kept = json.loads((study / "study.json").read_text())["published"]
-    theirs = resources.files("deadhead.recipes").joinpath("weak-link", "table1.csv").read_text(encoding="utf-8")
+    theirs = (
+        resources.files("deadhead.recipes")
+        .joinpath("weak-link", "table1.csv")
+        .read_text(encoding="utf-8")
+    )
     assert kept == {"weak-link/table1.csv": theirs, "own.csv": "remove,value\nnone,1.5\n"}

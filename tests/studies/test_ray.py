@@ -43,7 +43,9 @@ def cluster(short: None) -> Any:
     made.shutdown()
 
 
-def test_a_node_dies(search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_dies(
+    search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, nodes = cluster
     recipe = load(search_file)
     killed: list[int] = []
@@ -60,7 +62,9 @@ def test_a_node_dies(search_file: Path, tmp_path: Path, cluster: Any, monkeypatc
     assert (result.left, result.failed) == (0, 0)
     run(recipe, tmp_path / "here", executor="serial", work=WORK)
     assert told(tmp_path / "ray") == told(tmp_path / "here")
-    assert len([node for node in ray.nodes() if node["Alive"]]) == 2  # the head and the one that is left
+    assert (
+        len([node for node in ray.nodes() if node["Alive"]]) == 2
+    )  # the head and the one that is left
 
 
 def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) -> None:
@@ -86,7 +90,11 @@ def below(process: int) -> Iterator[tuple[str, int]]:
 
 def strike(name: str, number: int) -> None:
     """Send a signal to a process of our own cluster."""
-    next((os.kill(process, number), process) for command, process in below(os.getpid()) if name in command)
+    next(
+        (os.kill(process, number), process)
+        for command, process in below(os.getpid())
+        if name in command
+    )
 
 
 def struck(search_file: Path, folder: Path, name: str, number: int, **options: Any) -> Any:
@@ -100,7 +108,15 @@ def struck(search_file: Path, folder: Path, name: str, number: int, **options: A
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deadhead.studies.jobs.EVERY", 0.02)
-        return run(load(search_file), folder, executor="ray", workers=1, work="slow_trivial:work", watch=watch, **options)
+        return run(
+            load(search_file),
+            folder,
+            executor="ray",
+            workers=1,
+            work="slow_trivial:work",
+            watch=watch,
+            **options,
+        )
 
 
 def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
@@ -118,7 +134,9 @@ def test_a_process_of_the_cluster_dies_or_is_stopped(
     result = struck(search_file, tmp_path / "s", "ray::remote_trial", number)
     assert (result.left, result.failed) == (0, 0)
     (report,) = result.reports
-    assert ("its node or process died" if number == signal.SIGKILL else "gave no sign of life") in report
+    assert (
+        "its node or process died" if number == signal.SIGKILL else "gave no sign of life"
+    ) in report
     assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
@@ -141,7 +159,9 @@ def test_a_cluster_that_is_gone_stops_the_study(
     assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
-def test_nodes_that_all_die_stop_the_study(search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_all_die_stop_the_study(
+    search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, nodes = cluster
     monkeypatch.setattr(clusters, "GONE", 2.0)
     monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.02)
@@ -151,5 +171,7 @@ def test_nodes_that_all_die_stop_the_study(search_file: Path, tmp_path: Path, cl
             made.remove_node(nodes.pop(), allow_graceful=False)
 
     with pytest.raises(ClusterLost, match="no node of the Ray cluster is left"):
-        run(load(search_file), tmp_path / "s", executor="ray", work="slow_trivial:work", watch=watch)
+        run(
+            load(search_file), tmp_path / "s", executor="ray", work="slow_trivial:work", watch=watch
+        )
     assert all(record["state"] == "done" for record in told(tmp_path / "s").values())

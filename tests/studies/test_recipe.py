@@ -53,16 +53,26 @@ def refusal(file: Path, text: str, *overrides: str) -> str:
 def test_equal_trials_collapse(table4: Path) -> None:
     recipe = load(table4)
     assert len(recipe.cells) == 4 * 10 * 3
-    assert len(recipe.trials) == 4 * (1 + 9 * 3)  # nothing is drawn at 0 %, so its three draws are one trial
-    assert {t.steps for t in recipe.trials} == {("finetune", "evaluate"), ("prune", "finetune", "evaluate")}
+    assert len(recipe.trials) == 4 * (
+        1 + 9 * 3
+    )  # nothing is drawn at 0 %, so its three draws are one trial
+    assert {t.steps for t in recipe.trials} == {
+        ("finetune", "evaluate"),
+        ("prune", "finetune", "evaluate"),
+    }
     whole = load(table4, ["draw=[5]"]).trials
-    assert {t.id for t in whole} & {t.id for t in recipe.trials} == {t.id for t in recipe.trials if "remove" not in t.content}
+    assert {t.id for t in whole} & {t.id for t in recipe.trials} == {
+        t.id for t in recipe.trials if "remove" not in t.content
+    }
 
 
 def test_presets_are_written_out(table4: Path) -> None:
     rates = {t.get("task"): t.get("finetune")["rate"] for t in load(table4).trials}
     assert rates == {"mnli": 3e-5, "qqp": 5e-5, "qnli": 5e-5, "sst2": 2e-5}
-    assert all("preset" not in t.get("finetune") and t.get("finetune")["epochs"] == 10 for t in load(table4).trials)
+    assert all(
+        "preset" not in t.get("finetune") and t.get("finetune")["epochs"] == 10
+        for t in load(table4).trials
+    )
 
 
 def test_overrides_and_scales(table4: Path) -> None:
@@ -71,17 +81,29 @@ def test_overrides_and_scales(table4: Path) -> None:
     assert {t.get("finetune")["epochs"] for t in mini.trials} == {1}
     assert {t.get("finetune")["epochs"] for t in load(table4, ["finetune.epochs=2"]).trials} == {2}
     assert len(load(table4, ["axes.remove={random: 50}", "task=[qqp]"]).trials) == 3
-    assert {t.get("finetune")["clip"] for t in load(table4, ["finetune.clip=null"]).trials} == {None}
-    seeded = load(table4, ["axes.draw=null", "axes.seed=[0, 1]"]).trials  # now training and draw have one seed
-    assert {(t.get("seed"), t.get("draw")) for t in seeded} == {(0, None), (1, None), (0, 0), (1, 1)}
-    with pytest.raises(RecipeError, match=r"has no scale 'maxi'; it has: mini\.\n  Mend: leave --scale out"):
+    assert {t.get("finetune")["clip"] for t in load(table4, ["finetune.clip=null"]).trials} == {
+        None
+    }
+    seeded = load(
+        table4, ["axes.draw=null", "axes.seed=[0, 1]"]
+    ).trials  # now training and draw have one seed
+    assert {(t.get("seed"), t.get("draw")) for t in seeded} == {
+        (0, None),
+        (1, None),
+        (0, 0),
+        (1, 1),
+    }
+    with pytest.raises(
+        RecipeError, match=r"has no scale 'maxi'; it has: mini\.\n  Mend: leave --scale out"
+    ):
         load(table4, scale="maxi")
     with pytest.raises(RecipeError, match=r"no field 'finetun'\. Did you mean 'finetune'"):
         load(table4, ["finetun.epochs=1"])
 
 
 GRIDS = TABLE4.replace(
-    "axes:\n  task: [mnli, qqp, qnli, sst2]\n  remove:", "axes:\n- task: [mnli, sst2]\n  finetune.rate: [1e-4, 1e-3]\n  remove:"
+    "axes:\n  task: [mnli, qqp, qnli, sst2]\n  remove:",
+    "axes:\n- task: [mnli, sst2]\n  finetune.rate: [1e-4, 1e-3]\n  remove:",
 ).replace("tables:", "- task: [qqp]\n  remove: [none]\ntables:")
 
 
@@ -91,19 +113,34 @@ GRIDS = TABLE4.replace(
         ("draw=[7]", "draw", {7, None}),  # only one grid draws
         ("task=qnli", "task", {"qnli"}),  # both grids have the axis
         ("seed=5", "seed", {5}),  # none has it
-        ("finetune.rate=1e-2", "finetune.rate", {1e-2}),  # one has it as an axis: set there, and for the other under fixed
-        ("finetune.rate=[1e-2, 2e-2]", "finetune.rate", {1e-2, 2e-2, 5e-5}),  # two values can only be an axis
+        (
+            "finetune.rate=1e-2",
+            "finetune.rate",
+            {1e-2},
+        ),  # one has it as an axis: set there, and for the other under fixed
+        (
+            "finetune.rate=[1e-2, 2e-2]",
+            "finetune.rate",
+            {1e-2, 2e-2, 5e-5},
+        ),  # two values can only be an axis
         ("finetune.epochs=3", "finetune.epochs", {3}),
     ],
 )
-def test_an_override_reaches_every_grid(tmp_path: Path, change: str, field: str, wanted: set[object]) -> None:
+def test_an_override_reaches_every_grid(
+    tmp_path: Path, change: str, field: str, wanted: set[object]
+) -> None:
     """What is set is what trials have, wherever the recipe has the field; it was once lost behind an axis of its name."""
     file = tmp_path / "r.yaml"
     file.write_text(GRIDS)
     first, _, rest = field.partition(".")
-    found = {trial.get(first)[rest] if rest else trial.get(first) for trial in load(file, [change]).trials}
+    found = {
+        trial.get(first)[rest] if rest else trial.get(first)
+        for trial in load(file, [change]).trials
+    }
     assert found == wanted
-    assert {trial.id for trial in load(file, [change]).trials} != {trial.id for trial in load(file).trials}
+    assert {trial.id for trial in load(file, [change]).trials} != {
+        trial.id for trial in load(file).trials
+    }
 
 
 def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
@@ -119,40 +156,145 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
         ("evaluate]", "evalute]", 2, "steps[2]: no step 'evalute'. Did you mean 'evaluate'?"),
         ("model:", "modle:", 4, "fixed.modle: no field of a trial 'modle'. Did you mean 'model'?"),
         ("sst2]", "sst3]", 8, "axes.task[3]: no task 'sst3'. Did you mean 'sst2'?"),
-        ("{random:", "{randum:", 9, "axes.remove: this names no strategies, not one. Did you mean 'random'?"),
-        ("epochs: 10", "epoch: 10", 6, "fixed.finetune.epoch: no setting of training 'epoch'. Did you mean 'epochs'?"),
-        ("epochs: 10", "patience: 2, scored: none", 6, "fixed.finetune.patience: patience waits for better scores"),
+        (
+            "{random:",
+            "{randum:",
+            9,
+            "axes.remove: this names no strategies, not one. Did you mean 'random'?",
+        ),
+        (
+            "epochs: 10",
+            "epoch: 10",
+            6,
+            "fixed.finetune.epoch: no setting of training 'epoch'. Did you mean 'epochs'?",
+        ),
+        (
+            "epochs: 10",
+            "patience: 2, scored: none",
+            6,
+            "fixed.finetune.patience: patience waits for better scores",
+        ),
         ("epochs: 10", "betas: [1, 2, 3]", 6, "fixed.finetune.betas: betas is (1, 2, 3)."),
-        ("epochs: 10", "epochs: 0", 6, "fixed.finetune.epochs: epochs is 0, so there is nothing to train."),
-        ("weak-link-bert", "weak-lnk-bert", 6, "fixed.finetune.preset: no preset 'weak-lnk-bert'. Did you mean 'weak-link-bert'?"),
+        (
+            "epochs: 10",
+            "epochs: 0",
+            6,
+            "fixed.finetune.epochs: epochs is 0, so there is nothing to train.",
+        ),
+        (
+            "weak-link-bert",
+            "weak-lnk-bert",
+            6,
+            "fixed.finetune.preset: no preset 'weak-lnk-bert'. Did you mean 'weak-link-bert'?",
+        ),
         ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: 1.5 is not a whole number from 0."),
-        ("rows: remove", "rows: remov", 12, "tables[0].rows: no axis 'remov'. Did you mean 'remove'?"),
-        ("mean_over: draw", "mean_over: draw, published: x.csv", 12, "tables[0].published: there is no file x.csv"),
-        ("mean_over: draw", "mean_over: draw, published: ../x.csv", 12, "tables[0].published: there is no file ../x.csv"),
+        (
+            "rows: remove",
+            "rows: remov",
+            12,
+            "tables[0].rows: no axis 'remov'. Did you mean 'remove'?",
+        ),
+        (
+            "mean_over: draw",
+            "mean_over: draw, published: x.csv",
+            12,
+            "tables[0].published: there is no file x.csv",
+        ),
+        (
+            "mean_over: draw",
+            "mean_over: draw, published: ../x.csv",
+            12,
+            "tables[0].published: there is no file ../x.csv",
+        ),
         (
             "draw}",
             "draw, published: weak-link/tabel1.csv}",
             12,
             "tables[0].published: there is no file weak-link/tabel1.csv beside the recipe, and no table of a built-in one 'weak-link/tabel1.csv'. Did you mean 'weak-link/table1.csv'?",
         ),
-        ("draw}", "draw, published: weak-link/../weak-link/table1.csv}", 12, "tables[0].published: there is no file weak-link/../weak"),
-        ("draw}", "draw, where: {strategy: [nonee, random]}}", 12, "tables[0].where.strategy: no strategy 'nonee'. Did you mean 'none'?"),
-        ("draw}", "draw, where: {strategy: ranodm}}", 12, "tables[0].where.strategy: no strategy 'ranodm'. Did you mean 'random'?"),
+        (
+            "draw}",
+            "draw, published: weak-link/../weak-link/table1.csv}",
+            12,
+            "tables[0].published: there is no file weak-link/../weak",
+        ),
+        (
+            "draw}",
+            "draw, where: {strategy: [nonee, random]}}",
+            12,
+            "tables[0].where.strategy: no strategy 'nonee'. Did you mean 'none'?",
+        ),
+        (
+            "draw}",
+            "draw, where: {strategy: ranodm}}",
+            12,
+            "tables[0].where.strategy: no strategy 'ranodm'. Did you mean 'random'?",
+        ),
         ("steps: [prune, ", "steps: [", 7, "axes: `remove` is given, but no step prunes"),
-        ("{random: [", "{lowest: [", 2, "steps: lowest goes by a ranking, and none is made before prune"),
+        (
+            "{random: [",
+            "{lowest: [",
+            2,
+            "steps: lowest goes by a ranking, and none is made before prune",
+        ),
         ("bert-base-uncased", "./nowhere", 4, "fixed.model: there is no model in ./nowhere"),
-        ("draw}", "draw, metric: acuracy}", 12, "tables[0].metric: no metric 'acuracy'. Did you mean 'accuracy'?"),
+        (
+            "draw}",
+            "draw, metric: acuracy}",
+            12,
+            "tables[0].metric: no metric 'acuracy'. Did you mean 'accuracy'?",
+        ),
         ("title: Table 4", "title: [4]", 12, "tables[0].title: this is a text."),
-        ("{random: [", "{per: blok, random: [", 9, "axes.remove.per: no value of `per` 'blok'. Did you mean 'block'?"),
+        (
+            "{random: [",
+            "{per: blok, random: [",
+            9,
+            "axes.remove.per: no value of `per` 'blok'. Did you mean 'block'?",
+        ),
         ("{random: [", "{per: [1], random: [", 9, "axes.remove.per: no value of `per` '[1]'."),
-        ("{random: [0", "{layers: [tpo 1", 9, "axes.remove.layers: no layer set 'tpo'. Did you mean 'top'?"),
-        ("{random: [0", "{per_layer: [88x", 9, "axes.remove.per_layer: a part of '88x' is 'x', not a number of heads."),
-        ("source: en", "source: en\n  rank: {unit: per_btch}", 6, "fixed.rank.unit: no unit 'per_btch'. Did you mean 'per_batch'?"),
-        ("source: en", "source: en\n  rank: {method: lrp, rule: epsilo}", 6, "fixed.rank.rule: no rule 'epsilo'. Did you mean 'epsilon'?"),
-        ("source: en", "source: en\n  rank: {rescale: 3}", 6, "fixed.rank.rescale: 3 was met; wanted is true or false."),
-        ("source: en", "source: en\n  draw: 3", 6, "fixed.draw: this changes nothing, since the axis draw gives it to every trial"),
+        (
+            "{random: [0",
+            "{layers: [tpo 1",
+            9,
+            "axes.remove.layers: no layer set 'tpo'. Did you mean 'top'?",
+        ),
+        (
+            "{random: [0",
+            "{per_layer: [88x",
+            9,
+            "axes.remove.per_layer: a part of '88x' is 'x', not a number of heads.",
+        ),
+        (
+            "source: en",
+            "source: en\n  rank: {unit: per_btch}",
+            6,
+            "fixed.rank.unit: no unit 'per_btch'. Did you mean 'per_batch'?",
+        ),
+        (
+            "source: en",
+            "source: en\n  rank: {method: lrp, rule: epsilo}",
+            6,
+            "fixed.rank.rule: no rule 'epsilo'. Did you mean 'epsilon'?",
+        ),
+        (
+            "source: en",
+            "source: en\n  rank: {rescale: 3}",
+            6,
+            "fixed.rank.rescale: 3 was met; wanted is true or false.",
+        ),
+        (
+            "source: en",
+            "source: en\n  draw: 3",
+            6,
+            "fixed.draw: this changes nothing, since the axis draw gives it to every trial",
+        ),
         ("scales:", "scale:", 13, "scale: no field 'scale'. Did you mean 'scales'?"),
-        ("about:", "include: [smok]\nabout:", 1, "include[0]: no recipe 'smok'. Did you mean 'smoke'?"),
+        (
+            "about:",
+            "include: [smok]\nabout:",
+            1,
+            "include[0]: no recipe 'smok'. Did you mean 'smoke'?",
+        ),
         ("claims", "claims", 0, ""),
     ],
 )
@@ -166,7 +308,10 @@ def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, told
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    text = refusal(tmp_path / "r.yaml", TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun").replace("title:", "titel:"))
+    text = refusal(
+        tmp_path / "r.yaml",
+        TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun").replace("title:", "titel:"),
+    )
     assert [int(line.split(":")[1]) for line in text.splitlines()[:-1]] == [2, 8, 12]
 
 
@@ -204,9 +349,16 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
 
 junk = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 200) | st.floats() | st.sampled_from(["none", "en", "1..3", "pos", "lrp", "x", "9" * 40]),
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 200)
+    | st.floats()
+    | st.sampled_from(["none", "en", "1..3", "pos", "lrp", "x", "9" * 40]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["random", "lowest", "method", "epochs", "preset", "parts"]), inner)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["random", "lowest", "method", "epochs", "preset", "parts"]), inner
+        )
     ),
     max_leaves=4,
 )
@@ -238,7 +390,9 @@ def test_no_data_breaks_the_check(changes: list[tuple[str, object]]) -> None:
         assert [trial.id for trial in Recipe("x", made.data).trials]
 
 
-plain = st.dictionaries(st.sampled_from(["model", "task", "source", "seed", "draw", "targets"]), st.integers(0, 3))
+plain = st.dictionaries(
+    st.sampled_from(["model", "task", "source", "seed", "draw", "targets"]), st.integers(0, 3)
+)
 
 
 @given(plain, st.randoms())
@@ -248,14 +402,24 @@ def test_an_id_is_the_content(fields: dict[str, int], rng: object) -> None:
     steps = ["finetune", "evaluate"]
     shuffled = list(fields.items())
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert settle(steps, dict(shuffled)).id == settle(steps, {**fields, "rank": {"method": "lrp"}, "draw": 9}).id
+    assert (
+        settle(steps, dict(shuffled)).id
+        == settle(steps, {**fields, "rank": {"method": "lrp"}, "draw": 9}).id
+    )
     for change in ({"model": "other"}, {"seed": 77}, {"targets": "zh"}, {"source": "zh"}):
         assert settle(steps, {**fields, **change}).id != settle(steps, fields).id
 
 
 def test_what_does_not_matter_is_left_out() -> None:
     steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
-    base = {"model": "m", "task": "pos", "source": "en", "train": ["en", "de"], "targets": "de", "seed": 1}
+    base = {
+        "model": "m",
+        "task": "pos",
+        "source": "en",
+        "train": ["en", "de"],
+        "targets": "de",
+        "seed": 1,
+    }
     lowest = settle(steps, {**base, "remove": {"lowest": 3}})
     assert list(lowest.steps) == steps
     assert lowest.languages(0) == ["en"]  # the ranking's own training
@@ -263,11 +427,22 @@ def test_what_does_not_matter_is_left_out() -> None:
     assert settle(steps, {**base, "remove": {"lowest": 0}}).steps == ("finetune", "evaluate")
     drawn = settle(steps, {**base, "remove": {"random_k": 3}, "draw": 42})
     assert drawn.steps == ("prune", "finetune", "evaluate")
-    assert "train" not in drawn.content  # nothing is ranked, so only what is trained on matters, whichever field named it
+    assert (
+        "train" not in drawn.content
+    )  # nothing is ranked, so only what is trained on matters, whichever field named it
     assert settle(steps, {**base, "source": "zh", "remove": {"random_k": 3}, "draw": 42}) == drawn
-    assert settle(steps, {**base, "source": ["en", "de"], "train": None, "remove": {"random_k": 3}, "draw": 42}) == drawn
+    assert (
+        settle(
+            steps,
+            {**base, "source": ["en", "de"], "train": None, "remove": {"random_k": 3}, "draw": 42},
+        )
+        == drawn
+    )
     assert settle(steps, {**base, "train": None, "remove": {"random_k": 3}, "draw": 42}) != drawn
-    assert settle(["finetune", "rank"], base).steps == ("finetune", "rank")  # a ranking that is asked for itself
+    assert settle(["finetune", "rank"], base).steps == (
+        "finetune",
+        "rank",
+    )  # a ranking that is asked for itself
 
 
 def test_shared_work_has_one_key() -> None:
@@ -275,13 +450,21 @@ def test_shared_work_has_one_key() -> None:
     base = {"model": "m", "task": "pos", "source": "en", "targets": "de"}
     one, two = (settle(steps, {**base, "remove": {"lowest": k}}) for k in (1, 2))
     assert one.keys == two.keys
-    assert len(one.keys) == 2  # the training and the ranking; what comes after prune is the trial's own
+    assert (
+        len(one.keys) == 2
+    )  # the training and the ranking; what comes after prune is the trial's own
     full = settle(steps, {**base, "remove": "none"})
     assert full.keys[0] == one.keys[0]  # the unpruned model is the one that was ranked
     assert settle(steps, {**base, "seed": 1, "remove": {"lowest": 1}}).keys[0] != one.keys[0]
-    some = settle(steps, {**base, "train": ["en", "de"], "data": {"parts": {"de": 3}}, "remove": {"lowest": 1}})
+    some = settle(
+        steps,
+        {**base, "train": ["en", "de"], "data": {"parts": {"de": 3}}, "remove": {"lowest": 1}},
+    )
     assert some.keys == one.keys  # the ranking reads no German
-    assert settle(steps, {**base, "data": {"parts": {"en": 3}}, "remove": {"lowest": 1}}).keys[0] != one.keys[0]
+    assert (
+        settle(steps, {**base, "data": {"parts": {"en": 3}}, "remove": {"lowest": 1}}).keys[0]
+        != one.keys[0]
+    )
     other = settle(steps, {**base, "rank": {"method": "lrp"}, "remove": {"lowest": 1}})
     assert other.keys[0] == one.keys[0]
     assert other.keys[1] != one.keys[1]
@@ -289,11 +472,22 @@ def test_shared_work_has_one_key() -> None:
 
 def test_rankings_of_several_sources_are_shared() -> None:
     steps = ["rank_each", "restart", "prune", "finetune", "evaluate"]
-    base = {"model": "m", "task": "pos", "source": ["en", "zh"], "targets": "de", "remove": {"lowest": 2}}
+    base = {
+        "model": "m",
+        "task": "pos",
+        "source": ["en", "zh"],
+        "targets": "de",
+        "remove": {"lowest": 2},
+    }
     md, sd = (settle(steps, {**base, "rank": {"merge": how}}) for how in ("md", "sd"))
     assert md.keys != sd.keys
-    alone = settle(["finetune", "rank", "restart", "prune", "finetune", "evaluate"], {**base, "source": "en", "train": ["en", "zh"]})
-    assert set(md.work) & set(sd.work) == set(md.work) - set(md.keys.values())  # the rankings themselves are the same work
+    alone = settle(
+        ["finetune", "rank", "restart", "prune", "finetune", "evaluate"],
+        {**base, "source": "en", "train": ["en", "zh"]},
+    )
+    assert set(md.work) & set(sd.work) == set(md.work) - set(
+        md.keys.values()
+    )  # the rankings themselves are the same work
     assert set(alone.work) < set(md.work)
     assert len(md.work) == 2 * 2 + 1
     assert settle(steps, {**base, "remove": "none"}).steps == ("finetune", "evaluate")
@@ -304,18 +498,28 @@ def test_an_option_goes_with_the_methods_it_meets(tmp_path: Path) -> None:
         file = tmp_path / "rankers.yaml"
         fixed = "{model: m, task: pos, source: en}"
         file.write_text(
-            f"steps: [finetune, rank]\nfixed: {fixed}\naxes:\n  - rank.method: [{method}]\n    rank.permutations: [10, 20]\n", "utf-8"
+            f"steps: [finetune, rank]\nfixed: {fixed}\naxes:\n  - rank.method: [{method}]\n    rank.permutations: [10, 20]\n",
+            "utf-8",
         )
         return file
 
-    assert [trial.get("rank")["permutations"] for trial in load(written("shapley")).trials] == [10, 20]
-    with pytest.raises(RecipeError, match=r"rankers.yaml:5: .*no option of gradient 'permutations'"):
+    assert [trial.get("rank")["permutations"] for trial in load(written("shapley")).trials] == [
+        10,
+        20,
+    ]
+    with pytest.raises(
+        RecipeError, match=r"rankers.yaml:5: .*no option of gradient 'permutations'"
+    ):
         load(written("shapley, gradient"))
 
 
 def test_search_has_its_controls(search_file: Path) -> None:
     cells = load(search_file).cells
-    arms = [(c.labels["arm"], c.labels["k"]) for c in cells if c.labels["seed"] in (0, 1) or c.labels["arm"] == "seeds"]
+    arms = [
+        (c.labels["arm"], c.labels["k"])
+        for c in cells
+        if c.labels["seed"] in (0, 1) or c.labels["arm"] == "seeds"
+    ]
     assert len(cells) == len(arms) == 2 * (1 + 4 * 4)
     unpruned = [c.trial for c in cells if c.labels["arm"] in ("seeds", "full")]
     assert len({t.id for t in unpruned}) == 2 * (1 + 4)
@@ -323,7 +527,10 @@ def test_search_has_its_controls(search_file: Path) -> None:
     assert all("remove" not in t.content for t in unpruned)
 
 
-@pytest.mark.parametrize(("value", "told"), [("4..1", "is empty"), ("1..99999999", "is too long"), ("none", "numbers of heads")])
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("4..1", "is empty"), ("1..99999999", "is too long"), ("none", "numbers of heads")],
+)
 def test_a_search_over_nothing_is_refused(search_file: Path, value: str, told: str) -> None:
     with pytest.raises(RecipeError, match=f"--set search.lowest={value}: search.lowest: .*{told}"):
         load(search_file, [f"search.lowest={value}"])

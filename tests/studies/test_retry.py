@@ -9,10 +9,18 @@ import pytest
 from deadhead.studies import load, read, run
 from deadhead.training.watch import Watch
 
-SMALL = ["data.examples=32", "targets=[de]", "finetune={epochs: 2, batch: 16}", "remove=none", "seed=0"]
+SMALL = [
+    "data.examples=32",
+    "targets=[de]",
+    "finetune={epochs: 2, batch: 16}",
+    "remove=none",
+    "seed=0",
+]
 
 
-def test_a_failed_training_of_several_epochs_is_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_training_of_several_epochs_is_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = load("smoke", SMALL)
     with monkeypatch.context() as patch:
         patch.setattr(Watch, "add", lambda self, loss: self.every.append(loss) or "the loss is nan")

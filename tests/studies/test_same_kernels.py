@@ -18,7 +18,13 @@ from deadhead.studies.run import STEPS
 from deadhead.studies.trial import Trial
 
 SMALL = [
-    *("data.examples=48", "targets=[de]", "remove=none", "finetune.epochs=2", "finetune.scored=none"),
+    *(
+        "data.examples=48",
+        "targets=[de]",
+        "remove=none",
+        "finetune.epochs=2",
+        "finetune.scored=none",
+    ),
     *("steps=[finetune]", "axes={seed: [0]}"),
 ]
 
@@ -50,10 +56,14 @@ def told(trial: Trial, **options: Any) -> tuple[Any, ...]:
 
 def bf16() -> None:
     """A computation that makes torch switch oneDNN off where the CPU cannot do it."""
-    torch.nn.Linear(64, 64, dtype=torch.bfloat16)(torch.ones(64, 64, dtype=torch.bfloat16)).sum().backward()
+    torch.nn.Linear(64, 64, dtype=torch.bfloat16)(
+        torch.ones(64, 64, dtype=torch.bfloat16)
+    ).sum().backward()
 
 
-def test_without_onednn_the_digits_are_others(trial: Trial, fresh: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onednn_the_digits_are_others(
+    trial: Trial, fresh: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Why it is decided: else the tests below would show nothing."""
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     losses, versions = told(trial)
@@ -68,7 +78,9 @@ def test_after_a_computation_in_bf16(trial: Trial, fresh: tuple[Any, ...]) -> No
     assert told(trial) == fresh
 
 
-def test_after_a_computation_in_bf16_that_switches_onednn_off(trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]) -> None:
+def test_after_a_computation_in_bf16_that_switches_onednn_off(
+    trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
+) -> None:
     bf16()
     assert (switches(), torch.backends.mkldnn.enabled) == (1, False)
     assert told(trial) == fresh
@@ -76,7 +88,10 @@ def test_after_a_computation_in_bf16_that_switches_onednn_off(trial: Trial, fres
 
 
 def test_after_somebody_changed_what_decides_digits(trial: Trial, fresh: tuple[Any, ...]) -> None:
-    places = [(torch.backends.mkldnn, "enabled", False), (torch.backends.mkldnn.matmul, "fp32_precision", "bf16")]
+    places = [
+        (torch.backends.mkldnn, "enabled", False),
+        (torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
+    ]
     before = [getattr(place, name) for place, name, _ in places]
     try:
         for place, name, value in places:
@@ -88,7 +103,9 @@ def test_after_somebody_changed_what_decides_digits(trial: Trial, fresh: tuple[A
         with torch.autocast("cpu", torch.bfloat16):
             assert told(trial) == fresh
             assert torch.is_autocast_enabled("cpu")
-        assert [getattr(place, name) for place, name, _ in places] == [value for _, _, value in places]
+        assert [getattr(place, name) for place, name, _ in places] == [
+            value for _, _, value in places
+        ]
         assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float64, 2)
         assert torch.is_deterministic_algorithms_warn_only_enabled()
         assert float(torch.tensor(1e-40, dtype=torch.float32) * 1) == 0
@@ -105,10 +122,15 @@ def test_a_training_in_bf16_computes_without_onednn_where_it_must(
     trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
 ) -> None:
     """It is isolated: from its first product on it computes without oneDNN, its numbers repeat, and others' are left alone."""
-    low = load("smoke", [*SMALL, "data.examples=8", "finetune.epochs=1", "finetune.precision=bf16"]).trials[0]
+    low = load(
+        "smoke", [*SMALL, "data.examples=8", "finetune.epochs=1", "finetune.precision=bf16"]
+    ).trials[0]
     first = run_trial(low)
     assert first.error is None
-    assert "oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN" in first.details["training notes"]
+    assert (
+        "oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN"
+        in first.details["training notes"]
+    )
     assert switches() == 1  # when it was tried whether this CPU can, and never in the training
     assert torch.backends.mkldnn.enabled
     assert told(trial) == fresh
@@ -118,7 +140,9 @@ def test_a_training_in_bf16_computes_without_onednn_where_it_must(
     assert [epoch["loss"] for epoch in first.epochs] != fresh[0]
 
 
-def test_a_trial_computed_by_two_sets_of_kernels_fails(trial: Trial, fresh: tuple[Any, ...]) -> None:
+def test_a_trial_computed_by_two_sets_of_kernels_fails(
+    trial: Trial, fresh: tuple[Any, ...]
+) -> None:
     """Code that deadhead does not know of computes in bfloat16 in the middle of a trial."""
     step = STEPS["finetune"]
 

@@ -25,7 +25,10 @@ def damage(study: Path, place: int, field: str, value: Any) -> None:
     """Put a value into every line of the index; the files that the lines are about stay as they were."""
     index = study / "index.jsonl"
     rows = [json.loads(line) for line in index.read_text().splitlines()]
-    changed = [[*row[:place], {**row[place], field: value} if field else value, *row[place + 1 :]] for row in rows]
+    changed = [
+        [*row[:place], {**row[place], field: value} if field else value, *row[place + 1 :]]
+        for row in rows
+    ]
     index.write_text("".join(f"{json.dumps(row)}\n" for row in changed))
 
 
@@ -44,15 +47,21 @@ def damage(study: Path, place: int, field: str, value: Any) -> None:
         ("remove", [3]),
     ],
 )
-def test_a_field_of_another_type_is_not_taken_from_the_index(study: Path, field: str, value: Any) -> None:
+def test_a_field_of_another_type_is_not_taken_from_the_index(
+    study: Path, field: str, value: Any
+) -> None:
     whole = scores(study), pairs(study)
     damage(study, TRIAL, field, value)
     assert (scores(study), pairs(study)) == whole
     assert all(whole)
 
 
-@pytest.mark.parametrize(("place", "value"), [(0, ["id"]), (0, None), (3, ["done"]), (5, []), (6, None)])
-def test_a_part_of_another_type_is_not_taken_from_the_index(study: Path, place: int, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("place", "value"), [(0, ["id"]), (0, None), (3, ["done"]), (5, []), (6, None)]
+)
+def test_a_part_of_another_type_is_not_taken_from_the_index(
+    study: Path, place: int, value: Any
+) -> None:
     whole = summaries(study)
     damage(study, place, "", value)
     assert summaries(study) == whole

@@ -41,7 +41,12 @@ def test_it_is_started_for_the_workers_and_ended(told: Path) -> None:
         assert how == "with MPS"
         assert os.stat(place).st_mode & 0o077 == 0
     usual = told.parent / "usual"
-    assert told.read_text().splitlines() == [f"get_server_list {usual}", f"get_server_list {place}", f"start {place}", f"quit {place}"]
+    assert told.read_text().splitlines() == [
+        f"get_server_list {usual}",
+        f"get_server_list {place}",
+        f"start {place}",
+        f"quit {place}",
+    ]
     assert sharing.PLACES[0] not in os.environ
 
 
@@ -80,12 +85,16 @@ def test_without_it_they_take_turns(told: Path, monkeypatch: pytest.MonkeyPatch)
 def test_of_two_that_begin_at_once_one_starts_it(told: Path) -> None:
     """The other finds it taken: it is refused, though nobody answered a moment before."""
     program = told.parent / "bin" / sharing.DAEMON
-    program.write_text(SCRIPT.replace('touch "$where/alive"; exit 0', 'touch "$where/alive"; exit 1'))
+    program.write_text(
+        SCRIPT.replace('touch "$where/alive"; exit 0', 'touch "$where/alive"; exit 1')
+    )
     with sharing.sharing(2, 1) as how:
         assert how == "with MPS"
 
 
-def test_it_ends_with_the_last_study_that_uses_it(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_with_the_last_study_that_uses_it(
+    told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that was told to quit would take no new workers of the other."""
     alive = told.parent / f"deadhead-mps-{os.getuid()}" / "alive"
     with sharing.sharing(2, 1):
@@ -99,7 +108,15 @@ def test_it_ends_with_the_last_study_that_uses_it(told: Path, monkeypatch: pytes
 
 def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     watch = _log_line()
-    facts = {"before": {"done": 0, "failed": 0}, "done": 0, "failed": 0, "total": 9, "running": {}, "workers": 4, "sharing": ""}
+    facts = {
+        "before": {"done": 0, "failed": 0},
+        "done": 0,
+        "failed": 0,
+        "total": 9,
+        "running": {},
+        "workers": 4,
+        "sharing": "",
+    }
     for how in ("", sharing.ALONE, "with MPS", "with MPS"):
         watch({**facts, "sharing": how})
     assert capsys.readouterr().err.count("4 workers share a GPU with MPS.") == 1

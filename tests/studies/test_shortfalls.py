@@ -20,7 +20,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
     (tmp_path / "pos").mkdir()
     for name in ("en-train", "en-dev", "en-test"):
-        (tmp_path / "pos" / f"{name}.conllu").write_text("1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n" * 20)
+        (tmp_path / "pos" / f"{name}.conllu").write_text(
+            "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n" * 20
+        )
     return tmp_path
 
 
@@ -33,7 +35,13 @@ def test_the_record_names_it(files: Path) -> None:
 
 
 def test_the_ranking_names_it(files: Path) -> None:
-    changes = ["remove={lowest: 2}", "rank={split: dev, examples: 30}", "data={examples: 10}", "targets=[en]", "finetune.epochs=1"]
+    changes = [
+        "remove={lowest: 2}",
+        "rank={split: dev, examples: 30}",
+        "data={examples: 10}",
+        "targets=[en]",
+        "finetune.epochs=1",
+    ]
     record = run_trial(load("smoke", changes).trials[0])
     assert record.state == "done", record.error
     assert record.details["shortfalls"] == {"en/dev (rank)": {"expected": 30, "got": 20}}
@@ -43,31 +51,55 @@ def test_a_plan_names_it(files: Path) -> None:
     expected = "pos in en: 20 training rows where data.examples expects 50; these trials train on what there is (1 trial)"
     recipe = load("smoke", [*SMALL, "data={examples: 50}"])
     assert plan(recipe).shortfalls == (expected,)
-    shown = CliRunner().invoke(app, ["plan", "smoke", *[part for change in [*SMALL, "data={examples: 50}"] for part in ("--set", change)]])
+    shown = CliRunner().invoke(
+        app,
+        [
+            "plan",
+            "smoke",
+            *[part for change in [*SMALL, "data={examples: 50}"] for part in ("--set", change)],
+        ],
+    )
     assert f"  Too little data: {expected}" in shown.stdout, shown.output
     assert plan(load("smoke", [*SMALL, "data={examples: 20}"])).shortfalls == ()
 
 
 @pytest.mark.parametrize(("pair", "short"), [("en-ru", True), ("en-de", False)])
-def test_a_plan_knows_the_sizes_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: str, short: bool) -> None:
+def test_a_plan_knows_the_sizes_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: str, short: bool
+) -> None:
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
     recipe = load("weak-link/table1", [f"axes.source=[{pair}]"])
-    lines = [line for line in plan(recipe).shortfalls if "1,486,965 training rows where data.examples expects 2,500,000" in line]
+    lines = [
+        line
+        for line in plan(recipe).shortfalls
+        if "1,486,965 training rows where data.examples expects 2,500,000" in line
+    ]
     assert bool(lines) is short
 
 
 def test_it_is_refused_where_the_number_matters(files: Path, tmp_path: Path) -> None:
     recipe = load("smoke", [*SMALL, "data={examples: 50, exact: true}"])
-    with pytest.raises(DataError, match=r"too little data, so nothing was started:\n  pos in en: 20 training rows .* expects 50"):
+    with pytest.raises(
+        DataError,
+        match=r"too little data, so nothing was started:\n  pos in en: 20 training rows .* expects 50",
+    ):
         run(recipe, tmp_path / "s")
     assert not (tmp_path / "s").exists()
     record = run_trial(recipe.trials[0])
-    assert "pos in en has 20 training rows; the recipe expects 50, no fewer (data.exact)" in str(record.error)
+    assert "pos in en has 20 training rows; the recipe expects 50, no fewer (data.exact)" in str(
+        record.error
+    )
     assert "`run` refuses that (data.exact)" in plan(recipe).shortfalls[0]
-    assert run_trial(load("smoke", [*SMALL, "data={examples: 20, exact: true}"]).trials[0]).state == "done"
+    assert (
+        run_trial(load("smoke", [*SMALL, "data={examples: 20, exact: true}"]).trials[0]).state
+        == "done"
+    )
 
 
-@pytest.mark.parametrize(("data", "problem"), [("{exact: true}", "this needs `examples`"), ("{examples: 5, exact: 7}", "true .* or false")])
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [("{exact: true}", "this needs `examples`"), ("{examples: 5, exact: 7}", "true .* or false")],
+)
 def test_the_option_is_checked(data: str, problem: str) -> None:
     with pytest.raises(DeadheadError, match=problem):
         load("smoke", [f"data={data}"])

@@ -22,7 +22,17 @@ from deadhead.studies import load, run
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "examples" / "slurm.sh"
 SMALL = ["data.examples=16", "targets=[en]", "remove=[none, {random_k: 4}]", "finetune.scored=none"]
-APART = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+APART = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--",
+]
 
 
 def can_be_apart() -> bool:
@@ -30,14 +40,19 @@ def can_be_apart() -> bool:
     wire = "ip link add wire1 type veth peer name wire2"
     if sys.platform != "linux" or not shutil.which("unshare") or not shutil.which("ip"):
         return False
-    return subprocess.run([*APART, "bash", "-c", wire], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run([*APART, "bash", "-c", wire], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not can_be_apart(), reason="this machine does not let us make networks")
 def test_two_nodes(tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
-    with tempfile.TemporaryDirectory(prefix="dh", dir="/tmp") as short:  # Ray's sockets have long names
+    with tempfile.TemporaryDirectory(
+        prefix="dh", dir="/tmp"
+    ) as short:  # Ray's sockets have long names
         environ = {
             **os.environ,
             "PATH": os.pathsep.join([str(HERE / "slurm"), str(tools), os.environ["PATH"]]),
@@ -53,7 +68,9 @@ def test_two_nodes(tmp_path: Path) -> None:
         }
         words = [word for text in SMALL for word in ("--set", text)]
         command = [*APART, str(SCRIPT), "smoke", "--out", str(tmp_path / "s"), *words]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=280, check=False)
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=280, check=False
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     for said in ("On head node.", "On worker node.", "2 of 2 done, 0 failed, 0 left"):
         assert said in done.stdout, done.stdout + done.stderr

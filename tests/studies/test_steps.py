@@ -54,7 +54,9 @@ def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
     layout: HeadLayout = ranking.layout
     assert set(drawn.removed) == {str(head) for head in strategies.random_k(layout, 4, seed=0)}
     assert full.removed == ()
-    assert len({str(r.metrics) for r in (full, lowest, drawn)}) == 3  # the twin: pruning did something
+    assert (
+        len({str(r.metrics) for r in (full, lowest, drawn)}) == 3
+    )  # the twin: pruning did something
     assert lowest.cost["parameters after"] < full.cost["parameters"]
     assert {*full.data} == {"en/train", "en/test", "de/test"}
     assert (study / "predictions" / full.trial.id / "test" / "de.npz").is_file()
@@ -62,7 +64,11 @@ def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
 
 def test_what_was_cut_and_never_learnt_is_in_the_record() -> None:
     """Two sentences have not every part of speech, and windows of eight sub-words split many: both are told."""
-    short = ["data={root: world, examples: 2, max_length: 8}", "targets=[en, de]", "finetune.scored=none"]
+    short = [
+        "data={root: world, examples: 2, max_length: 8}",
+        "targets=[en, de]",
+        "finetune.scored=none",
+    ]
     trial = load("smoke", short).trials[0]
     record = run_trial(trial)
     assert record.error is None
@@ -73,7 +79,10 @@ def test_what_was_cut_and_never_learnt_is_in_the_record() -> None:
     assert len(train) == 2
     for lang in ("en", "de"):
         labels = [label for row in dataset(trial, [lang], "test").rows for label in row.labels]
-        wanted = {label: labels.count(label) for label in {*labels} - {label for row in train.rows for label in row.labels}}
+        wanted = {
+            label: labels.count(label)
+            for label in {*labels} - {label for row in train.rows for label in row.labels}
+        }
         assert wanted
         assert record.details["labels never trained on"][f"{lang}/test"] == wanted
 
@@ -97,11 +106,19 @@ def test_the_ranking_is_in_the_record(study: Path) -> None:
 
 
 def test_merged_rankings(tmp_path: Path) -> None:
-    changes = ["steps=[rank_each, restart, prune, finetune, evaluate]", "source=[en, de]", "rank={merge: sd}", "remove={lowest: 3}"]
+    changes = [
+        "steps=[rank_each, restart, prune, finetune, evaluate]",
+        "source=[en, de]",
+        "rank={merge: sd}",
+        "remove={lowest: 3}",
+    ]
     recipe = load("smoke", [*SMALL, *changes])
     assert run(recipe, tmp_path / "s", executor="serial").done == 1
     trial = recipe.trials[0]
-    both = [Ranking.load(tmp_path / "s" / "shared" / source.keys[1] / "ranking.json") for source in trial.sources]
+    both = [
+        Ranking.load(tmp_path / "s" / "shared" / source.keys[1] / "ranking.json")
+        for source in trial.sources
+    ]
     assert [ranking.data["lang"] for ranking in both] == ["en", "de"]
     record = read(tmp_path / "s", trial.id)
     assert set(record.removed) == {str(head) for head in merge(both, "sd").lowest(3)}
@@ -127,7 +144,9 @@ def test_data_is_encoded_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> N
 
     material._encoded.cache_clear()
     monkeypatch.setattr(material, "encode", counted)
-    first, second = (run_trial(load("smoke", [*SMALL, f"seed={seed}"]).trials[0]) for seed in (1, 2))
+    first, second = (
+        run_trial(load("smoke", [*SMALL, f"seed={seed}"]).trials[0]) for seed in (1, 2)
+    )
     assert sorted(asked) == ["de/test", "en/test", "en/train"]
     assert first.data == second.data
     assert first.metrics != second.metrics
@@ -179,7 +198,11 @@ def test_why_a_training_ended_is_in_the_record() -> None:
     record = run_trial(load("smoke", still).trials[0])
     assert len(record.epochs) == 2  # nothing moves, so the second is no better
     assert "stopped early: no better micro_f1 for 1 epochs" in record.details["training notes"]
-    wild = run_trial(load("smoke", [*still[:2], "finetune={epochs: 9, rate: 1e6, clip: null, scored: none}"]).trials[0])
+    wild = run_trial(
+        load(
+            "smoke", [*still[:2], "finetune={epochs: 9, rate: 1e6, clip: null, scored: none}"]
+        ).trials[0]
+    )
     assert wild.state == "failed"
     assert "a smaller rate may help" in wild.error
     assert "stopped early" not in str(wild.details)
@@ -187,11 +210,21 @@ def test_why_a_training_ended_is_in_the_record() -> None:
 
 def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
     """Cut first and saved, then named in a recipe, it learns just what it learns when the recipe does the cutting."""
-    cut = run_trial(load("smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 12}"]).trials[0])
+    cut = run_trial(
+        load(
+            "smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 12}"]
+        ).trials[0]
+    )
     assert len(cut.removed) == 12
     encoder = MODELS / "encoder"
-    start = save(prune(load_model(encoder), cut.removed), tmp_path / "start", AutoTokenizer.from_pretrained(encoder))
-    (trial,) = load("smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove=none", f"model={start}"]).trials
+    start = save(
+        prune(load_model(encoder), cut.removed),
+        tmp_path / "start",
+        AutoTokenizer.from_pretrained(encoder),
+    )
+    (trial,) = load(
+        "smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove=none", f"model={start}"]
+    ).trials
     record = run_trial(trial)
     assert record.error is None
     assert record.cost["parameters"] == cut.cost["parameters after"]
@@ -200,10 +233,16 @@ def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
 
 def test_a_layer_without_heads_drops_its_output_bias_if_asked() -> None:
     asked = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
-    plain, same = (load("smoke", [*asked, *more]).trials[0] for more in ([], ["prune={drop_output_bias: false}"]))
+    plain, same = (
+        load("smoke", [*asked, *more]).trials[0]
+        for more in ([], ["prune={drop_output_bias: false}"])
+    )
     (trial,) = load("smoke", [*asked, "prune={drop_output_bias: true}"]).trials
     assert plain.id == same.id != trial.id
-    assert load("smoke", [*asked, "prune={drop_output_bias: true}", "remove=none"]).trials == load("smoke", [*asked, "remove=none"]).trials
+    assert (
+        load("smoke", [*asked, "prune={drop_output_bias: true}", "remove=none"]).trials
+        == load("smoke", [*asked, "remove=none"]).trials
+    )
     kept, dropped = run_trial(plain), run_trial(trial)
     assert dropped.error is None
     assert kept.removed == dropped.removed

@@ -28,7 +28,9 @@ def _lose_the_gpu(*, once: bool) -> None:
         file.write(f"{os.getpid()}\n")
         first = file.tell() == len(f"{os.getpid()}\n")
     if first or not once:
-        raise torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with ...")
+        raise torch.AcceleratorError(
+            "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with ..."
+        )
 
 
 def _first(state: State, trial: Trial) -> bool:
@@ -41,12 +43,19 @@ def _first(state: State, trial: Trial) -> bool:
 
 def finetune(state: State, trial: Trial) -> None:
     _count(state, trial, "finetune")
-    state.epochs.append({"epoch": 1, "loss": number(trial.languages(state.at), trial.seed_of(state.at), state.removed)})
+    state.epochs.append(
+        {
+            "epoch": 1,
+            "loss": number(trial.languages(state.at), trial.seed_of(state.at), state.removed),
+        }
+    )
 
 
 def rank(state: State, trial: Trial) -> None:
     _count(state, trial, "rank")
-    state.details["order"] = sorted(range(8), key=lambda head: number(head, trial.get("seed"), state.epochs))
+    state.details["order"] = sorted(
+        range(8), key=lambda head: number(head, trial.get("seed"), state.epochs)
+    )
 
 
 def restart(state: State, trial: Trial) -> None:
@@ -65,13 +74,18 @@ def prune(state: State, trial: Trial) -> None:
     if strategy == "random" and amount in STICKS and (_first(state, trial) or amount == STICKS[1]):
         time.sleep(3600)
     order = state.details.get("order") or list(range(8))
-    state.removed = [f"encoder.0.{head}" for head in (order[:amount] if strategy == "lowest" else order[-amount:])]
+    state.removed = [
+        f"encoder.0.{head}"
+        for head in (order[:amount] if strategy == "lowest" else order[-amount:])
+    ]
 
 
 def evaluate(state: State, trial: Trial) -> None:
     for language in trial.get("targets"):
         for split in trial.get("splits"):
-            state.metrics[f"{language}/{split}/micro_f1"] = number(trial.content, state.removed, state.epochs, language, split)
+            state.metrics[f"{language}/{split}/micro_f1"] = number(
+                trial.content, state.removed, state.epochs, language, split
+            )
     time.sleep(float(os.environ.get("TRIVIAL_SECONDS", "0")))
 
 
@@ -83,9 +97,17 @@ def _count(state: State, trial: Trial, step: str) -> None:
             file.write("x")
 
 
-STEPS = {"finetune": finetune, "rank": rank, "restart": restart, "prune": prune, "evaluate": evaluate}
+STEPS = {
+    "finetune": finetune,
+    "rank": rank,
+    "restart": restart,
+    "prune": prune,
+    "evaluate": evaluate,
+}
 
 
-def work(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]) -> Record:
+def work(
+    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
+) -> Record:
     tell("at it")
     return run_trial(trial, folder, keep, tell, steps=STEPS)

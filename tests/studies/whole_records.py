@@ -64,14 +64,32 @@ def record_of(trial: Trial) -> Record:
         trial,
         "done",
         removed,
-        {f"{one}/{metric}": number(trial.id, one, metric) for one in places for metric in ("micro_f1", "accuracy", "macro_f1")},
-        ({"step": 0, "number": 1, "loss": 0.5, "micro_f1": 0.4}, {"step": 0, "number": 2, "loss": 0.25, "micro_f1": None}),
-        {"finetune s": 1.5, "heads before": 12, "parameters": 1000, "parameters after": 900, "memory MiB": 7, "reused": "abc"},
+        {
+            f"{one}/{metric}": number(trial.id, one, metric)
+            for one in places
+            for metric in ("micro_f1", "accuracy", "macro_f1")
+        },
+        (
+            {"step": 0, "number": 1, "loss": 0.5, "micro_f1": 0.4},
+            {"step": 0, "number": 2, "loss": 0.25, "micro_f1": None},
+        ),
+        {
+            "finetune s": 1.5,
+            "heads before": 12,
+            "parameters": 1000,
+            "parameters after": 900,
+            "memory MiB": 7,
+            "reused": "abc",
+        },
         {"deadhead": "0", "torch": "2"},
         {one: digest(one) for one in places},
         {"finetune": "abc"},
         {
-            "ranking": {"method": "gradient", "languages": [trial.get("source")], "scores": {h: number(trial.id, h) for h in HEADS}},
+            "ranking": {
+                "method": "gradient",
+                "languages": [trial.get("source")],
+                "scores": {h: number(trial.id, h) for h in HEADS},
+            },
             "measures": stages,
             "shortfalls": {"en/train": {"expected": 32, "got": 30}},
             "damaged work": ["x"],
@@ -82,7 +100,10 @@ def record_of(trial: Trial) -> Record:
 
 
 def _measures(trial: Trial, stage: str) -> dict[str, Any]:
-    numbers = {name: {head: number(trial.id, stage, name, head) for head in HEADS} for name in ("entropy", "weights")}
+    numbers = {
+        name: {head: number(trial.id, stage, name, head) for head in HEADS}
+        for name in ("entropy", "weights")
+    }
     points = {"en": [[0.0, 1.0], [1.0, 0.5]], "de": [[2.0, 1.0]]}
     centroids = {"languages": ["en", "de"], "distances": [[0.0, 1.0], [1.0, 0.0]]}
     return {**numbers, "embeddings": {"points": points, "silhouette": 0.25, "centroids": centroids}}

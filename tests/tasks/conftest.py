@@ -7,10 +7,23 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
-settings.register_profile("untimed", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("untimed")
 
 TEXT = [
@@ -24,16 +37,27 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
 def _wrap(made: Tokenizer, typed: bool = False) -> PreTrainedTokenizerFast:
-    names = ["input_ids", "token_type_ids", "attention_mask"] if typed else ["input_ids", "attention_mask"]
+    names = (
+        ["input_ids", "token_type_ids", "attention_mask"]
+        if typed
+        else ["input_ids", "attention_mask"]
+    )
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", model_input_names=names
+        tokenizer_object=made,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_input_names=names,
     )
 
 
 def _framed(made: Tokenizer, second_type: int) -> Tokenizer:
     specials = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     pair = f"[CLS]:0 $A:0 [SEP]:0 $B:{second_type} [SEP]:{second_type}"
-    made.post_processor = processors.TemplateProcessing(single="[CLS]:0 $A:0 [SEP]:0", pair=pair, special_tokens=specials)
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0", pair=pair, special_tokens=specials
+    )
     return made
 
 
@@ -41,7 +65,9 @@ def wordpiece() -> PreTrainedTokenizerFast:
     made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=300, special_tokens=SPECIAL, show_progress=False))
+    made.train_from_iterator(
+        TEXT, trainers.WordPieceTrainer(vocab_size=300, special_tokens=SPECIAL, show_progress=False)
+    )
     return _wrap(_framed(made, 1), typed=True)
 
 
@@ -51,7 +77,10 @@ def bytelevel() -> PreTrainedTokenizerFast:
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     made.train_from_iterator(
-        TEXT, trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+        TEXT,
+        trainers.BpeTrainer(
+            vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+        ),
     )
     return _wrap(_framed(made, 0))
 
@@ -61,7 +90,12 @@ def unigram() -> PreTrainedTokenizerFast:
     made.normalizer = normalizers.NFKC()
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     made.decoder = decoders.Metaspace()
-    made.train_from_iterator(TEXT, trainers.UnigramTrainer(vocab_size=300, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False))
+    made.train_from_iterator(
+        TEXT,
+        trainers.UnigramTrainer(
+            vocab_size=300, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False
+        ),
+    )
     return _wrap(_framed(made, 0))
 
 

@@ -18,12 +18,25 @@ from deadhead.tasks.encode import Encoded
 
 @pytest.fixture(scope="module")
 def encoded(tokenizers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Encoded:
-    rows = [Row(tuple(["the", "fox", "x"] * (1 + i * 7 % 11)), ("DET", "NOUN", "X") * (1 + i * 7 % 11)) for i in range(100)]
-    return encode(dataset("pos", "en", "train", rows), tokenizers["wordpiece"], max_length=64, cache=tmp_path_factory.mktemp("cache"))
+    rows = [
+        Row(tuple(["the", "fox", "x"] * (1 + i * 7 % 11)), ("DET", "NOUN", "X") * (1 + i * 7 % 11))
+        for i in range(100)
+    ]
+    return encode(
+        dataset("pos", "en", "train", rows),
+        tokenizers["wordpiece"],
+        max_length=64,
+        cache=tmp_path_factory.mktemp("cache"),
+    )
 
 
 options = st.fixed_dictionaries(
-    {"size": st.integers(1, 40), "tokens": st.none() | st.integers(1, 2000), "seed": st.none() | st.integers(0, 3), "sort": st.booleans()}
+    {
+        "size": st.integers(1, 40),
+        "tokens": st.none() | st.integers(1, 2000),
+        "seed": st.none() | st.integers(0, 3),
+        "sort": st.booleans(),
+    }
 )
 
 
@@ -37,7 +50,9 @@ def test_every_window_comes_once(encoded: Encoded, given: dict[str, Any]) -> Non
         if given["tokens"] is None:
             assert len(numbers) <= given["size"]
         else:
-            assert len(numbers) == 1 or len(numbers) * int(lengths[numbers].max()) <= given["tokens"]
+            assert (
+                len(numbers) == 1 or len(numbers) * int(lengths[numbers].max()) <= given["tokens"]
+            )
 
 
 def test_file_order_and_seeded_order(encoded: Encoded) -> None:
@@ -58,7 +73,10 @@ def test_the_order_is_pinned() -> None:
 
 
 def test_sorting_saves_padding_and_waste_is_what_it_says(encoded: Encoded) -> None:
-    sorted_, plain = batches(encoded, size=10, seed=0), batches(encoded, size=10, seed=0, sort=False)
+    sorted_, plain = (
+        batches(encoded, size=10, seed=0),
+        batches(encoded, size=10, seed=0, sort=False),
+    )
     assert sorted_.padding < plain.padding / 3
     masks = torch.cat([batch["attention_mask"].flatten() for batch in plain])
     assert plain.padding == pytest.approx(1 - masks.float().mean().item())
@@ -82,7 +100,14 @@ def test_a_batch_is_ready_for_a_model(encoded: Encoded) -> None:
 def test_a_model_takes_them(encoded: Encoded) -> None:
     from transformers import BertConfig, BertForTokenClassification
 
-    config = BertConfig(vocab_size=400, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, num_labels=17)
+    config = BertConfig(
+        vocab_size=400,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        num_labels=17,
+    )
     model = BertForTokenClassification(config).eval()
     losses = []
     for batch in batches(encoded, tokens=400, seed=3):
@@ -92,7 +117,9 @@ def test_a_model_takes_them(encoded: Encoded) -> None:
 
 
 @given(options)
-def test_what_comes_back_is_in_the_order_of_the_rows(encoded: Encoded, given: dict[str, Any]) -> None:
+def test_what_comes_back_is_in_the_order_of_the_rows(
+    encoded: Encoded, given: dict[str, Any]
+) -> None:
     made = batches(encoded, **given)
     said = [batch["labels"].clamp(min=0).numpy() for batch in made]
     predictions = collect(made, said)
@@ -118,9 +145,14 @@ def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path)
     assert "token_type_ids" not in made[0]
     assert made[0]["labels"].shape == (4,)
     assert collect(made, [batch["labels"] for batch in made]) == [row.labels[0] for row in rows]
-    pairs = dataset("parallel", "en-de", "test", [Row(("the " * (5 - i), f"text {i}")) for i in range(5)])
+    pairs = dataset(
+        "parallel", "en-de", "test", [Row(("the " * (5 - i), f"text {i}")) for i in range(5)]
+    )
     turned = batches(encode(pairs, tokenizers["unigram"], cache=tmp_path), size=2)
-    texts = [[pairs.rows[turned.encoded.arrays["rows"][n]].texts[1] for n in numbers] for numbers in turned.numbers]
+    texts = [
+        [pairs.rows[turned.encoded.arrays["rows"][n]].texts[1] for n in numbers]
+        for numbers in turned.numbers
+    ]
     assert collect(turned, texts) == [f"text {i}" for i in range(5)]
     assert (turned[0]["labels"] == -100).any() or turned[0]["labels"].shape[0] == 2
 

@@ -15,7 +15,13 @@ from deadhead.tasks import Row, Task, dataset, score
 from deadhead.tasks.bootstrap import bootstrap, difference, mean, side_by_side
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-SLOTS = Task("mine", "tag", ("span_f1", "macro_f1", "accuracy", "span_precision", "span_recall"), ("en",), labels=TAGS)
+SLOTS = Task(
+    "mine",
+    "tag",
+    ("span_f1", "macro_f1", "accuracy", "span_precision", "span_recall"),
+    ("en",),
+    labels=TAGS,
+)
 YES = Task("mine", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", "yes"))
 
 
@@ -34,7 +40,9 @@ def test_each_draw_is_the_metric_of_the_rows_drawn(metric: str) -> None:
     numbers = np.random.default_rng(7).choice(len(data), size=(20, len(data)), replace=True)
     for value, rows in zip(found.draws, numbers, strict=True):
         again = dataset(SLOTS, "en", "dev", [data.rows[i] for i in rows])
-        assert value == pytest.approx(score(SLOTS, [told[i] for i in rows], again)[metric], abs=1e-12)
+        assert value == pytest.approx(
+            score(SLOTS, [told[i] for i in rows], again)[metric], abs=1e-12
+        )
     assert found.low < found.value < found.high
 
 
@@ -69,7 +77,9 @@ def test_what_is_hard_for_both_cancels_out() -> None:
     assert found.low > 0
     assert found.p is not None
     assert found.p < 0.05
-    assert found.high - found.low < 0.5 * (other.high - other.low)  # unpaired the two intervals would overlap
+    assert found.high - found.low < 0.5 * (
+        other.high - other.low
+    )  # unpaired the two intervals would overlap
     same = difference(first, bootstrap(list(told), data))
     assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
 
@@ -89,21 +99,32 @@ def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu() -> None:
     words = [f"w{i}" for i in range(30)]
     gold = [[draw.choice(words) for _ in range(draw.randint(4, 15))] for _ in range(60)]
     systems = {
-        name: [" ".join(w if draw.random() < right else draw.choice(words) for w in text) for text in gold]
+        name: [
+            " ".join(w if draw.random() < right else draw.choice(words) for w in text)
+            for text in gold
+        ]
         for name, right in (("Baseline: a", 0.85), ("b", 0.88))
     }
     references = [" ".join(text) for text in gold]
     data = dataset("parallel", "en-de", "test", [Row(("source", text)) for text in references])
-    first, other = (bootstrap(texts, data, metric="bleu_13a", seed=12345) for texts in systems.values())
-    _, theirs = PairedTest(list(systems.items()), {"BLEU": BLEU()}, [references], test_type="bs", n_samples=1000)()
+    first, other = (
+        bootstrap(texts, data, metric="bleu_13a", seed=12345) for texts in systems.values()
+    )
+    _, theirs = PairedTest(
+        list(systems.items()), {"BLEU": BLEU()}, [references], test_type="bs", n_samples=1000
+    )()
     a, b = theirs["BLEU"]
     for mine, their in ((first, a), (other, b)):
         assert mine.value == pytest.approx(their.score, abs=1e-9)
-        assert mine.draws.mean() == pytest.approx(their.mean, abs=1e-4)  # the same draws; they sum in float32
+        assert mine.draws.mean() == pytest.approx(
+            their.mean, abs=1e-4
+        )  # the same draws; they sum in float32
         assert (mine.high - mine.low) / 2 == pytest.approx(their.ci, rel=0.02)
     found = difference(first, other)
     apart = np.abs(found.draws)  # their p-value, of one side, out of our draws
-    assert (np.sum(apart - apart.mean() > found.value) + 1) / 1001 == pytest.approx(b.p_value, abs=2e-3)
+    assert (np.sum(apart - apart.mean() > found.value) + 1) / 1001 == pytest.approx(
+        b.p_value, abs=2e-3
+    )
     assert found.p is not None
     assert b.p_value < found.p < 0.05
 
@@ -111,7 +132,10 @@ def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu() -> None:
 def test_several_languages_and_models() -> None:
     sets = [tagged(seed) for seed in (1, 2)]
     models = {
-        name: {str(i): bootstrap(told[:shift] + [["O"] * len(t) for t in told[shift:]], data) for i, (data, told) in enumerate(sets)}
+        name: {
+            str(i): bootstrap(told[:shift] + [["O"] * len(t) for t in told[shift:]], data)
+            for i, (data, told) in enumerate(sets)
+        }
         for name, shift in (("whole", 40), ("half", 30))
     }
     found = side_by_side(models)

@@ -52,7 +52,9 @@ DAMAGE = [
     b"9" * 5_000,  # more digits than Python turns into a number
     b"x" * 1_000_000,
 ]
-edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(DAMAGE)), min_size=1, max_size=3)
+edits = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(DAMAGE)), min_size=1, max_size=3
+)
 
 
 def damaged(raw: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
@@ -105,7 +107,9 @@ def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[st
         words = [word for row in rows for word in row.texts]
         assert all(word in line for word, line in zip(words, full, strict=True))
     elif form in ("xsid-conll", "germeval"):
-        assert sum(len(row.texts) for row in rows) == len([line for line in full if not line.startswith("#")])
+        assert sum(len(row.texts) for row in rows) == len(
+            [line for line in full if not line.startswith("#")]
+        )
     elif form == "conllu":
         comments = sum(line.startswith("#") for line in full)
         assert sum(len(row.texts) for row in rows) + notes.total() + comments == len(full)
@@ -117,7 +121,10 @@ def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[st
 
 
 @pytest.mark.parametrize(("form", "task"), FORMS)
-@given(raw=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+@given(
+    raw=st.binary(max_size=200)
+    | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass"))
+)
 def test_any_bytes_at_all(tmp_path: Path, form: str, task: object, raw: bytes) -> None:
     path = tmp_path / "f"
     path.write_bytes(raw)
@@ -147,7 +154,9 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
         ("jsonl", SST2, f'{{"sentence": "a", "label": {"1" * 5_000}}}', "not JSON"),
     ],
 )
-def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(tmp_path: Path, form: str, task: object, text: str, told: str) -> None:
+def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(
+    tmp_path: Path, form: str, task: object, text: str, told: str
+) -> None:
     path = tmp_path / "f"
     path.write_text(text)
     with pytest.raises(DataError, match=told):
@@ -172,4 +181,9 @@ def test_line_parallel_files_of_different_length(tmp_path: Path, side: str) -> N
     (tmp_path / "de").write_text("b\n" * 3)
     want = "en:3" if side == "short" else "de:4"
     with pytest.raises(DataError, match=f"{want}: the file ends here"):
-        reader_of("lines")({"en": tmp_path / "en", "de": tmp_path / "de"}, TASKS["parallel"], Counter(), lang="en-de")
+        reader_of("lines")(
+            {"en": tmp_path / "en", "de": tmp_path / "de"},
+            TASKS["parallel"],
+            Counter(),
+            lang="en-de",
+        )

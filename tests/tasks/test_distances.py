@@ -43,7 +43,9 @@ def test_uriel_knows_every_pair_and_uriel_plus_does_not() -> None:
     codes = paper_languages("contributions")
     pairs = [pair for pair in itertools.product(("en", "zh", "ar"), codes) if pair[0] != pair[1]]
     assert not any(np.isnan(value) for pair in pairs for value in distances(*pair).values())
-    unknown = {name for name, value in distances("en", "nl", database="uriel+").items() if value != value}
+    unknown = {
+        name for name, value in distances("en", "nl", database="uriel+").items() if value != value
+    }
     assert unknown == {"phonological"}
 
 
@@ -61,7 +63,9 @@ def test_unknown_names_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("database", "package"), [("uriel", "lang2vec"), ("uriel+", "urielplus")])
-def test_without_its_package_the_install_line_is_given(database: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_package_the_install_line_is_given(
+    database: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = (_uriel, _uriel_plus, _urielplus, _vectors)
     for one in kept:
         one.cache_clear()

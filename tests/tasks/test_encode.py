@@ -39,7 +39,9 @@ SAMPLES = [
     "\u200b",
     "pneumonoultramicroscopic",
 ]
-word = st.sampled_from(SAMPLES) | st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=6)
+word = st.sampled_from(SAMPLES) | st.text(
+    st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=6
+)
 text = st.lists(word, max_size=8).map(" ".join)
 KINDS = ["wordpiece", "bytelevel", "unigram"]
 
@@ -62,27 +64,59 @@ def test_pairs_are_exactly_what_the_tokenizer_writes(
     tokenizers: dict[str, Any], tmp_path: Path, kind: str, pairs: list[tuple[str, str]]
 ) -> None:
     tokenizer = tokenizers[kind]
-    encoded = encode(dataset("mnli", "en", "test", [Row(pair, ("neutral",)) for pair in pairs]), tokenizer, cache=tmp_path)
+    encoded = encode(
+        dataset("mnli", "en", "test", [Row(pair, ("neutral",)) for pair in pairs]),
+        tokenizer,
+        cache=tmp_path,
+    )
     for i, (first, second) in enumerate(pairs):
         want = tokenizer([first], [second])  # in lists: alone, an empty second text counts as none
         assert window(encoded, i) == want["input_ids"][0]
         if kind == "wordpiece":
-            assert encoded.arrays["types"][encoded.starts[i] : encoded.starts[i + 1]].tolist() == want["token_type_ids"][0]
+            assert (
+                encoded.arrays["types"][encoded.starts[i] : encoded.starts[i + 1]].tolist()
+                == want["token_type_ids"][0]
+            )
     assert ("types" in encoded.arrays) == (kind == "wordpiece")
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(6, 24))
-def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(tokenizers: dict[str, Any], tmp_path: Path, a: int, b: int, size: int) -> None:
+def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(
+    tokenizers: dict[str, Any], tmp_path: Path, a: int, b: int, size: int
+) -> None:
     tokenizer, pair = tokenizers["wordpiece"], (" ".join("x" * a), " ".join("!" * b))
-    encoded = encode(dataset("mnli", "en", "test", [Row(pair, ("neutral",))]), tokenizer, max_length=size, cache=tmp_path)
-    assert window(encoded, 0) == tokenizer([pair[0]], [pair[1]], truncation="longest_first", max_length=size)["input_ids"][0]
+    encoded = encode(
+        dataset("mnli", "en", "test", [Row(pair, ("neutral",))]),
+        tokenizer,
+        max_length=size,
+        cache=tmp_path,
+    )
+    assert (
+        window(encoded, 0)
+        == tokenizer([pair[0]], [pair[1]], truncation="longest_first", max_length=size)[
+            "input_ids"
+        ][0]
+    )
     assert encoded.notes == ({"texts cut": 1} if a + b + 3 > size else {})
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
-@given(st.lists(st.lists(word, min_size=1, max_size=12), min_size=1, max_size=3), st.integers(6, 14), st.sampled_from(["first", "all"]))
-def test_no_word_is_lost(tokenizers: dict[str, Any], tmp_path: Path, kind: str, sentences: list[list[str]], size: int, align: str) -> None:
-    rows = [Row(tuple(s), tuple("NOUN" if i % 2 else "VERB" for i in range(len(s)))) for s in sentences]
+@given(
+    st.lists(st.lists(word, min_size=1, max_size=12), min_size=1, max_size=3),
+    st.integers(6, 14),
+    st.sampled_from(["first", "all"]),
+)
+def test_no_word_is_lost(
+    tokenizers: dict[str, Any],
+    tmp_path: Path,
+    kind: str,
+    sentences: list[list[str]],
+    size: int,
+    align: str,
+) -> None:
+    rows = [
+        Row(tuple(s), tuple("NOUN" if i % 2 else "VERB" for i in range(len(s)))) for s in sentences
+    ]
     data = dataset("pos", "en", "test", rows)
     encoded = encode(data, tokenizers[kind], max_length=size, align=align, cache=tmp_path)
     seen: dict[int, list[tuple[int, int]]] = {}
@@ -92,36 +126,64 @@ def test_no_word_is_lost(tokenizers: dict[str, Any], tmp_path: Path, kind: str, 
         assert held[0] == tokenizers[kind].cls_token_id
         assert held[-1] == tokenizers[kind].sep_token_id
         assert (on[0], on[-1]) == (IGNORED, IGNORED)
-        seen.setdefault(int(encoded.arrays["rows"][i]), []).extend((w, on[p]) for p, w in enumerate(marks) if w >= 0)
+        seen.setdefault(int(encoded.arrays["rows"][i]), []).extend(
+            (w, on[p]) for p, w in enumerate(marks) if w >= 0
+        )
         at: int | None = None
         for mark, label in zip(marks[1:-1], on[1:-1], strict=True):  # pieces after the first
             at = mark if mark >= 0 else at
             if mark < 0:
-                assert label == (data.labels.index(rows[int(encoded.arrays["rows"][i])].labels[at or 0]) if align == "all" else IGNORED)
+                assert label == (
+                    data.labels.index(rows[int(encoded.arrays["rows"][i])].labels[at or 0])
+                    if align == "all"
+                    else IGNORED
+                )
     for i, row in enumerate(rows):
         assert seen[i] == [(w, data.labels.index(tag)) for w, tag in enumerate(row.labels)]
-    assert encoded.notes.get("sentences split", 0) == sum(n > 1 for n in np.bincount(encoded.arrays["rows"], minlength=len(rows)).tolist())
+    assert encoded.notes.get("sentences split", 0) == sum(
+        n > 1 for n in np.bincount(encoded.arrays["rows"], minlength=len(rows)).tolist()
+    )
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
 @given(st.lists(st.sampled_from(SAMPLES), min_size=1, max_size=9))
-def test_words_are_cut_as_the_tokenizer_cuts_split_words(tokenizers: dict[str, Any], kind: str, sentence: list[str]) -> None:
-    want = tokenizers[kind](sentence, is_split_into_words=True, add_special_tokens=False)["input_ids"]
-    assert [piece for found in Pieces(tokenizers[kind]).words([sentence])[0] for piece in found] == want
+def test_words_are_cut_as_the_tokenizer_cuts_split_words(
+    tokenizers: dict[str, Any], kind: str, sentence: list[str]
+) -> None:
+    want = tokenizers[kind](sentence, is_split_into_words=True, add_special_tokens=False)[
+        "input_ids"
+    ]
+    assert [
+        piece for found in Pieces(tokenizers[kind]).words([sentence])[0] for piece in found
+    ] == want
 
 
-@given(st.lists(st.sampled_from(["the", "quick", "Männern", "北京", "lazy"]), min_size=1, max_size=9))
-def test_byte_level_words_are_those_of_the_running_text(tokenizers: dict[str, Any], sentence: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from(["the", "quick", "Männern", "北京", "lazy"]), min_size=1, max_size=9)
+)
+def test_byte_level_words_are_those_of_the_running_text(
+    tokenizers: dict[str, Any], sentence: list[str]
+) -> None:
     tokenizer = tokenizers["bytelevel"]
     found = Pieces(tokenizer).words([sentence])[0]
-    assert [piece for one in found for piece in one] == tokenizer(" ".join(sentence), add_special_tokens=False)["input_ids"]
+    assert [piece for one in found for piece in one] == tokenizer(
+        " ".join(sentence), add_special_tokens=False
+    )["input_ids"]
 
 
 def test_right_to_left_and_cjk_stay_in_reading_order(tokenizers: dict[str, Any]) -> None:
-    data = dataset("pos", "he", "test", [Row(("וגם", "עברית"), ("CCONJ", "NOUN")), Row(tuple("日本語"), ("NOUN",) * 3)])
+    data = dataset(
+        "pos",
+        "he",
+        "test",
+        [Row(("וגם", "עברית"), ("CCONJ", "NOUN")), Row(tuple("日本語"), ("NOUN",) * 3)],
+    )
     for tokenizer in tokenizers.values():
         encoded = encode(data, tokenizer)
-        assert tokenizer.decode(window(encoded, 0), skip_special_tokens=True).replace(" ", "") == "וגםעברית"
+        assert (
+            tokenizer.decode(window(encoded, 0), skip_special_tokens=True).replace(" ", "")
+            == "וגםעברית"
+        )
         assert [w for w in words(encoded, 1) if w >= 0] == [0, 1, 2]
 
 
@@ -136,7 +198,10 @@ def test_windows_end_between_words(tokenizers: dict[str, Any]) -> None:
     assert inner == window(whole, 0)[1:-1]
     cut = encode(data, tokenizers["wordpiece"], max_length=5, long="cut")
     assert len(cut) == 1
-    assert cut.notes == {"sentences cut": 1, "words cut off": 5 - sum(w >= 0 for w in words(cut, 0))}
+    assert cut.notes == {
+        "sentences cut": 1,
+        "words cut off": 5 - sum(w >= 0 for w in words(cut, 0)),
+    }
 
 
 def test_odd_words_are_kept_and_told(tokenizers: dict[str, Any]) -> None:
@@ -144,7 +209,11 @@ def test_odd_words_are_kept_and_told(tokenizers: dict[str, Any]) -> None:
     encoded = encode(data, tokenizers["wordpiece"], max_length=16)
     assert [w for i in range(len(encoded)) for w in words(encoded, i) if w >= 0] == [0, 1, 2]
     assert encoded.notes["words without pieces"] == 2
-    longer = encode(dataset("pos", "en", "test", [Row(("the" * 50,), ("X",))]), tokenizers["bytelevel"], max_length=16)
+    longer = encode(
+        dataset("pos", "en", "test", [Row(("the" * 50,), ("X",))]),
+        tokenizers["bytelevel"],
+        max_length=16,
+    )
     assert longer.notes == {"words longer than a window": 1}
     assert len(window(longer, 0)) == 16
 
@@ -158,7 +227,9 @@ def test_labels_of_the_model_decide(tokenizers: dict[str, Any]) -> None:
 
 def test_translation_pairs(tokenizers: dict[str, Any]) -> None:
     tokenizer = tokenizers["unigram"]
-    data = dataset("parallel", "en-de", "test", [Row(("the dog", "eine Gruppe")), Row(("x " * 40, "y"))])
+    data = dataset(
+        "parallel", "en-de", "test", [Row(("the dog", "eine Gruppe")), Row(("x " * 40, "y"))]
+    )
     encoded = encode(data, tokenizer, max_length=20)
     assert window(encoded, 0) == tokenizer("the dog")["input_ids"]
     assert labels(encoded, 0) == tokenizer(text_target="eine Gruppe")["input_ids"]
@@ -167,14 +238,20 @@ def test_translation_pairs(tokenizers: dict[str, Any]) -> None:
     assert encoded.notes == {"source texts cut": 1}
 
 
-def test_the_padding_side_of_the_tokenizer_does_not_matter(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_the_padding_side_of_the_tokenizer_does_not_matter(
+    tokenizers: dict[str, Any], tmp_path: Path
+) -> None:
     """Training and scoring pad on the right themselves, whatever a decoder's tokenizer is set to."""
     import copy
 
-    data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",)), Row(("a",), ("negative",))])
+    data = dataset(
+        "sst2", "en", "test", [Row(("the fox",), ("positive",)), Row(("a",), ("negative",))]
+    )
     batch = {}
     for side in ("left", "right"):
-        tokenizer = copy.deepcopy(tokenizers["bytelevel" if "bytelevel" in tokenizers else next(iter(tokenizers))])
+        tokenizer = copy.deepcopy(
+            tokenizers["bytelevel" if "bytelevel" in tokenizers else next(iter(tokenizers))]
+        )
         tokenizer.padding_side = side
         batch[side] = next(iter(batches(encode(data, tokenizer, cache=tmp_path / side))))
     for name, value in batch["left"].items():
@@ -186,7 +263,9 @@ def test_truncation_left_on_in_the_tokenizer_does_not_matter(tokenizers: dict[st
     tokenizer = tokenizers["wordpiece"]
     tokenizer.backend_tokenizer.enable_truncation(4)
     try:
-        encoded = encode(dataset("sst2", "en", "test", [Row(("x " * 9,), ("positive",))]), tokenizer)
+        encoded = encode(
+            dataset("sst2", "en", "test", [Row(("x " * 9,), ("positive",))]), tokenizer
+        )
         assert len(window(encoded, 0)) == 11
     finally:
         tokenizer.backend_tokenizer.no_truncation()
@@ -207,7 +286,9 @@ def test_mistakes_are_named(tokenizers: dict[str, Any]) -> None:
 # --- the cache ----------------------------------------------------------------------------------
 
 
-def test_it_is_tokenised_once_and_mapped(tokenizers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_tokenised_once_and_mapped(
+    tokenizers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = dataset("sst2", "en", "test", [Row((f"the fox {i}",), ("positive",)) for i in range(9)])
     first = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     monkeypatch.setattr(Pieces, "texts", lambda *_: pytest.fail("tokenised again"))
@@ -215,7 +296,9 @@ def test_it_is_tokenised_once_and_mapped(tokenizers: dict[str, Any], tmp_path: P
     assert again.fingerprint == first.fingerprint
     assert isinstance(again.arrays["ids"], np.memmap)
     assert all(np.array_equal(first.arrays[name], again.arrays[name]) for name in first.arrays)
-    assert [p.name for p in (tmp_path / "encoded").iterdir()] == [first.fingerprint]  # no drafts left
+    assert [p.name for p in (tmp_path / "encoded").iterdir()] == [
+        first.fingerprint
+    ]  # no drafts left
     with pytest.raises(pytest.fail.Exception, match="tokenised again"):
         encode(data, tokenizers["wordpiece"], cache=tmp_path, max_length=64)
 
@@ -225,7 +308,10 @@ def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: P
         pieces = Pieces(tokenizer)
         for text in ("the trees grow", "the houses fall"):
             data = dataset("pos", "en", "test", [Row(tuple(text.split()), ("DET", "NOUN", "VERB"))])
-            alone, together = encode(data, tokenizer, cache=tmp_path / "a" / kind), encode(data, pieces, cache=tmp_path / "b" / kind)
+            alone, together = (
+                encode(data, tokenizer, cache=tmp_path / "a" / kind),
+                encode(data, pieces, cache=tmp_path / "b" / kind),
+            )
             assert alone.fingerprint == together.fingerprint
             assert np.array_equal(alone.arrays["ids"], together.arrays["ids"])
 
@@ -244,7 +330,9 @@ def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty"])
-def test_a_damaged_cache_is_written_anew(tokenizers: dict[str, Any], tmp_path: Path, damage: str) -> None:
+def test_a_damaged_cache_is_written_anew(
+    tokenizers: dict[str, Any], tmp_path: Path, damage: str
+) -> None:
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     want, folder = window(good, 0), tmp_path / "encoded" / good.fingerprint
@@ -256,7 +344,9 @@ def test_a_damaged_cache_is_written_anew(tokenizers: dict[str, Any], tmp_path: P
     assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == want
 
 
-def test_zeroed_content_of_the_right_size_is_not_accepted(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_zeroed_content_of_the_right_size_is_not_accepted(
+    tokenizers: dict[str, Any], tmp_path: Path
+) -> None:
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     want, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
@@ -323,10 +413,17 @@ def test_two_writers_may_race(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_stretches_join_without_a_seam(tokenizers: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stretches_join_without_a_seam(
+    tokenizers: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     import sys
 
-    data = dataset("pos", "en", "test", [Row(tuple(f"the fox {i}".split()), ("DET", "NOUN", "NUM")) for i in range(10)])
+    data = dataset(
+        "pos",
+        "en",
+        "test",
+        [Row(tuple(f"the fox {i}".split()), ("DET", "NOUN", "NUM")) for i in range(10)],
+    )
     whole = encode(data, tokenizers["wordpiece"], cache=tmp_path / "a")
     monkeypatch.setattr(sys.modules[encode_function.__module__], "STRETCH", 3)
     parts = encode(data, tokenizers["wordpiece"], cache=tmp_path / "b")

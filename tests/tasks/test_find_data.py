@@ -43,7 +43,13 @@ def is_there(task: str, lang: str, split: str, root: Path, cut: str) -> bool:
 @pytest.mark.parametrize("cut", ["auto", "given", "pooled"])
 def test_found_is_what_can_be_loaded(root: Path, cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)  # the folder alone
-    asked = {"pos": ("en", "de", "zh"), "ner": ("ja", "de"), "mnli": ("en",), "xnli": ("en", "de"), "parallel": ("en-de", "en-ru")}
+    asked = {
+        "pos": ("en", "de", "zh"),
+        "ner": ("ja", "de"),
+        "mnli": ("en",),
+        "xnli": ("en", "de"),
+        "parallel": ("en-de", "en-ru"),
+    }
     seen = set()
     for task, langs in asked.items():
         for lang in langs:
@@ -74,7 +80,9 @@ def test_a_listed_file_that_is_gone(root: Path) -> None:
 
 def test_the_small_world() -> None:
     for task in WORLD_TASKS:
-        pairs = ["en-de", "de-en", "en-en", "en-xx", "en"] if task == "parallel" else [*LANGUAGES, "fr"]
+        pairs = (
+            ["en-de", "de-en", "en-en", "en-xx", "en"] if task == "parallel" else [*LANGUAGES, "fr"]
+        )
         for lang in pairs:
             found = find_data(task, lang, ["train"], root="world")["train"]
             good = lang in ("en-de", "de-en") if task == "parallel" else lang != "fr"

@@ -25,7 +25,13 @@ Put = Callable[..., None]
 PER = ["O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"]
 PAIR = {"premise": Value("string"), "hypothesis": Value("string")}
 NLI = ClassLabel(names=["entailment", "neutral", "contradiction"])
-SENTENCE = Features({"sentence": Value("string"), "label": ClassLabel(names=["negative", "positive"]), "idx": Value("int32")})
+SENTENCE = Features(
+    {
+        "sentence": Value("string"),
+        "label": ClassLabel(names=["negative", "positive"]),
+        "idx": Value("int32"),
+    }
+)
 PINNED = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 
@@ -37,12 +43,20 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     cards: dict[tuple[str, str], list[str]] = {}
 
-    def write(repository: str, config: str, split: str, features: Features, rows: list[dict[str, Any]]) -> None:
+    def write(
+        repository: str, config: str, split: str, features: Features, rows: list[dict[str, Any]]
+    ) -> None:
         file = tmp_path / repository / config / f"{split}-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         datasets.Dataset.from_list(rows, features=features).to_parquet(file)
-        cards.setdefault((repository, config), []).append(f"  - split: {split}\n    path: {config}/{split}-*\n")
-        lists = [f"- config_name: {c}\n  data_files:\n{''.join(splits)}" for (r, c), splits in cards.items() if r == repository]
+        cards.setdefault((repository, config), []).append(
+            f"  - split: {split}\n    path: {config}/{split}-*\n"
+        )
+        lists = [
+            f"- config_name: {c}\n  data_files:\n{''.join(splits)}"
+            for (r, c), splits in cards.items()
+            if r == repository
+        ]
         (tmp_path / repository / "README.md").write_text(f"---\nconfigs:\n{''.join(lists)}---\n")
 
     datasets.disable_progress_bars()
@@ -53,7 +67,9 @@ def test_the_pinned_revision_is_asked_for(put: Put, monkeypatch: pytest.MonkeyPa
     put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
     asked: list[Any] = []
     real = datasets.load_dataset
-    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: asked.append(k["revision"]) or real(*a, **k))
+    monkeypatch.setattr(
+        datasets, "load_dataset", lambda *a, **k: asked.append(k["revision"]) or real(*a, **k)
+    )
     data = load_data("sst2", "en", "train")
     assert data.rows == [Row(("fine",), ("positive",))]
     assert data.files == (f"hub:nyu-mll/glue@{PINNED}:sst2:train",)
@@ -69,35 +85,69 @@ def test_every_set_is_pinned() -> None:
 
 def test_classification_by_number(put: Put) -> None:
     features = Features({**PAIR, "label": NLI, "idx": Value("int32")})
-    put("nyu-mll/glue", "mnli", "validation_matched", features, [{"premise": "a", "hypothesis": "b", "label": 2, "idx": 0}])
+    put(
+        "nyu-mll/glue",
+        "mnli",
+        "validation_matched",
+        features,
+        [{"premise": "a", "hypothesis": "b", "label": 2, "idx": 0}],
+    )
     assert load_data("mnli", "en", "dev").rows == [Row(("a", "b"), ("contradiction",))]
 
 
 def test_xnli_by_language(put: Put) -> None:
     for lang in ("de", "sw"):
-        put("facebook/xnli", lang, "test", Features({**PAIR, "label": NLI}), [{"premise": lang, "hypothesis": "b", "label": 0}])
+        put(
+            "facebook/xnli",
+            lang,
+            "test",
+            Features({**PAIR, "label": NLI}),
+            [{"premise": lang, "hypothesis": "b", "label": 0}],
+        )
     assert load_data("xnli", "sw", "test").rows == [Row(("sw", "b"), ("entailment",))]
 
 
 def test_translation(put: Put) -> None:
     features = Features({"translation": Translation(languages=["de", "en"])})
-    put("wmt/wmt14", "de-en", "test", features, [{"translation": {"de": "x", "en": "a"}}, {"translation": {"de": "", "en": "b"}}])
+    put(
+        "wmt/wmt14",
+        "de-en",
+        "test",
+        features,
+        [{"translation": {"de": "x", "en": "a"}}, {"translation": {"de": "", "en": "b"}}],
+    )
     data = load_data("wmt14", "en-de", "test")
     assert (data.rows, data.notes) == ([Row(("a", "x"))], {"dropped: an empty side": 1})
 
 
 def ner(names: list[str]) -> Features:
-    return Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=names)), "langs": List(Value("string"))})
+    return Features(
+        {
+            "tokens": List(Value("string")),
+            "ner_tags": List(ClassLabel(names=names)),
+            "langs": List(Value("string")),
+        }
+    )
 
 
 def test_conll2003_in_english_is_the_papers_own(put: Put) -> None:
     tags = [*PER, "B-MISC", "I-MISC"]
     features = Features({"id": Value("string"), "tokens": List(Value("string")), "pos_tags": List(ClassLabel(names=["NN", "VB"])),
                          "chunk_tags": List(ClassLabel(names=["O", "B-NP"])), "ner_tags": List(ClassLabel(names=tags))})  # fmt: skip
-    row = {"id": "0", "tokens": ["EU", "rejects", "call"], "pos_tags": [0, 1, 0], "chunk_tags": [1, 0, 1], "ner_tags": [3, 0, 7]}
+    row = {
+        "id": "0",
+        "tokens": ["EU", "rejects", "call"],
+        "pos_tags": [0, 1, 0],
+        "chunk_tags": [1, 0, 1],
+        "ner_tags": [3, 0, 7],
+    }
     put("lhoestq/conll2003", "default", "validation", features, [row])
     expected = [Row(("EU", "rejects", "call"), ("B-ORG", "O", "B-MISC"))]
-    assert load_data("ner", "en", "dev").rows == load_data("ner", "en", "dev", source="conll2003").rows == expected
+    assert (
+        load_data("ner", "en", "dev").rows
+        == load_data("ner", "en", "dev", source="conll2003").rows
+        == expected
+    )
     with pytest.raises(DataError, match="no dev data of ner in de"):
         load_data("ner", "de", "dev")
 
@@ -120,21 +170,35 @@ def test_universal_dependencies_by_release(put: Put) -> None:
     names = ["NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV", "INTJ", "VERB", "AUX"]  # fmt: skip
     features = Features({"sent_id": Value("string"), "tokens": List(Value("string")), "upos": List(ClassLabel(names=names)),
                          "mwt": List({"id": Value("string"), "form": Value("string")})})  # fmt: skip
-    row = {"sent_id": "1", "tokens": ["zu", "dem", "Haus"], "upos": [2, 8, 0], "mwt": [{"id": "1-2", "form": "zum"}]}
+    row = {
+        "sent_id": "1",
+        "tokens": ["zu", "dem", "Haus"],
+        "upos": [2, 8, 0],
+        "mwt": [{"id": "1-2", "form": "zum"}],
+    }
     for split in ("train", "dev", "test"):
         put("commul/universal_dependencies", "de_gsd", split, features, [row])
     assert {*UPOS} | {"_"} == {*names}
     for split in ("train", "dev", "test"):
-        assert load_data("pos", "de", split, source="ud-2.17").rows == [Row(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))]
-    assert find_data("pos", "de", ["dev"], source="UD-2.7") == {"dev": "hub:commul/universal_dependencies@2.7:de_gsd:dev"}
+        assert load_data("pos", "de", split, source="ud-2.17").rows == [
+            Row(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))
+        ]
+    assert find_data("pos", "de", ["dev"], source="UD-2.7") == {
+        "dev": "hub:commul/universal_dependencies@2.7:de_gsd:dev"
+    }
     assert {*TREEBANKS} == {*TASKS["pos"].languages}
 
 
 @pytest.mark.parametrize(("task", "source"), [("pos", "ud-2.17"), ("ner", "wikiann")])
 @pytest.mark.parametrize("folder", [True, False])
-def test_other_data_than_the_papers_is_taken_only_by_name(put: Put, tmp_path: Path, folder: bool, task: str, source: str) -> None:
+def test_other_data_than_the_papers_is_taken_only_by_name(
+    put: Put, tmp_path: Path, folder: bool, task: str, source: str
+) -> None:
     root = tmp_path if folder else None
-    with pytest.raises(DataError, match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*source: {source}"):
+    with pytest.raises(
+        DataError,
+        match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*source: {source}",
+    ):
         load_data(task, "nl", "test", root=root)
     assert isinstance(find_data(task, "nl", ["test"], root=root)["test"], DataError)
     assert str(find_data(task, "nl", ["test"], root=root, source=source)["test"]).startswith("hub:")
@@ -155,19 +219,28 @@ def test_a_set_of_one_language_is_not_handed_out_as_another(put: Put) -> None:
 
 def test_withheld_labels_are_refused_with_their_place(put: Put) -> None:
     put("nyu-mll/glue", "sst2", "test", SENTENCE, [{"sentence": "a", "label": -1, "idx": 0}])
-    with pytest.raises(DataError, match=r"row 1: -1 is not a label of sst2 \(the label is withheld\)"):
+    with pytest.raises(
+        DataError, match=r"row 1: -1 is not a label of sst2 \(the label is withheld\)"
+    ):
         load_data("sst2", "en", "test")
 
 
 def test_offline_says_what_to_do(put: Put) -> None:
     with pytest.raises(
-        DataError, match=rf"could not be had from nyu-mll/glue at {PINNED} on the hub: .*\n  Mend: put SST-2/.*DEADHEAD_DATA"
+        DataError,
+        match=rf"could not be had from nyu-mll/glue at {PINNED} on the hub: .*\n  Mend: put SST-2/.*DEADHEAD_DATA",
     ):
         load_data("sst2", "en", "train")
 
 
 def test_the_folder_comes_first(put: Put, tmp_path: Path) -> None:
-    put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "from the hub", "label": 1, "idx": 0}])
+    put(
+        "nyu-mll/glue",
+        "sst2",
+        "train",
+        SENTENCE,
+        [{"sentence": "from the hub", "label": 1, "idx": 0}],
+    )
     root = tmp_path / "data"
     (root / "sst2").mkdir(parents=True)
     assert load_data("sst2", "en", "train", root=root).rows[0].texts == ("from the hub",)
@@ -178,13 +251,16 @@ def test_the_folder_comes_first(put: Put, tmp_path: Path) -> None:
 def test_without_datasets_the_install_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        MissingExtra, match=r"hub.*, or put SST-2/train.tsv, dev.tsv \(GLUE: .*\) into a folder and name it with --data DIR"
+        MissingExtra,
+        match=r"hub.*, or put SST-2/train.tsv, dev.tsv \(GLUE: .*\) into a folder and name it with --data DIR",
     ):
         load_data("sst2", "en", "train")
 
 
 def test_every_task_says_what_to_put_into_a_folder() -> None:
-    assert all(place_of(task, lang) != "the files" for task in TASKS.values() for lang in task.languages)
+    assert all(
+        place_of(task, lang) != "the files" for task in TASKS.values() for lang in task.languages
+    )
 
 
 def test_a_task_without_hub_asks_for_a_folder() -> None:

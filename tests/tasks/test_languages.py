@@ -16,7 +16,11 @@ def test_word_order_and_resources_are_those_of_the_mbert_paper() -> None:
         "VSO": ("ar",),
         "Agglutinative": ("tr", "sw"),
     }
-    assert group("resource") == {"high": ("en", "es", "de"), "medium": ("vi", "zh", "ar", "tr"), "low": ("hi", "el", "ur", "sw")}
+    assert group("resource") == {
+        "high": ("en", "es", "de"),
+        "medium": ("vi", "zh", "ar", "tr"),
+        "low": ("hi", "el", "ur", "sw"),
+    }
 
 
 def test_families_are_those_of_the_contributions_paper() -> None:

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 import deadhead
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import Row, check, concatenate, cut_parts, dataset, distinct, first_parts, load_data, score
+from deadhead.tasks import (
+    Row,
+    check,
+    concatenate,
+    cut_parts,
+    dataset,
+    distinct,
+    first_parts,
+    load_data,
+    score,
+)
 from deadhead.tasks.dataset import shuffled
 
 
@@ -55,26 +65,55 @@ def root(tmp_path: Path) -> Path:
     }
     put(tmp_path, files)
     tasks = {
-        "pos": {"en": {s: next(f for f in files if f"UD_A/en-{s}" in f) for s in ("train", "dev", "test")}},
-        "ner": {"fa": {"train": "ner/fa-train.txt", "test": "ner/fa-test.txt"}, "ja": {"train": "ner/ja.conll"}},
-        "slots-atis": {"en": {"train": {"seq.in": "slots/train/seq.in", "seq.out": "slots/train/seq.out"}}},
-        "parallel-nt": {"en": {"test": "nt/src.eng"}, "de": {"test": "nt/ref.deu"}, "ru": {"test": "nt/ref.rus"}},
+        "pos": {
+            "en": {
+                s: next(f for f in files if f"UD_A/en-{s}" in f) for s in ("train", "dev", "test")
+            }
+        },
+        "ner": {
+            "fa": {"train": "ner/fa-train.txt", "test": "ner/fa-test.txt"},
+            "ja": {"train": "ner/ja.conll"},
+        },
+        "slots-atis": {
+            "en": {"train": {"seq.in": "slots/train/seq.in", "seq.out": "slots/train/seq.out"}}
+        },
+        "parallel-nt": {
+            "en": {"test": "nt/src.eng"},
+            "de": {"test": "nt/ref.deu"},
+            "ru": {"test": "nt/ref.rus"},
+        },
         "mnli": {"en": {"train": "mnli/train.tsv"}},
     }
     forms = {"pos": "tsv2", "ner": "iob2", "nt": "lines", "mnli": "tsv"}
-    about = {f: {"format": forms.get(f.split("/")[0], "lines-seq.in"), "task": "pos", "language": "en", "split": "test"} for f in files}
+    about = {
+        f: {
+            "format": forms.get(f.split("/")[0], "lines-seq.in"),
+            "task": "pos",
+            "language": "en",
+            "split": "test",
+        }
+        for f in files
+    }
     (tmp_path / "manifest.json").write_text(json.dumps({"tasks": tasks, "files": about}))
     return tmp_path
 
 
 def test_splits_as_given(root: Path) -> None:
     data = load_data("pos", "en", "dev", root=root)
-    assert (data.lang, data.split, len(data), data.labels[0], data.found) == ("en", "dev", 5, "ADJ", ("NOUN",))
+    assert (data.lang, data.split, len(data), data.labels[0], data.found) == (
+        "en",
+        "dev",
+        5,
+        "ADJ",
+        ("NOUN",),
+    )
     assert data.notes == {}
     assert words(data) == [f"w{i}" for i in range(20, 25)]
 
 
-def test_the_folder_may_come_from_the_environment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_may_come_from_the_environment(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEADHEAD_DATA", str(root))
     assert len(load_data("pos", "en", "test")) == 5
 
@@ -86,7 +125,9 @@ def test_another_corpus_of_the_same_task(root: Path) -> None:
 
 
 def test_the_last_tenth_stands_in_for_a_missing_dev_set(root: Path) -> None:
-    train, dev, test = (load_data("ner", "fa", split, root=root) for split in ("train", "dev", "test"))
+    train, dev, test = (
+        load_data("ner", "fa", split, root=root) for split in ("train", "dev", "test")
+    )
     assert words(train) + words(dev) == [f"w{i}" for i in range(50)]
     assert (len(dev), len(test)) == (5, 10)
     assert dev.notes == {"rows of the file not in this share (dev)": 45}
@@ -102,7 +143,9 @@ def test_a_corpus_without_splits_is_cut_in_file_order(root: Path) -> None:
 
 
 def test_pooled_takes_all_files_of_the_corpus(root: Path) -> None:
-    parts = [load_data("ner", "fa", split, root=root, cut="pooled") for split in ("train", "dev", "test")]
+    parts = [
+        load_data("ner", "fa", split, root=root, cut="pooled") for split in ("train", "dev", "test")
+    ]
     assert [len(part) for part in parts] == [48, 6, 6]
     assert parts[0].labels == load_data("ner", "fa", "train", root=root).labels
 
@@ -120,13 +163,21 @@ def test_a_task_of_one_corpus(root: Path) -> None:
 
 
 def test_single_languages_make_a_pair(root: Path) -> None:
-    assert load_data("parallel-nt", "en-de", "test", root=root).rows == [Row(("a", "x")), Row(("b", "y"))]
-    assert load_data("parallel-nt", "ru-en", "test", root=root).rows == [Row(("m", "a")), Row(("n", "b"))]
+    assert load_data("parallel-nt", "en-de", "test", root=root).rows == [
+        Row(("a", "x")),
+        Row(("b", "y")),
+    ]
+    assert load_data("parallel-nt", "ru-en", "test", root=root).rows == [
+        Row(("m", "a")),
+        Row(("n", "b")),
+    ]
     assert [f.language for f in check(root) if f.task == "parallel-nt"] == ["en-de", "en-ru"]
 
 
 def test_xnli_trains_on_mnli(root: Path) -> None:
-    assert len(load_data("xnli", "en", "train", root=root)) == 3  # whole: only tagged corpora are cut
+    assert (
+        len(load_data("xnli", "en", "train", root=root)) == 3
+    )  # whole: only tagged corpora are cut
 
 
 def test_several_languages_in_fixed_order(root: Path) -> None:
@@ -155,7 +206,13 @@ def test_an_empty_file_is_an_error_with_its_place(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"tasks": {"pos": 3}, "files": {}}', '{"tasks": {"pos": {"en": {"test": "f"}}}, "files": {}}']
+    "text",
+    [
+        "{",
+        "[]",
+        '{"tasks": {"pos": 3}, "files": {}}',
+        '{"tasks": {"pos": {"en": {"test": "f"}}}, "files": {}}',
+    ],
 )
 def test_a_damaged_manifest_is_an_error(root: Path, text: str) -> None:
     (root / "manifest.json").write_text(text)
@@ -180,7 +237,8 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
             "slots/MultiATIS/train_FR.tsv": "id\tutterance\tslot_labels\tintent\n1\tà Nice\tO B-city\tf\n",
             "slots/xSID/tr.valid.conll": "# id\n1\tx\tweather\tO\n",
             "slots/massive/de-DE.jsonl": "".join(
-                json.dumps({"partition": part, "annot_utt": f"[when : {part}]"}) + "\n" for part in ("train", "dev", "test")
+                json.dumps({"partition": part, "annot_utt": f"[when : {part}]"}) + "\n"
+                for part in ("train", "dev", "test")
             ),
             "slots-atis/train/seq.in": "to boston\n",
             "slots-atis/train/seq.out": "O B-city\n",
@@ -199,11 +257,16 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
         ("slots", "de", "test"), ("slots-atis", "en", "train"), ("sst2", "en", "dev"), ("parallel", "en-de", "train"),
     }  # fmt: skip
     assert load_data("slots", "de", "dev", root=tmp_path).rows == [Row(("dev",), ("B-when",))]
-    assert load_data("parallel", "de-en", "train", root=tmp_path, cut="given").rows == [Row(("x", "a"))]
+    assert load_data("parallel", "de-en", "train", root=tmp_path, cut="given").rows == [
+        Row(("x", "a"))
+    ]
 
 
 def test_several_corpora_are_not_chosen_between(tmp_path: Path) -> None:
-    put(tmp_path, {"ner/wikiann/nl/test": "nl:Jan\tB-PER\n", "ner/conll2002/ned.testb": "Piet N B-PER\n"})
+    put(
+        tmp_path,
+        {"ner/wikiann/nl/test": "nl:Jan\tB-PER\n", "ner/conll2002/ned.testb": "Piet N B-PER\n"},
+    )
     with pytest.raises(DataError, match="ner in nl is here more than once: conll2002, wikiann"):
         load_data("ner", "nl", "test", root=tmp_path)
     assert words(load_data("ner", "nl", "test", root=tmp_path, source="wikiann")) == ["Jan"]
@@ -211,14 +274,30 @@ def test_several_corpora_are_not_chosen_between(tmp_path: Path) -> None:
 
 def test_corpora_that_do_not_name_language_or_split(tmp_path: Path) -> None:
     folds = {
-        f"ner/ArmanPersoNER/{part}_fold{k}.txt": sentences(10 * k, 10 * k + 10, "B-pers") for part in ("train", "test") for k in (1, 2, 3)
+        f"ner/ArmanPersoNER/{part}_fold{k}.txt": sentences(10 * k, 10 * k + 10, "B-pers")
+        for part in ("train", "test")
+        for k in (1, 2, 3)
     }
-    put(tmp_path, folds | {"ner/peoples/example.dev": "厦 B-LOC\n", "ner/IOB2Corpus/hironsan.txt": sentences(0, 10, "B-PSN")})
+    put(
+        tmp_path,
+        folds
+        | {
+            "ner/peoples/example.dev": "厦 B-LOC\n",
+            "ner/IOB2Corpus/hironsan.txt": sentences(0, 10, "B-PSN"),
+        },
+    )
     assert words(load_data("ner", "zh", "dev", root=tmp_path)) == ["厦"]
     assert len(load_data("ner", "ja", "train", root=tmp_path)) == 8
-    assert words(load_data("ner", "fa", "test", root=tmp_path)) == [f"w{i}" for i in range(10, 20)]  # fold 1
-    assert [len(load_data("ner", "fa", split, root=tmp_path, cut="pooled")) for split in ("train", "dev", "test")] == [48, 6, 6]
-    assert sum(f.sentences for f in check(tmp_path) if f.language == "fa") == 60  # every file is seen
+    assert words(load_data("ner", "fa", "test", root=tmp_path)) == [
+        f"w{i}" for i in range(10, 20)
+    ]  # fold 1
+    assert [
+        len(load_data("ner", "fa", split, root=tmp_path, cut="pooled"))
+        for split in ("train", "dev", "test")
+    ] == [48, 6, 6]
+    assert (
+        sum(f.sentences for f in check(tmp_path) if f.language == "fa") == 60
+    )  # every file is seen
 
 
 def test_glue_and_xnli_as_they_are_given_out(tmp_path: Path) -> None:
@@ -233,7 +312,10 @@ def test_glue_and_xnli_as_they_are_given_out(tmp_path: Path) -> None:
     )
     assert len(load_data("sst2", "en", "train", root=tmp_path)) == 1
     assert load_data("mnli", "en", "dev", root=tmp_path).rows == [Row(("a", "b"), ("neutral",))]
-    assert [row.texts[0] for row in load_data("xnli", "de", "dev", root=tmp_path).rows] == ["a", "e"]
+    assert [row.texts[0] for row in load_data("xnli", "de", "dev", root=tmp_path).rows] == [
+        "a",
+        "e",
+    ]
     with pytest.raises(DataError, match=r"xnli\.dev\.tsv:1: no sentence"):
         load_data("xnli", "sw", "dev", root=tmp_path)
 
@@ -245,11 +327,15 @@ def test_a_folder_of_one_task(tmp_path: Path) -> None:
 
 # --- datasets out of datasets -------------------------------------------------------------------
 
-rows = st.lists(st.integers(0, 9), max_size=40).map(lambda numbers: [Row((f"t{n}",), ("positive",)) for n in numbers])
+rows = st.lists(st.integers(0, 9), max_size=40).map(
+    lambda numbers: [Row((f"t{n}",), ("positive",)) for n in numbers]
+)
 
 
 @given(rows, rows)
-def test_distinct_keeps_each_row_once_and_counts_the_rest(mine: list[Row], theirs: list[Row]) -> None:
+def test_distinct_keeps_each_row_once_and_counts_the_rest(
+    mine: list[Row], theirs: list[Row]
+) -> None:
     data, other = dataset("sst2", "en", "train", mine), dataset("sst2", "en", "test", theirs)
     left = distinct(data, other)
     assert len(set(left.rows)) == len(left)
@@ -258,7 +344,9 @@ def test_distinct_keeps_each_row_once_and_counts_the_rest(mine: list[Row], their
 
 
 def test_deduplicate_takes_test_rows_out_of_train(root: Path) -> None:
-    (root / "pos/UD_A/en-train.tsv").write_text(sentences(24, 28) + sentences(0, 2) + sentences(0, 1))
+    (root / "pos/UD_A/en-train.tsv").write_text(
+        sentences(24, 28) + sentences(0, 2) + sentences(0, 1)
+    )
     left = load_data("pos", "en", "train", root=root, deduplicate=True)
     assert words(left) == ["w0", "w1"]
     assert left.notes == {"repeated rows dropped": 1, "rows of other splits dropped": 4}
@@ -300,7 +388,15 @@ def test_data_of_different_kinds_does_not_mix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "lang"), [("pos", "tr"), ("ner", "zh"), ("slots", "ar"), ("xnli", "sw"), ("sst2", "hi"), ("parallel", "en-de")]
+    ("task", "lang"),
+    [
+        ("pos", "tr"),
+        ("ner", "zh"),
+        ("slots", "ar"),
+        ("xnli", "sw"),
+        ("sst2", "hi"),
+        ("parallel", "en-de"),
+    ],
 )
 def test_the_small_world_takes_the_same_road(task: str, lang: str) -> None:
     train, test = (load_data(task, lang, split, root="world") for split in ("train", "test"))
@@ -314,8 +410,12 @@ def test_the_small_world_takes_the_same_road(task: str, lang: str) -> None:
     assert len(load_data(task, lang, "train", root="world", parts=5)) == round(len(train) / 2)
 
 
-def test_a_folder_called_world_goes_first(root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(put(tmp_path_factory.mktemp("here"), {"world/pos/en-test.tsv": sentences(0, 3)}))
+def test_a_folder_called_world_goes_first(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(
+        put(tmp_path_factory.mktemp("here"), {"world/pos/en-test.tsv": sentences(0, 3)})
+    )
     assert len(load_data("pos", "en", "test", root="world")) == 3
 
 
@@ -331,7 +431,10 @@ def test_what_the_small_world_does_not_have_is_named() -> None:
 
 def test_the_fingerprint_is_pinned() -> None:
     """It is kept with results, so it must not change from version to version."""
-    assert dataset("sst2", "en", "test", [Row(("Größe 北京",), ("positive",))]).fingerprint == "d3a5fb217b150ab3"
+    assert (
+        dataset("sst2", "en", "test", [Row(("Größe 北京",), ("positive",))]).fingerprint
+        == "d3a5fb217b150ab3"
+    )
 
 
 def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
@@ -347,8 +450,13 @@ def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
     st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
     st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
 )
-def test_different_rows_have_different_fingerprints(one: list[list[str]], other: list[list[str]]) -> None:
-    first, second = (dataset("slots", "en", "test", [Row(tuple(w), ("O",) * len(w)) for w in some]) for some in (one, other))
+def test_different_rows_have_different_fingerprints(
+    one: list[list[str]], other: list[list[str]]
+) -> None:
+    first, second = (
+        dataset("slots", "en", "test", [Row(tuple(w), ("O",) * len(w)) for w in some])
+        for some in (one, other)
+    )
     assert (first.fingerprint == second.fingerprint) == (one == other)
 
 
@@ -360,8 +468,17 @@ def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
         "print({'torch', 'transformers', 'datasets', 'seqeval', 'sacrebleu', 'yaml', 'urielplus'} & set(sys.modules))"
     )
     path = str(Path(deadhead.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path, "PATH": ""}, check=True)
-    assert done.stdout.splitlines() == ["{'micro_f1': 1.0, 'macro_f1': 1.0, 'chunk_f1': 1.0}", "set()"]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": path, "PATH": ""},
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        "{'micro_f1': 1.0, 'macro_f1': 1.0, 'chunk_f1': 1.0}",
+        "set()",
+    ]
 
 
 def test_no_parts_at_all() -> None:

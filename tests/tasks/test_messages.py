@@ -19,7 +19,12 @@ def _no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Parts of speech in two languages, and names twice in one."""
-    for name in ("pos/en-dev.txt", "pos/de-dev.txt", "ner/conll2003/en-dev.txt", "ner/mine/en/dev.txt"):
+    for name in (
+        "pos/en-dev.txt",
+        "pos/de-dev.txt",
+        "ner/conll2003/en-dev.txt",
+        "ner/mine/en/dev.txt",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("Jan\tO\n\n" if "ner" in name else "Jan\tPROPN\n\n")
     return tmp_path
@@ -37,7 +42,9 @@ def test_the_languages_of_the_folder_are_named(lang: str, folder: Path) -> None:
 def test_without_a_folder_the_languages_of_the_task_are_named(task: str, lang: str) -> None:
     with pytest.raises(DataError) as met:
         load_data(task, lang, "dev")
-    assert met.value.message.startswith(f"no dev data of {task} in {lang} without a folder of data. Its languages: ")
+    assert met.value.message.startswith(
+        f"no dev data of {task} in {lang} without a folder of data. Its languages: "
+    )
     assert ", en, " in met.value.message or ": en, " in met.value.message
     assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (met.value.mend or "")
 
@@ -52,23 +59,39 @@ def test_several_corpora_of_a_language_are_told_apart_by_their_folders(folder: P
     with pytest.raises(DataError) as met:
         load_data("ner", "en", "dev", root=folder)
     assert met.value.message == "ner in en is here more than once: conll2003, mine."
-    assert met.value.mend == f"name one: --data {folder}/ner/conll2003, or in a recipe data: {{source: conll2003}}"
-    assert len(load_data("ner", "en", "dev", root=folder / "ner/conll2003")) == 1  # what it says can be typed
+    assert (
+        met.value.mend
+        == f"name one: --data {folder}/ner/conll2003, or in a recipe data: {{source: conll2003}}"
+    )
+    assert (
+        len(load_data("ner", "en", "dev", root=folder / "ner/conll2003")) == 1
+    )  # what it says can be typed
     assert len(load_data("ner", "en", "dev", root=folder, source="conll2003")) == 1
-    (folder / "ner/conll2003/en-dev.txt").rename(folder / "ner/en-dev.txt")  # a corpus without a name
+    (folder / "ner/conll2003/en-dev.txt").rename(
+        folder / "ner/en-dev.txt"
+    )  # a corpus without a name
     with pytest.raises(DataError) as met:
         load_data("ner", "en", "dev", root=folder)
-    assert met.value.mend == f"name one: --data {folder}/ner/mine, or in a recipe data: {{source: mine}}"
+    assert (
+        met.value.mend
+        == f"name one: --data {folder}/ner/mine, or in a recipe data: {{source: mine}}"
+    )
 
 
 @pytest.mark.parametrize(
-    ("file", "said"), [("old/en-dev.txt", "--data {}/old, or in a recipe"), ("en-dev.txt", "in manifest.json, under `tasks`")]
+    ("file", "said"),
+    [
+        ("old/en-dev.txt", "--data {}/old, or in a recipe"),
+        ("en-dev.txt", "in manifest.json, under `tasks`"),
+    ],
 )
 def test_a_manifest_without_a_default(file: str, said: str, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("Jan\tO\n\n")
     about = {"task": "ner", "language": "en", "split": "dev", "format": "columns"}
     (tmp_path / "manifest.json").write_text(json.dumps({"tasks": {}, "files": {file: about}}))
-    with pytest.raises(DataError, match="ner in en is here in a corpus that is not the default") as met:
+    with pytest.raises(
+        DataError, match="ner in en is here in a corpus that is not the default"
+    ) as met:
         load_data("ner", "en", "dev", root=tmp_path)
     assert said.format(tmp_path) in (met.value.mend or "")

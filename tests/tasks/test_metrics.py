@@ -14,7 +14,16 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
 from deadhead.tasks import Row, Task, bleu_signature, dataset, points, score
-from deadhead.tasks.metrics import METRICS, accuracy, bleu, macro_f1, span_f1, span_precision, span_recall, spans
+from deadhead.tasks.metrics import (
+    METRICS,
+    accuracy,
+    bleu,
+    macro_f1,
+    span_f1,
+    span_precision,
+    span_recall,
+    spans,
+)
 from deadhead.tasks.tags import UPOS
 
 Pair = tuple[list[list[str]], list[list[str]]]
@@ -22,7 +31,9 @@ Pair = tuple[list[list[str]], list[list[str]]]
 
 def pairs(tags: list[str]) -> st.SearchStrategy[Pair]:
     """Gold and predicted tags of the same shape."""
-    sentence = st.lists(st.tuples(st.sampled_from(tags), st.sampled_from(tags)), min_size=1, max_size=8)
+    sentence = st.lists(
+        st.tuples(st.sampled_from(tags), st.sampled_from(tags)), min_size=1, max_size=8
+    )
     return st.lists(sentence, min_size=1, max_size=5).map(
         lambda found: ([[g for g, _ in s] for s in found], [[p for _, p in s] for s in found])
     )
@@ -47,24 +58,39 @@ def test_spans_agree_with_seqeval(pair: Pair) -> None:
 def test_accuracy_and_macro_f1_agree_with_scikit_learn(pair: Pair) -> None:
     gold, predicted = ([label for row in side for label in row] for side in pair)
     assert accuracy(*pair) == pytest.approx(sklearn.accuracy_score(gold, predicted), abs=1e-12)
-    assert accuracy(*pair) == pytest.approx(sklearn.f1_score(gold, predicted, average="micro"), abs=1e-12)
-    assert macro_f1(*pair) == pytest.approx(sklearn.f1_score(gold, predicted, average="macro", zero_division=0), abs=1e-12)
+    assert accuracy(*pair) == pytest.approx(
+        sklearn.f1_score(gold, predicted, average="micro"), abs=1e-12
+    )
+    assert macro_f1(*pair) == pytest.approx(
+        sklearn.f1_score(gold, predicted, average="macro", zero_division=0), abs=1e-12
+    )
 
 
-texts = st.lists(st.sampled_from(["the", "cat", "sat", "on", "mat", ".", "über", "猫"]), min_size=1, max_size=9).map(" ".join)
+texts = st.lists(
+    st.sampled_from(["the", "cat", "sat", "on", "mat", ".", "über", "猫"]), min_size=1, max_size=9
+).map(" ".join)
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
 def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
     gold, predicted = [g for g, _ in both], [p for _, p in both]
     data = dataset("parallel", "en-de", "test", [Row(("source", g)) for g in gold])
-    ways = {"bleu": {"tokenize": "intl"}, "bleu_13a": {}, "bleu_uncased": {"tokenize": "intl", "lowercase": True}}
-    want = {name: sacrebleu.corpus_bleu(predicted, [gold], **options).score for name, options in ways.items()}
+    ways = {
+        "bleu": {"tokenize": "intl"},
+        "bleu_13a": {},
+        "bleu_uncased": {"tokenize": "intl", "lowercase": True},
+    }
+    want = {
+        name: sacrebleu.corpus_bleu(predicted, [gold], **options).score
+        for name, options in ways.items()
+    }
     assert score("parallel", predicted, data) == want
 
 
 def test_the_three_ways_of_bleu_differ() -> None:
-    data = dataset("parallel", "en-de", "test", [Row(("source", "Er sah «das Haus» und einen Hund ."))])
+    data = dataset(
+        "parallel", "en-de", "test", [Row(("source", "Er sah «das Haus» und einen Hund ."))]
+    )
     found = score("parallel", ["er sah « das Haus » und einen Hund ."], data)
     assert len({*found.values()}) == 3
     assert "tok:intl" in found.signature
@@ -89,18 +115,27 @@ def test_by_hand() -> None:
     assert span_f1(gold, [["B-PER", "O", "O", "B-LOC"]]) == 0.5  # the PER ends elsewhere: strict
     assert span_f1([["O"]], [["O"]]) == 0.0
     assert accuracy([], []) == 0.0
-    assert macro_f1([["a", "a", "a", "b"]], [["a", "a", "a", "a"]]) == pytest.approx((6 / 7 + 0) / 2)
+    assert macro_f1([["a", "a", "a", "b"]], [["a", "a", "a", "a"]]) == pytest.approx(
+        (6 / 7 + 0) / 2
+    )
 
 
 def test_the_quirks_of_prefix_free_chunks() -> None:
-    assert list(spans(["NOUN", "NOUN", "VERB"])) == [("OUN", 0, 1), ("ERB", 2, 2)]  # a run is a chunk
+    assert list(spans(["NOUN", "NOUN", "VERB"])) == [
+        ("OUN", 0, 1),
+        ("ERB", 2, 2),
+    ]  # a run is a chunk
     assert list(spans(["SYM", "SYM"])) == [("YM", 0, 0), ("YM", 1, 1)]  # S is read as single
     assert span_f1([["CCONJ"]], [["SCONJ"]]) == 1.0  # types differ in the first letter only
 
 
 def test_score_gives_all_metrics_of_the_task() -> None:
     data = dataset("pos", "en", "test", [Row(("a", "b"), ("NOUN", "VERB"))])
-    assert score("pos", [["NOUN", "NOUN"]], data) == {"micro_f1": 0.5, "macro_f1": pytest.approx(1 / 3), "chunk_f1": 0.0}
+    assert score("pos", [["NOUN", "NOUN"]], data) == {
+        "micro_f1": 0.5,
+        "macro_f1": pytest.approx(1 / 3),
+        "chunk_f1": 0.0,
+    }
     pair = dataset("sst2", "en", "test", [Row(("a",), ("positive",)), Row(("b",), ("negative",))])
     assert score("sst2", ["positive", "positive"], pair)["accuracy"] == 0.5
 
@@ -122,8 +157,16 @@ def test_every_task_names_known_metrics() -> None:
 
 
 def test_points_are_told_by_the_metric_alone() -> None:
-    assert {name for name, metric in METRICS.items() if not metric.share} == {"bleu", "bleu_13a", "bleu_uncased"}
-    assert {name for name, metric in METRICS.items() if metric.of_texts} == {"bleu", "bleu_13a", "bleu_uncased"}
+    assert {name for name, metric in METRICS.items() if not metric.share} == {
+        "bleu",
+        "bleu_13a",
+        "bleu_uncased",
+    }
+    assert {name for name, metric in METRICS.items() if metric.of_texts} == {
+        "bleu",
+        "bleu_13a",
+        "bleu_uncased",
+    }
     assert points("bleu_13a", 38.3) == 38.3
     assert points("span_f1", 0.383) == pytest.approx(38.3)
 

@@ -34,7 +34,9 @@ def put(root: Path, files: dict[str, str]) -> Path:
 def test_other_words_for_dev_do_not_hide_train(tmp_path: Path, dev: str, packed: str) -> None:
     sizes = {"train": 7, dev: 3, "test": 2}
     put(tmp_path, {f"slots/es/{name}-es.txt{packed}": tagged(size) for name, size in sizes.items()})
-    assert [len(load_data("slots", "es", split, root=tmp_path)) for split in ("train", "dev", "test")] == [7, 3, 2]
+    assert [
+        len(load_data("slots", "es", split, root=tmp_path)) for split in ("train", "dev", "test")
+    ] == [7, 3, 2]
     assert sorted(row.split for row in check(tmp_path)) == ["dev", "test", "train"]
 
 
@@ -48,20 +50,36 @@ def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None
 def test_facebook_slot_tables(tmp_path: Path) -> None:
     places = [(0, 6), (7, 2), (10, 5), (16, 4), (21, 2), (24, 3), (27, 1), (29, 4)]
     words = ["remind", "me", "about", "trip", "to", "d.c", ".", "next"]
-    tokens = {"tokenizations": [{"tokens": words, "tokenSpans": [{"start": s, "length": n} for s, n in places]}]}
+    tokens = {
+        "tokenizations": [
+            {"tokens": words, "tokenSpans": [{"start": s, "length": n} for s, n in places]}
+        ]
+    }
     line = f"reminder/set\t16:28:reminder/todo,29:33:datetime\tRemind me about trip to d.c. next\ten_XX\t{json.dumps(tokens, separators=(',', ':'))}\n"
     put(tmp_path, {"slots/en/train-en.tsv": line * 2, "slots/en/eval-en.tsv": line})
     data = load_data("slots", "en", "train", root=tmp_path)
     assert len(data) == 2
     assert data.rows[0].texts == tuple(words)
-    assert data.rows[0].labels == ("O", "O", "O", "B-reminder/todo", *["I-reminder/todo"] * 3, "B-datetime")
-    put(tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3})  # as given out: every split in both formats
+    assert data.rows[0].labels == (
+        "O",
+        "O",
+        "O",
+        "B-reminder/todo",
+        *["I-reminder/todo"] * 3,
+        "B-datetime",
+    )
+    put(
+        tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3}
+    )  # as given out: every split in both formats
     assert len(load_data("slots", "en", "train", root=tmp_path)) == 3
     assert [(row.source, row.skipped) for row in check(tmp_path) if row.skipped] == [
         ("slots/en/train-en.tsv", "the same data as the .conllu file beside it")
     ]
     put(tmp_path, {"slots/en/eval-en.tsv": line.replace("tokenSpans", "spans")})
-    with pytest.raises(DataError, match=r"eval-en\.tsv:1: the slots or tokens cannot be read \(KeyError: 'tokenSpans'\)"):
+    with pytest.raises(
+        DataError,
+        match=r"eval-en\.tsv:1: the slots or tokens cannot be read \(KeyError: 'tokenSpans'\)",
+    ):
         load_data("slots", "en", "dev", root=tmp_path)
 
 
@@ -75,7 +93,9 @@ def test_facebook_slot_tables(tmp_path: Path) -> None:
         ("slots/fb/es-train1.txt", "slots/fb/es-train2.txt"),
     ],
 )
-def test_two_files_for_one_split_are_an_error_that_names_both(tmp_path: Path, one: str, other: str) -> None:
+def test_two_files_for_one_split_are_an_error_that_names_both(
+    tmp_path: Path, one: str, other: str
+) -> None:
     put(tmp_path, {one: tagged(2), other: tagged(3), "slots/fr/train-fr.txt": tagged(4)})
     split = "dev" if "dev" in one else "train"
     with pytest.raises(DataError) as error:
@@ -87,34 +107,70 @@ def test_two_files_for_one_split_are_an_error_that_names_both(tmp_path: Path, on
     shown = CliRunner().invoke(app, ["check", str(tmp_path)])
     assert shown.exit_code == 1
     assert "2 files for one split" in shown.output
-    assert len(load_data("slots", "fr", "train", root=tmp_path)) == 3  # its last tenths are dev and test
+    assert (
+        len(load_data("slots", "fr", "train", root=tmp_path)) == 3
+    )  # its last tenths are dev and test
 
 
 def test_two_files_for_one_side_of_a_pair(tmp_path: Path) -> None:
-    put(tmp_path, {f"slots-atis/train/{name}": text for name, text in {"seq.in": "a\n", "seq.in.gz": "a\n", "seq.out": "O\n"}.items()})
+    put(
+        tmp_path,
+        {
+            f"slots-atis/train/{name}": text
+            for name, text in {"seq.in": "a\n", "seq.in.gz": "a\n", "seq.out": "O\n"}.items()
+        },
+    )
     with pytest.raises(DataError, match=r"2 files for one split.*seq\.in and .*seq\.in\.gz"):
         load_data("slots-atis", "en", "train", root=tmp_path)
 
 
 def test_two_test_sets_of_a_translation(tmp_path: Path) -> None:
-    put(tmp_path, {f"parallel/test_{year}_flickr.{code}": f"{code} {year}\n" for year in (2016, 2017) for code in ("en", "de")})
-    with pytest.raises(DataError, match=r"4 files for one split.*test_2016_flickr\.de.*test_2017_flickr\.en"):
+    put(
+        tmp_path,
+        {
+            f"parallel/test_{year}_flickr.{code}": f"{code} {year}\n"
+            for year in (2016, 2017)
+            for code in ("en", "de")
+        },
+    )
+    with pytest.raises(
+        DataError, match=r"4 files for one split.*test_2016_flickr\.de.*test_2017_flickr\.en"
+    ):
         load_data("parallel", "en-de", "test", root=tmp_path)
 
 
 def test_several_pairs_in_one_folder(tmp_path: Path) -> None:
-    put(tmp_path, {f"parallel/train.{pair}.{code}": f"{pair} {code}\n" for pair in ("en-de", "en-ru") for code in pair.split("-")})
-    assert load_data("parallel", "en-ru", "train", root=tmp_path).rows[0].texts == ("en-ru en", "en-ru ru")
-    assert load_data("parallel", "en-de", "train", root=tmp_path).rows[0].texts == ("en-de en", "en-de de")
+    put(
+        tmp_path,
+        {
+            f"parallel/train.{pair}.{code}": f"{pair} {code}\n"
+            for pair in ("en-de", "en-ru")
+            for code in pair.split("-")
+        },
+    )
+    assert load_data("parallel", "en-ru", "train", root=tmp_path).rows[0].texts == (
+        "en-ru en",
+        "en-ru ru",
+    )
+    assert load_data("parallel", "en-de", "train", root=tmp_path).rows[0].texts == (
+        "en-de en",
+        "en-de de",
+    )
 
 
 # --- other tasks beside the one that is asked for ----------------------------------------------
 
 
 @pytest.mark.parametrize("treebank", ["pos/UD_German-GSD", "UD_German-GSD"])
-@pytest.mark.parametrize("other", ["pawsx/de/test_2k.tsv", "paws-x/de-dev.tsv", "reviews/de-test.tsv"])
+@pytest.mark.parametrize(
+    "other", ["pawsx/de/test_2k.tsv", "paws-x/de-dev.tsv", "reviews/de-test.tsv"]
+)
 def test_a_folder_of_another_task_never_blocks(tmp_path: Path, treebank: str, other: str) -> None:
-    put(tmp_path, {f"{treebank}/de_gsd-ud-{split}.conllu": CONLLU for split in ("dev", "test")} | {other: PAWSX})
+    put(
+        tmp_path,
+        {f"{treebank}/de_gsd-ud-{split}.conllu": CONLLU for split in ("dev", "test")}
+        | {other: PAWSX},
+    )
     assert len(load_data("pos", "de", "test", root=tmp_path)) == 1
     shown = CliRunner().invoke(app, ["check", str(tmp_path), "--task", "pos"])
     assert shown.exit_code == 0, shown.output
@@ -132,14 +188,22 @@ def test_a_check_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
     put(tmp_path, {"pos/de-test.conllu": CONLLU, "ner/de-test.txt": tagged(2, "B-LOC")})
     rows = list(check(tmp_path, "ner"))
     assert [(row.task, row.error) for row in rows if not row.skipped] == [("ner", None)]
-    assert [(row.source, row.skipped) for row in rows if row.skipped] == [("pos/de-test.conllu", "data of another task, pos")]
+    assert [(row.source, row.skipped) for row in rows if row.skipped] == [
+        ("pos/de-test.conllu", "data of another task, pos")
+    ]
 
 
 def test_what_is_skipped_is_named_where_data_is_missing(tmp_path: Path) -> None:
     put(tmp_path, {"de/test.tsv": PAWSX})
-    with pytest.raises(DataError, match=r"no test data of pos in de .*Skipped: de/test\.tsv \(does not look like data of pos\)"):
+    with pytest.raises(
+        DataError,
+        match=r"no test data of pos in de .*Skipped: de/test\.tsv \(does not look like data of pos\)",
+    ):
         load_data("pos", "de", "test", root=tmp_path)
-    with pytest.raises(DataError, match=r"nothing here that looks like data.\n  de/test\.tsv: no folder names its task"):
+    with pytest.raises(
+        DataError,
+        match=r"nothing here that looks like data.\n  de/test\.tsv: no folder names its task",
+    ):
         list(check(tmp_path))
 
 
@@ -156,30 +220,61 @@ def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["ner/IOB2Corpus", "ner/iob2corpus-ja", "IOB2Corpus"])
 def test_iob2corpus_is_ja_wikipedia(tmp_path: Path, folder: str) -> None:
-    put(tmp_path, {f"{folder}/hironsan.txt": tagged(50, "B-PSN"), f"{folder}/ja.wikipedia.conll.gz": tagged(100, "B-PERSON")})
-    assert [len(load_data("ner", "ja", split, root=tmp_path)) for split in ("train", "dev", "test")] == [80, 10, 10]
+    put(
+        tmp_path,
+        {
+            f"{folder}/hironsan.txt": tagged(50, "B-PSN"),
+            f"{folder}/ja.wikipedia.conll.gz": tagged(100, "B-PERSON"),
+        },
+    )
+    assert [
+        len(load_data("ner", "ja", split, root=tmp_path)) for split in ("train", "dev", "test")
+    ] == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
     listed = {finding.sentences: finding.only_with for finding in check(tmp_path, "ner")}
-    assert listed == {50: "hironsan", 100: ""}  # which of the two is read, and how to read the other
+    assert listed == {
+        50: "hironsan",
+        100: "",
+    }  # which of the two is read, and how to read the other
     assert len(load_data("ner", "ja", "train", root=tmp_path, cut="pooled")) == 80
     with pytest.raises(UnknownName, match="hironsan"):
         load_data("ner", "ja", "train", root=tmp_path, source="hironsam")
 
 
 def test_iob2corpus_with_a_manifest(tmp_path: Path) -> None:
-    files = {"train": "ner/iob2corpus-ja/ja.wikipedia.conll.gz", "all": "ner/iob2corpus-ja/hironsan.txt"}
+    files = {
+        "train": "ner/iob2corpus-ja/ja.wikipedia.conll.gz",
+        "all": "ner/iob2corpus-ja/hironsan.txt",
+    }
     put(tmp_path, {files["train"]: tagged(100, "B-PERSON"), files["all"]: tagged(50, "B-PSN")})
-    about = {name: {"format": "iob2", "task": "ner", "language": "ja", "split": split} for split, name in files.items()}
-    (tmp_path / "manifest.json").write_text(json.dumps({"tasks": {"ner": {"ja": files}}, "files": about}))
+    about = {
+        name: {"format": "iob2", "task": "ner", "language": "ja", "split": split}
+        for split, name in files.items()
+    }
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"tasks": {"ner": {"ja": files}}, "files": about})
+    )
     for cut in ("auto", "pooled"):
-        assert [len(load_data("ner", "ja", split, root=tmp_path, cut=cut)) for split in ("train", "dev", "test")] == [80, 10, 10]
+        assert [
+            len(load_data("ner", "ja", split, root=tmp_path, cut=cut))
+            for split in ("train", "dev", "test")
+        ] == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
     listed = {finding.sentences: finding.only_with for finding in check(tmp_path, "ner")}
-    assert listed == {50: "hironsan", 100: ""}  # which of the two is read, and how to read the other
+    assert listed == {
+        50: "hironsan",
+        100: "",
+    }  # which of the two is read, and how to read the other
 
 
 def test_utterances_and_labels_with_a_language_in_their_names(tmp_path: Path) -> None:
-    put(tmp_path, {"slots/xSID-train-en/text.en.gz": "to bonn\n", "slots/xSID-train-en/label.en.gz": "O B-city\tbook\n"})
+    put(
+        tmp_path,
+        {
+            "slots/xSID-train-en/text.en.gz": "to bonn\n",
+            "slots/xSID-train-en/label.en.gz": "O B-city\tbook\n",
+        },
+    )
     assert load_data("slots", "en", "train", root=tmp_path).rows[0].labels == ("O", "B-city")
 
 
@@ -207,7 +302,10 @@ def test_glue_as_it_is_given_out(tmp_path: Path) -> None:
         load_data("qqp", "en", "train", root=tmp_path, malformed="error")
     shown = CliRunner().invoke(app, ["check", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
-    assert "skipped MNLI/original/multinli_1.0_train.txt: the original files that GLUE packs" in shown.stdout
+    assert (
+        "skipped MNLI/original/multinli_1.0_train.txt: the original files that GLUE packs"
+        in shown.stdout
+    )
     assert "skipped CoLA/train.tsv: CoLA is a folder of another task" in shown.stdout
     assert "skipped MNLI/test_matched.tsv: it has no labels" in shown.stdout
     assert "(malformed lines dropped: 2)" in shown.stdout

@@ -32,7 +32,9 @@ def test_a_tokenizer_that_was_made_up_for_want_of_one_is_refused(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "config", [T5Config(), MBartConfig(), DebertaV2Config(), RobertaConfig(), GPT2Config()], ids=lambda c: c.model_type
+    "config",
+    [T5Config(), MBartConfig(), DebertaV2Config(), RobertaConfig(), GPT2Config()],
+    ids=lambda c: c.model_type,
 )
 def test_so_is_one_of_another_kind(config: PreTrainedConfig, tmp_path: Path) -> None:
     config.save_pretrained(tmp_path)
@@ -40,4 +42,6 @@ def test_so_is_one_of_another_kind(config: PreTrainedConfig, tmp_path: Path) -> 
 
 
 def test_the_embedded_models_know_words() -> None:
-    assert all(knows_words(AutoTokenizer.from_pretrained(MODELS / name)) for name in ("encoder", "seq2seq"))
+    assert all(
+        knows_words(AutoTokenizer.from_pretrained(MODELS / name)) for name in ("encoder", "seq2seq")
+    )

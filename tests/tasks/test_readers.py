@@ -17,7 +17,9 @@ from deadhead.tasks.table import Task
 Notes = Counter[str]
 
 
-def read(tmp_path: Path, form: str, text: str | bytes, task: str | Task, **options: object) -> tuple[list[Row], Notes]:
+def read(
+    tmp_path: Path, form: str, text: str | bytes, task: str | Task, **options: object
+) -> tuple[list[Row], Notes]:
     path = tmp_path / "file.txt"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     notes: Notes = Counter()
@@ -42,7 +44,9 @@ CONLLU = """# sent_id = 1
 
 def test_conllu_takes_syntactic_words_only(tmp_path: Path) -> None:
     rows, notes = read(tmp_path, "conllu", CONLLU, "pos")
-    assert rows[0] == Row(("vamos", "nos", "a", "el", "mar"), ("VERB", "PRON", "ADP", "DET", "NOUN"))
+    assert rows[0] == Row(
+        ("vamos", "nos", "a", "el", "mar"), ("VERB", "PRON", "ADP", "DET", "NOUN")
+    )
     assert rows[1] == Row(("#",), ("SYM",))
     assert notes == {"multiword ranges and empty nodes passed over": 3}
 
@@ -57,7 +61,9 @@ def test_conllu_takes_syntactic_words_only(tmp_path: Path) -> None:
         (("4\tel\tel\t", "4\tel\t"), 9, "9 columns"),
     ],
 )
-def test_conllu_names_the_line(tmp_path: Path, spoil: tuple[str, str], line: int, words: str) -> None:
+def test_conllu_names_the_line(
+    tmp_path: Path, spoil: tuple[str, str], line: int, words: str
+) -> None:
     assert spoil[0] in CONLLU
     with pytest.raises(DataError, match=rf"file\.txt:{line}: .*{words}"):
         read(tmp_path, "conllu", CONLLU.replace(spoil[0], spoil[1], 1), "pos")
@@ -117,19 +123,71 @@ def test_conll2002_has_no_blank_line_after_a_document_start(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("form", "text", "words", "tags"),
     [
-        ("wikiann", "en:New\tB-LOC\nen:York\tI-LOC\nen::\tO\n", ("New", "York", ":"), ("B-LOC", "I-LOC", "O")),
-        ("germeval", "#\thttp://de.wiki [2010]\n1\tBonn\tB-LOC\tO\n2\tist\tO\tO\n", ("Bonn", "ist"), ("B-LOC", "O")),
-        ("uner", "# sent_id = 1\n1\t北京\tB-LOC\t-\tann\n2\t。\tO\t-\tann\n", ("北京", "。"), ("B-LOC", "O")),
-        ("columns", "海 O\n钓 O\n厦 B-LOC\n门 I-LOC\n", ("海", "钓", "厦", "门"), ("O", "O", "B-LOC", "I-LOC")),
-        ("columns", "2005\t名詞,数\tB-DAT\n年\t名詞\tI-DAT\n", ("2005", "年"), ("B-MISC", "I-MISC")),
-        ("columns", "هاينريش B-PER\nفي O\nبارادايم B-MIS1\n", ("هاينريش", "في", "بارادايم"), ("B-PER", "O", "B-MISC")),
+        (
+            "wikiann",
+            "en:New\tB-LOC\nen:York\tI-LOC\nen::\tO\n",
+            ("New", "York", ":"),
+            ("B-LOC", "I-LOC", "O"),
+        ),
+        (
+            "germeval",
+            "#\thttp://de.wiki [2010]\n1\tBonn\tB-LOC\tO\n2\tist\tO\tO\n",
+            ("Bonn", "ist"),
+            ("B-LOC", "O"),
+        ),
+        (
+            "uner",
+            "# sent_id = 1\n1\t北京\tB-LOC\t-\tann\n2\t。\tO\t-\tann\n",
+            ("北京", "。"),
+            ("B-LOC", "O"),
+        ),
+        (
+            "columns",
+            "海 O\n钓 O\n厦 B-LOC\n门 I-LOC\n",
+            ("海", "钓", "厦", "门"),
+            ("O", "O", "B-LOC", "I-LOC"),
+        ),
+        (
+            "columns",
+            "2005\t名詞,数\tB-DAT\n年\t名詞\tI-DAT\n",
+            ("2005", "年"),
+            ("B-MISC", "I-MISC"),
+        ),
+        (
+            "columns",
+            "هاينريش B-PER\nفي O\nبارادايم B-MIS1\n",
+            ("هاينريش", "في", "بارادايم"),
+            ("B-PER", "O", "B-MISC"),
+        ),
         ("columns", "تهران\tB-loc\nپایتخت\tO\n", ("تهران", "پایتخت"), ("B-LOC", "O")),
-        ("columns", "علی\tPerson\nخان\tPerson\nنے\tOther\n", ("علی", "خان", "نے"), ("B-PER", "I-PER", "O")),
-        ("columns", "ירושלים S-GPE\nשל O\nדוד B-PER\nכהן E-PER\n", ("ירושלים", "של", "דוד", "כהן"), ("B-LOC", "O", "B-PER", "I-PER")),
+        (
+            "columns",
+            "علی\tPerson\nخان\tPerson\nنے\tOther\n",
+            ("علی", "خان", "نے"),
+            ("B-PER", "I-PER", "O"),
+        ),
+        (
+            "columns",
+            "ירושלים S-GPE\nשל O\nדוד B-PER\nכהן E-PER\n",
+            ("ירושלים", "של", "דוד", "כהן"),
+            ("B-LOC", "O", "B-PER", "I-PER"),
+        ),
     ],
-    ids=["wikiann", "germeval", "uner", "peoples daily", "iob2corpus", "aqmar", "arman", "mk-pucit", "hebrew"],
+    ids=[
+        "wikiann",
+        "germeval",
+        "uner",
+        "peoples daily",
+        "iob2corpus",
+        "aqmar",
+        "arman",
+        "mk-pucit",
+        "hebrew",
+    ],
 )
-def test_ner_corpora(tmp_path: Path, form: str, text: str, words: tuple[str, ...], tags: tuple[str, ...]) -> None:
+def test_ner_corpora(
+    tmp_path: Path, form: str, text: str, words: tuple[str, ...], tags: tuple[str, ...]
+) -> None:
     rows, _ = read(tmp_path, form, text, "ner")
     assert rows == [Row(words, tags)]
 
@@ -170,7 +228,9 @@ def _files(tmp_path: Path, **texts: str) -> dict[str, Path]:
 
 def test_slot_lines(tmp_path: Path) -> None:
     notes: Notes = Counter()
-    files = _files(tmp_path, seq_in="to boston\n\nfly\n", seq_out="O B-city\n\nO\n", label="a\nb\nc\n")
+    files = _files(
+        tmp_path, seq_in="to boston\n\nfly\n", seq_out="O B-city\n\nO\n", label="a\nb\nc\n"
+    )
     rows = reader_of("lines-seq.in")(files, TASKS["slots"], notes)
     assert rows == [Row(("to", "boston"), ("O", "B-city")), Row(("fly",), ("O",))]
     assert +notes == {"empty utterances dropped": 1}
@@ -203,10 +263,18 @@ PAIR = Row(("A man, so to speak.", 'He said "no".'), ("neutral",))
     ("form", "text"),
     [
         ("tsv", 'A man, so to speak.\tHe said "no".\tneutral\n'),
-        ("tsv", 'index\tsentence1\tsentence2\tgold_label\n7\tA man, so to speak.\tHe said "no".\tneutral\n'),
+        (
+            "tsv",
+            'index\tsentence1\tsentence2\tgold_label\n7\tA man, so to speak.\tHe said "no".\tneutral\n',
+        ),
         ("csv", 'premise,hypothesis,label\n"A man, so to speak.","He said ""no"".",1\n'),
         ("jsonl", json.dumps({"premise": PAIR.texts[0], "hypothesis": PAIR.texts[1], "label": 1})),
-        ("jsonl", json.dumps({"sentence1": PAIR.texts[0], "sentence2": PAIR.texts[1], "gold_label": "neutral"})),
+        (
+            "jsonl",
+            json.dumps(
+                {"sentence1": PAIR.texts[0], "sentence2": PAIR.texts[1], "gold_label": "neutral"}
+            ),
+        ),
     ],
     ids=["tsv", "tsv with header", "csv", "jsonl by number", "jsonl by name"],
 )
@@ -221,7 +289,9 @@ def test_rows_without_agreement_are_counted(tmp_path: Path) -> None:
 
 
 def test_withheld_labels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r":1: '-1' is not a label of sst2 \(the label is withheld\)"):
+    with pytest.raises(
+        DataError, match=r":1: '-1' is not a label of sst2 \(the label is withheld\)"
+    ):
         read(tmp_path, "tsv", "fine film\t-1\n", "sst2")
 
 
@@ -236,27 +306,51 @@ def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
 
 def test_multiatis_and_massive(tmp_path: Path) -> None:
     atis = "id\tutterance\tslot_labels\tintent\n1\tvuelos a boston\tO O B-city\tflight\n"
-    assert read(tmp_path, "tsv", atis, "slots")[0] == [Row(("vuelos", "a", "boston"), ("O", "O", "B-city"))]
+    assert read(tmp_path, "tsv", atis, "slots")[0] == [
+        Row(("vuelos", "a", "boston"), ("O", "O", "B-city"))
+    ]
     lines = [
-        {"locale": "en-US", "partition": "train", "annot_utt": "wake me at [time : nine am] on [date : friday]"},
+        {
+            "locale": "en-US",
+            "partition": "train",
+            "annot_utt": "wake me at [time : nine am] on [date : friday]",
+        },
         {"locale": "en-US", "partition": "test", "annot_utt": "stop"},
     ]
     text = "\n".join(map(json.dumps, lines))
     rows, _ = read(tmp_path, "jsonl", text, "slots", partition="train")
-    assert rows == [Row(("wake", "me", "at", "nine", "am", "on", "friday"), ("O", "O", "O", "B-time", "I-time", "O", "B-date"))]
+    assert rows == [
+        Row(
+            ("wake", "me", "at", "nine", "am", "on", "friday"),
+            ("O", "O", "O", "B-time", "I-time", "O", "B-date"),
+        )
+    ]
     chinese = json.dumps({"locale": "zh-CN", "annot_utt": "[date : 周五] 叫醒我"})
-    assert read(tmp_path, "jsonl", chinese, "slots")[0] == [Row(tuple("周五叫醒我"), ("B-date", "I-date", "O", "O", "O"))]
+    assert read(tmp_path, "jsonl", chinese, "slots")[0] == [
+        Row(tuple("周五叫醒我"), ("B-date", "I-date", "O", "O", "O"))
+    ]
     with pytest.raises(DataError, match=r":1: unmatched bracket"):
         read(tmp_path, "jsonl", json.dumps({"annot_utt": "at [time : nine"}), "slots")
 
 
 def test_a_row_of_no_split_is_refused(tmp_path: Path) -> None:
-    lines = [{"partition": "validation", "annot_utt": "stop"}, {"partition": "train", "annot_utt": "go"}]
+    lines = [
+        {"partition": "validation", "annot_utt": "stop"},
+        {"partition": "train", "annot_utt": "go"},
+    ]
     text = "\n".join(map(json.dumps, lines))
     assert read(tmp_path, "jsonl", text, "slots", partition="dev")[0] == [Row(("stop",), ("O",))]
     for partition in ("held out", None, ["train"]):
-        with pytest.raises(DataError, match=r":3: .* in the field 'partition', which names no split"):
-            read(tmp_path, "jsonl", text + "\n" + json.dumps({"partition": partition, "annot_utt": "x"}), "slots", partition="train")
+        with pytest.raises(
+            DataError, match=r":3: .* in the field 'partition', which names no split"
+        ):
+            read(
+                tmp_path,
+                "jsonl",
+                text + "\n" + json.dumps({"partition": partition, "annot_utt": "x"}),
+                "slots",
+                partition="train",
+            )
 
 
 def test_tags_in_tables_are_checked_and_repairs_counted(tmp_path: Path) -> None:
@@ -279,7 +373,11 @@ def test_rows_of_other_languages(tmp_path: Path) -> None:
 
 
 def test_translation_records(tmp_path: Path) -> None:
-    text = json.dumps({"translation": {"en": "a", "de": "x"}}) + "\n" + json.dumps({"en": "b", "de": ""})
+    text = (
+        json.dumps({"translation": {"en": "a", "de": "x"}})
+        + "\n"
+        + json.dumps({"en": "b", "de": ""})
+    )
     rows, notes = read(tmp_path, "jsonl", text, "wmt14", lang="en-de")
     assert rows == [Row(("a", "x"))]
     assert notes == {"dropped: an empty side": 1}

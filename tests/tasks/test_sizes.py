@@ -39,7 +39,8 @@ def root(tmp_path: Path) -> Path:
         {
             "ner/conll2003/eng.train": start * 946 + word * 14041,
             "ner/conll2003/eng.testa": word,
-            "ner/wikiann/en-train.txt": "EU\tB-ORG\n\n" * 3,  # another corpus in English does not get in the way
+            "ner/wikiann/en-train.txt": "EU\tB-ORG\n\n"
+            * 3,  # another corpus in English does not get in the way
             "ner/IOB2Corpus/ja.wikipedia.conll": "a\tB-PER\n\n" * 1000,
             "slots/train_TR.tsv": slot_rows(578, 71),
             "slots/dev_TR.tsv": slot_rows(60, 5),
@@ -61,27 +62,51 @@ def test_ours_beside_the_papers(root: Path) -> None:
     assert of(rows, "ner", "zh") == {"train": None, "dev": None, "test": None}
     assert of(rows, "slots", "tr") == {"train": 0, "types": 0, "dev": 0, "test": None}
     assert of(rows, "slots", "hi") == {"train": 1, "types": -1, "dev": -159, "test": None}
-    assert {row.note for row in rows if (row.task, row.language) == ("ner", "ja")} == {"a share of the file, which has no such split"}
-    english = next(row for row in rows if (row.task, row.language, row.split) == ("ner", "en", "train"))
-    assert (english.ours, english.source, english.note) == (14987, "conll2003", "14,987 with the 946 document starts")
+    assert {row.note for row in rows if (row.task, row.language) == ("ner", "ja")} == {
+        "a share of the file, which has no such split"
+    }
+    english = next(
+        row for row in rows if (row.task, row.language, row.split) == ("ner", "en", "train")
+    )
+    assert (english.ours, english.source, english.note) == (
+        14987,
+        "conll2003",
+        "14,987 with the 946 document starts",
+    )
     assert of(rows, "pos", "ja") == {"train": None, "dev": 0, "test": 1}
 
 
 def test_what_is_known_about_a_number_is_shown_where_it_differs(tmp_path: Path) -> None:
-    put(tmp_path, {"ner/conll2003/eng.train": "EU\tB-ORG\n\n" * 5, "ner/conll2003/eng.testa": "EU\tB-ORG\n"})
+    put(
+        tmp_path,
+        {"ner/conll2003/eng.train": "EU\tB-ORG\n\n" * 5, "ner/conll2003/eng.testa": "EU\tB-ORG\n"},
+    )
     row = next(row for row in sizes(tmp_path, "contributions", "ner") if row.language == "en")
-    assert (row.difference, row.note) == (5 - 14987, "train count includes the document-start lines (14041 real sentences)")
+    assert (row.difference, row.note) == (
+        5 - 14987,
+        "train count includes the document-start lines (14041 real sentences)",
+    )
 
 
 def test_the_command_marks_what_differs(root: Path) -> None:
-    shown = CliRunner().invoke(app, ["check", str(root), "--paper", "contributions", "--task", "slots"])
+    shown = CliRunner().invoke(
+        app, ["check", str(root), "--paper", "contributions", "--task", "slots"]
+    )
     assert shown.exit_code == 1
-    lines = {tuple(line.split()[1:3]): line.split()[3:6] for line in shown.stdout.splitlines() if line.startswith("slots")}
+    lines = {
+        tuple(line.split()[1:3]): line.split()[3:6]
+        for line in shown.stdout.splitlines()
+        if line.startswith("slots")
+    }
     assert lines["tr", "types"] == ["71", "71", "equal"]
     assert lines["hi", "train"] == ["1,440*", "1,441", "+1"]
     assert lines["en", "types"] == ["84", "-", "missing"]
     assert "36 numbers: 3 equal, 3 differ, 30 missing here." in shown.stdout
-    rows = json.loads(CliRunner().invoke(app, ["check", str(root), "--paper", "contributions", "--task", "slots", "--json"]).stdout)
+    rows = json.loads(
+        CliRunner()
+        .invoke(app, ["check", str(root), "--paper", "contributions", "--task", "slots", "--json"])
+        .stdout
+    )
     assert [row["difference"] for row in rows if row["language"] == "hi"] == [1, -1, -159, None]
 
 
@@ -91,13 +116,26 @@ def test_an_unknown_paper_is_named(root: Path) -> None:
 
 
 def test_table_1_is_what_the_sizes_are_compared_with(tmp_path: Path) -> None:
-    with (resources.files("deadhead.recipes") / "contributions/table1.csv").open(encoding="utf-8") as file:
+    with (resources.files("deadhead.recipes") / "contributions/table1.csv").open(
+        encoding="utf-8"
+    ) as file:
         table = {(row["task"], row["target"]): int(row["value"]) for row in csv.DictReader(file)}
-    ours = {(row.task, row.language): row.published for row in sizes(tmp_path, "contributions") if row.from_paper and row.split == "train"}
+    ours = {
+        (row.task, row.language): row.published
+        for row in sizes(tmp_path, "contributions")
+        if row.from_paper and row.split == "train"
+    }
     assert ours == table
     assert len(table) == 18
-    types = {row.language: row.published for row in sizes(tmp_path, "contributions", "slots") if row.split == "types"}
-    assert types == dict.fromkeys(("en", "es", "pt", "de", "fr", "zh", "ja"), 84) | {"hi": 75, "tr": 71}
+    types = {
+        row.language: row.published
+        for row in sizes(tmp_path, "contributions", "slots")
+        if row.split == "types"
+    }
+    assert types == dict.fromkeys(("en", "es", "pt", "de", "fr", "zh", "ja"), 84) | {
+        "hi": 75,
+        "tr": 71,
+    }
     assert any(row["paper"] == "contributions" for row in facts())
 
 

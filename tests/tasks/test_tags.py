@@ -16,7 +16,10 @@ def sentences(draw: st.DrawFn) -> tuple[int, list[Span]]:
     """A length, and spans that do not overlap."""
     found, at = [], 0
     for kind, gap, size in draw(
-        st.lists(st.tuples(st.sampled_from(["PER", "LOC", "GPE"]), st.integers(0, 2), st.integers(1, 4)), max_size=6)
+        st.lists(
+            st.tuples(st.sampled_from(["PER", "LOC", "GPE"]), st.integers(0, 2), st.integers(1, 4)),
+            max_size=6,
+        )
     ):
         found.append((kind, at + gap, at + gap + size - 1))
         at += gap + size
@@ -48,7 +51,15 @@ def test_every_scheme_gives_the_same_bio(sentence: tuple[int, list[Span]], schem
 
 
 def test_the_schemes_do_differ() -> None:
-    assert len({tuple(write(3, [("PER", 0, 1), ("PER", 2, 2)], scheme)) for scheme in ("IOB1", "IOB2", "BIOES", "BILOU")}) == 4
+    assert (
+        len(
+            {
+                tuple(write(3, [("PER", 0, 1), ("PER", 2, 2)], scheme))
+                for scheme in ("IOB1", "IOB2", "BIOES", "BILOU")
+            }
+        )
+        == 4
+    )
 
 
 def test_neighbours_that_become_one_type_stay_two() -> None:
@@ -56,7 +67,12 @@ def test_neighbours_that_become_one_type_stay_two() -> None:
 
 
 def test_types_not_in_the_table_are_misc() -> None:
-    assert to_bio(["B-event", "I-event", "O", "B-pers"], NER_TYPES)[0] == ("B-MISC", "I-MISC", "O", "B-PER")
+    assert to_bio(["B-event", "I-event", "O", "B-pers"], NER_TYPES)[0] == (
+        "B-MISC",
+        "I-MISC",
+        "O",
+        "B-PER",
+    )
     assert set(NER_TYPES.values()) == {"PER", "ORG", "LOC"}
 
 
@@ -70,7 +86,12 @@ def test_plain_tags_are_runs_and_other_is_outside() -> None:
 
 def test_hebrew_news_writes_an_underscore() -> None:
     assert split_tag("I_PERS") == ("I", "PERS")
-    assert to_bio(["I_PERS", "I_PERS", "O", "I_MISC__AFF"], NER_TYPES)[0] == ("B-PER", "I-PER", "O", "B-MISC")
+    assert to_bio(["I_PERS", "I_PERS", "O", "I_MISC__AFF"], NER_TYPES)[0] == (
+        "B-PER",
+        "I-PER",
+        "O",
+        "B-MISC",
+    )
 
 
 def test_label_sets() -> None:

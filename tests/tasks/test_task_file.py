@@ -32,7 +32,9 @@ def test_classification(tmp_path: Path) -> None:
 
 
 def test_tagging_with_columns(tmp_path: Path) -> None:
-    (tmp_path / "t.yml").write_text("kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\nfiles: {test: x.txt}\n")
+    (tmp_path / "t.yml").write_text(
+        "kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\nfiles: {test: x.txt}\n"
+    )
     (tmp_path / "x.txt").write_text("B-Person\tJan\nO\tloopt\n")
     data = load_data(read_task_file(tmp_path / "t.yml"), "nl", "test")
     assert data.task.name == "t"
@@ -49,9 +51,21 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        (REVIEWS.replace("kind: classify", "kind: clasify"), UnknownName, "Did you mean 'classify'"),
-        (REVIEWS.replace("metrics: [accuracy]", "metrics: [acuracy]"), UnknownName, "Did you mean 'accuracy'"),
-        (REVIEWS.replace("metrics: [accuracy]", "metrics: [bleu]"), UnknownName, "no metric of the kind classify .* 'bleu'"),
+        (
+            REVIEWS.replace("kind: classify", "kind: clasify"),
+            UnknownName,
+            "Did you mean 'classify'",
+        ),
+        (
+            REVIEWS.replace("metrics: [accuracy]", "metrics: [acuracy]"),
+            UnknownName,
+            "Did you mean 'accuracy'",
+        ),
+        (
+            REVIEWS.replace("metrics: [accuracy]", "metrics: [bleu]"),
+            UnknownName,
+            "no metric of the kind classify .* 'bleu'",
+        ),
         (REVIEWS.replace("metrics: [accuracy]", "metrics: []"), DataError, "metrics is empty"),
         (REVIEWS + "merge: maybe\n", DataError, "merge is 'maybe'"),
         (REVIEWS.replace("texts:", "text:"), UnknownName, "Did you mean 'texts'"),
@@ -62,7 +76,11 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
         (REVIEWS.replace("train.tsv", "'{x}.tsv'"), DataError, r"only \{lang\} can be filled in"),
         (REVIEWS.replace("train.tsv", "'{lang.tsv'"), DataError, r"only \{lang\} can be filled in"),
         (REVIEWS.replace("train.tsv", "'{}.tsv'"), DataError, r"only \{lang\} can be filled in"),
-        (REVIEWS.replace("train.tsv", "[a, b]"), DataError, r"the train file is \['a', 'b'\], not one path"),
+        (
+            REVIEWS.replace("train.tsv", "[a, b]"),
+            DataError,
+            r"the train file is \['a', 'b'\], not one path",
+        ),
         (REVIEWS.replace("[bad, good]", "[[bad], good]"), DataError, r"labels holds \['bad'\]"),
         (REVIEWS.replace("[bad, good]", "[bad, bad]"), DataError, "labels has 'bad' twice"),
         (REVIEWS.replace("texts: [review]\n", ""), DataError, "no texts: which columns"),
@@ -71,7 +89,9 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
         ("a: [\n", DataError, r":2: not YAML"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, error: type[DeadheadError], words: str) -> None:
+def test_mistakes_are_named(
+    tmp_path: Path, text: str, error: type[DeadheadError], words: str
+) -> None:
     (tmp_path / "task.yaml").write_text(text)
     with pytest.raises(error, match=words):
         read_task_file(tmp_path / "task.yaml")
@@ -85,13 +105,20 @@ def test_a_folder_with_braces_in_its_name(tmp_path: Path) -> None:
     assert len(load_data(str(folder / "task.yaml"), "de", "train")) == 1
 
 
-@pytest.mark.parametrize(("old", "new"), [("texts: [review]", "texts: [revue]"), ("label: stars", "label: star")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("texts: [review]", "texts: [revue]"), ("label: stars", "label: star")]
+)
 def test_a_header_with_a_misnamed_column_is_no_row(tmp_path: Path, old: str, new: str) -> None:
     """Where any word is a label, the names of the columns would be the first row."""
     assert old in REVIEWS
-    (tmp_path / "task.yaml").write_text(REVIEWS.replace("labels: [bad, good]\n", "").replace(old, new))
+    (tmp_path / "task.yaml").write_text(
+        REVIEWS.replace("labels: [bad, good]\n", "").replace(old, new)
+    )
     (tmp_path / "train.tsv").write_text("review\tstars\na fine book\tgood\n")
-    with pytest.raises(DataError, match=rf"train.tsv:1: the first line names columns, but none is {new.split()[1].strip('[]')}"):
+    with pytest.raises(
+        DataError,
+        match=rf"train.tsv:1: the first line names columns, but none is {new.split()[1].strip('[]')}",
+    ):
         load_data(str(tmp_path / "task.yaml"), "en", "train")
 
 
@@ -100,7 +127,9 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("review\treview\tstars\na\tb\tgood\n")
     with pytest.raises(DataError, match=r"train.tsv:1: 2 columns are named 'review'"):
         load_data(str(tmp_path / "task.yaml"), "de", "train")
-    (tmp_path / "train.tsv").write_text("note\tnote\treview\tstars\na\tb\tc\tgood\n")  # columns nobody reads
+    (tmp_path / "train.tsv").write_text(
+        "note\tnote\treview\tstars\na\tb\tc\tgood\n"
+    )  # columns nobody reads
     assert load_data(str(tmp_path / "task.yaml"), "de", "train").rows == [Row(("c",), ("good",))]
 
 
@@ -116,7 +145,9 @@ def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
         read_task_file(tmp_path / "none.yaml")
 
 
-def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
     (yaml,) = re.findall(r"```yaml[^\n]*\n(.*?)```", page, re.DOTALL)
     (rows,) = re.findall(r"```[^\n]*\n(review\t.*?)```", page, re.DOTALL)

@@ -22,15 +22,21 @@ from deadhead.tasks import Encoded, Row, Task, dataset, encode
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs", "away"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 TAGGING = Task("small", "tag", ("accuracy", "macro_f1"), ("en",), labels=("A", "B", "C"))
-CLASSIFYING = Task("small", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", "yes", "maybe"))
+CLASSIFYING = Task(
+    "small", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", "yes", "maybe")
+)
 TRANSLATING = Task("small", "translate", ("bleu",), ("en-en",))
 
 
 def tokenizer() -> Any:
-    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*SPECIAL, *WORDS])}, "[UNK]"))
+    made = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate([*SPECIAL, *WORDS])}, "[UNK]")
+    )
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     names = ["input_ids", "token_type_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
@@ -51,13 +57,19 @@ def sentences(n: int, seed: int) -> list[list[str]]:
 
 def classify(cache: Path | str, n: int = 40, seed: int = 0, **options: Any) -> Encoded:
     """Is there a fox?"""
-    rows = [Row((" ".join(words),), ("yes" if "fox" in words else "no",)) for words in sentences(n, seed)]
+    rows = [
+        Row((" ".join(words),), ("yes" if "fox" in words else "no",))
+        for words in sentences(n, seed)
+    ]
     return encode(dataset(CLASSIFYING, "en", "train", rows), tokenizer(), cache=cache, **options)
 
 
 def tag(cache: Path | str, n: int = 40, seed: int = 0, **options: Any) -> Encoded:
     """The tag of a word depends on its first letter."""
-    rows = [Row(tuple(words), tuple("ABC"[ord(w[0]) % 3] for w in words)) for words in sentences(n, seed)]
+    rows = [
+        Row(tuple(words), tuple("ABC"[ord(w[0]) % 3] for w in words))
+        for words in sentences(n, seed)
+    ]
     return encode(dataset(TAGGING, "en", "train", rows), tokenizer(), cache=cache, **options)
 
 
@@ -68,7 +80,11 @@ def translate(cache: Path | str, n: int = 40, seed: int = 0) -> Encoded:
 
 
 def bert(
-    kind: Any = BertForSequenceClassification, dropout: float = 0.1, attention_dropout: float | None = None, labels: int = 3, **more: Any
+    kind: Any = BertForSequenceClassification,
+    dropout: float = 0.1,
+    attention_dropout: float | None = None,
+    labels: int = 3,
+    **more: Any,
 ) -> Any:
     torch.manual_seed(0)
     config = BertConfig(

@@ -21,11 +21,15 @@ def test_picked_batches_are_the_batches(kind: str, request: pytest.FixtureReques
         got = feed(torch.from_numpy(numbers), feed.shape(numbers))
         assert got.keys() == wanted.keys()
         assert all(torch.equal(got[name], wanted[name]) for name in wanted)
-        assert int(feed.labelled(torch.from_numpy(numbers))) == int((wanted["labels"] != IGNORED).sum())
+        assert int(feed.labelled(torch.from_numpy(numbers))) == int(
+            (wanted["labels"] != IGNORED).sum()
+        )
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters"])
-def test_filler_and_wider_shapes_leave_the_loss_alone(kind: str, request: pytest.FixtureRequest) -> None:
+def test_filler_and_wider_shapes_leave_the_loss_alone(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     encoded = request.getfixturevalue(kind)
     model = (small_tasks.bert() if kind == "foxes" else small_tasks.tagger()).double().eval()
     feed, numbers = Feed(encoded, "cpu"), np.array([3, 1, 20])
@@ -35,7 +39,10 @@ def test_filler_and_wider_shapes_leave_the_loss_alone(kind: str, request: pytest
     made = loss_sum(model, feed(more, Shape(8, shape.width, shape.label_width)))
     torch.testing.assert_close(made, plain, rtol=0, atol=1e-10)
     assert int(feed.labelled(more)) == int(feed.labelled(torch.from_numpy(numbers)))
-    other = loss_sum(model, feed(torch.from_numpy(np.resize(numbers, 8)), Shape(8, shape.width, shape.label_width)))
+    other = loss_sum(
+        model,
+        feed(torch.from_numpy(np.resize(numbers, 8)), Shape(8, shape.width, shape.label_width)),
+    )
     assert abs(float((other - plain).detach())) > 0.1  # the same rows with their labels do count
 
 

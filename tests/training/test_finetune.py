@@ -27,7 +27,10 @@ def weights(model: Any) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-@pytest.mark.parametrize(("data", "build"), [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)])
+@pytest.mark.parametrize(
+    ("data", "build"),
+    [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
+)
 def test_same_seed_same_bits(data: str, build: Any, request: pytest.FixtureRequest) -> None:
     encoded = request.getfixturevalue(data)
     one, two, other = build(dropout=0.1), build(dropout=0.1), build(dropout=0.1)
@@ -42,11 +45,16 @@ def test_same_seed_same_bits(data: str, build: Any, request: pytest.FixtureReque
 def test_numbers_of_a_plain_loop(letters: Encoded) -> None:
     """Against the model's own loss, torch's AdamW, its clipping and a schedule by hand."""
     settings = Settings(batch=8, rate=1e-2, epochs=2, decay=0.1, clip=0.5, warmup=0.2)
-    ours, theirs = small_tasks.tagger(dropout=0.0).double(), small_tasks.tagger(dropout=0.0).double()
+    ours, theirs = (
+        small_tasks.tagger(dropout=0.0).double(),
+        small_tasks.tagger(dropout=0.0).double(),
+    )
     history = trained(ours, letters, settings)
     bare = [p for n, p in theirs.named_parameters() if "bias" in n or "LayerNorm" in n]
     rest = [p for n, p in theirs.named_parameters() if not ("bias" in n or "LayerNorm" in n)]
-    optimizer = torch.optim.AdamW([{"params": rest, "weight_decay": 0.1}, {"params": bare, "weight_decay": 0.0}], lr=1.0)
+    optimizer = torch.optim.AdamW(
+        [{"params": rest, "weight_decay": 0.1}, {"params": bare, "weight_decay": 0.0}], lr=1.0
+    )
     rates, losses = iter(settings.rates(10)), []
     theirs.train()
     for epoch in (1, 2):
@@ -73,27 +81,45 @@ def test_masked_trains_as_pruned(foxes: Encoded) -> None:
     whole = small_tasks.bert(attention_dropout=0.0).double()
     masked, cut = copy.deepcopy(whole), prune(copy.deepcopy(whole), HEADS)
     settings = Settings(batch=8, rate=3e-3, epochs=3)
-    with_gates, smaller = trained(masked, foxes, settings, masked=HEADS), trained(cut, foxes, settings)
+    with_gates, smaller = (
+        trained(masked, foxes, settings, masked=HEADS),
+        trained(cut, foxes, settings),
+    )
     np.testing.assert_allclose(with_gates.losses, smaller.losses, rtol=1e-6)
-    assert np.abs(np.array(trained(whole, foxes, settings).losses) - smaller.losses).max() > 1e-2  # the heads did matter
+    assert (
+        np.abs(np.array(trained(whole, foxes, settings).losses) - smaller.losses).max() > 1e-2
+    )  # the heads did matter
     assert len(discover(masked)) == 8  # and are still there
     with pytest.raises(HeadError):
         trained(cut, foxes, settings, masked=HEADS)
 
 
-@pytest.mark.parametrize(("data", "build"), [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)])
+@pytest.mark.parametrize(
+    ("data", "build"),
+    [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
+)
 @pytest.mark.parametrize("parts", [2, 3, 50])
-def test_parts_train_as_the_whole(data: str, build: Any, parts: int, request: pytest.FixtureRequest) -> None:
+def test_parts_train_as_the_whole(
+    data: str, build: Any, parts: int, request: pytest.FixtureRequest
+) -> None:
     encoded = request.getfixturevalue(data)
     settings = Settings(batch=8, rate=3e-3, epochs=2, smoothing=0.1)
     whole = trained(build(dropout=0.0).double(), encoded, settings)
-    inparts = trained(build(dropout=0.0).double(), encoded, Settings(**{**settings.to_dict(), "accumulate": parts}))
+    inparts = trained(
+        build(dropout=0.0).double(),
+        encoded,
+        Settings(**{**settings.to_dict(), "accumulate": parts}),
+    )
     np.testing.assert_allclose(inparts.losses, whole.losses, rtol=1e-6)
-    bare = trained(build(dropout=0.0).double(), encoded, Settings(**{**settings.to_dict(), "smoothing": 0.0}))
+    bare = trained(
+        build(dropout=0.0).double(), encoded, Settings(**{**settings.to_dict(), "smoothing": 0.0})
+    )
     assert np.abs(np.array(bare.losses) - whole.losses).max() > 1e-3  # smoothing did something
 
 
-def test_out_of_memory_halves_and_changes_nothing(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_halves_and_changes_nothing(
+    letters: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = trained(small_tasks.tagger(dropout=0.0).double(), letters)
     model = small_tasks.tagger(dropout=0.0).double()
     seen: list[int] = []
@@ -110,14 +136,22 @@ def test_out_of_memory_halves_and_changes_nothing(letters: Encoded, monkeypatch:
     np.testing.assert_allclose(history.losses, plain.losses, rtol=1e-6)
     assert seen[:4] == [8, 4, 2, 2]
     assert sum(n > 3 for n in seen) == 2  # it is learned once
-    assert any("out of memory with 8 windows" in note and "2 parts of up to 4" in note for note in history.notes)
+    assert any(
+        "out of memory with 8 windows" in note and "2 parts of up to 4" in note
+        for note in history.notes
+    )
 
 
-def test_out_of_memory_at_one_window_fails_with_a_record(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_at_one_window_fails_with_a_record(
+    letters: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = small_tasks.tagger()
     monkeypatch.setattr(model.bert.encoder, "forward", _never)
     history = trained(model, letters)
-    assert (history.state, history.reason) == ("failed", "out of memory even with one window at a time")
+    assert (history.state, history.reason) == (
+        "failed",
+        "out of memory even with one window at a time",
+    )
     monkeypatch.setattr(model.bert.encoder, "forward", _broken)
     with pytest.raises(RuntimeError, match="something else"):  # what is not memory is not swallowed
         trained(model, letters)
@@ -131,7 +165,9 @@ def _broken(*_: Any, **__: Any) -> Any:
     raise RuntimeError("something else")
 
 
-def test_nan_stops_with_a_record_and_keeps_the_weights(foxes: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_stops_with_a_record_and_keeps_the_weights(
+    foxes: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = small_tasks.bert()
     calls = {"n": 0}
     forward = model.classifier.forward
@@ -162,7 +198,9 @@ class Broken(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("clip", [1.0, None])
-def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(clip: float | None, foxes: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(
+    clip: float | None, foxes: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = small_tasks.bert()
     begun, forward = weights(model), model.classifier.forward
     monkeypatch.setattr(model.classifier, "forward", lambda x: Broken.apply(forward(x)))
@@ -173,18 +211,26 @@ def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(clip: float | None,
 
 
 def test_divergence_of_a_training_of_few_updates(foxes: Encoded) -> None:
-    history = trained(small_tasks.bert(), foxes, Settings(batch=16, rate=1000.0, epochs=2, warmup=0, clip=None))
+    history = trained(
+        small_tasks.bert(), foxes, Settings(batch=16, rate=1000.0, epochs=2, warmup=0, clip=None)
+    )
     assert len(history.losses) == 6
     assert (history.state, "diverges" in history.reason) == ("failed", True)
-    assert trained(small_tasks.bert(), foxes, Settings(batch=16, rate=1e-3, epochs=2)).state == "done"
+    assert (
+        trained(small_tasks.bert(), foxes, Settings(batch=16, rate=1e-3, epochs=2)).state == "done"
+    )
 
 
 def test_divergence_stops_with_a_record(foxes: Encoded) -> None:
-    history = trained(small_tasks.bert(), foxes, Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None))
+    history = trained(
+        small_tasks.bert(), foxes, Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
+    )
     assert history.state == "failed"
     assert "diverges" in history.reason
     assert len(history.losses) < 100
-    assert trained(small_tasks.bert(), foxes, Settings(batch=8, rate=1e-3, epochs=5)).state == "done"
+    assert (
+        trained(small_tasks.bert(), foxes, Settings(batch=8, rate=1e-3, epochs=5)).state == "done"
+    )
 
 
 def test_bf16_follows_float32(letters: Encoded) -> None:
@@ -197,7 +243,9 @@ def test_bf16_follows_float32(letters: Encoded) -> None:
     np.testing.assert_allclose(low.losses, full.losses, rtol=0.05)
     assert low.losses != full.losses
     assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert (weights(model).bfloat16().float() != weights(model)).any()  # weights finer than bfloat16 can hold
+    assert (
+        weights(model).bfloat16().float() != weights(model)
+    ).any()  # weights finer than bfloat16 can hold
     assert torch.equal(model.bert.embeddings.word_embeddings.weight, frozen)
 
 
@@ -225,7 +273,9 @@ def test_scoring_changes_nothing(foxes: Encoded) -> None:
     small_tasks.bert()  # seeds to 0
     after = torch.get_rng_state()
     trained(small_tasks.bert(), foxes)
-    assert torch.equal(torch.get_rng_state(), after)  # the numbers of the caller go on as if nothing had been
+    assert torch.equal(
+        torch.get_rng_state(), after
+    )  # the numbers of the caller go on as if nothing had been
 
 
 def test_best_last_and_first_weights(foxes: Encoded) -> None:
@@ -247,7 +297,12 @@ def test_best_last_and_first_weights(foxes: Encoded) -> None:
 
 def test_early_stop(foxes: Encoded) -> None:
     scores = iter([0.5, 0.6, 0.6, 0.4, 0.9])
-    history = trained(small_tasks.bert(), foxes, Settings(batch=8, epochs=5, patience=2), score=lambda _: next(scores))
+    history = trained(
+        small_tasks.bert(),
+        foxes,
+        Settings(batch=8, epochs=5, patience=2),
+        score=lambda _: next(scores),
+    )
     assert (len(history.epochs), history.best, history.state) == (4, 2, "done")
     assert "stopped early" in history.reason
 
@@ -257,14 +312,20 @@ def test_patience_needs_a_score(foxes: Encoded) -> None:
         trained(small_tasks.bert(), foxes, Settings(patience=2))
 
 
-def test_early_stop_holds_when_it_is_killed_right_after(foxes: Encoded, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stop_holds_when_it_is_killed_right_after(
+    foxes: Encoded, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scores = iter([0.5, 0.4, 0.9, 0.9, 0.9])
     settings = Settings(batch=8, epochs=5, patience=1)
     with monkeypatch.context() as patch:
         patch.setattr("deadhead.training.loop._Run._finish", _broken)
         with pytest.raises(RuntimeError):
-            trained(small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path)
-    history = trained(small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path)
+            trained(
+                small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path
+            )
+    history = trained(
+        small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path
+    )
     assert (len(history.epochs), history.best, history.state) == (2, 1, "done")
 
 
@@ -274,29 +335,47 @@ def test_a_score_of_nan_is_no_best(foxes: Encoded) -> None:
 
 
 def test_dev_is_scored_by_the_task(letters: Encoded) -> None:
-    history = trained(small_tasks.tagger(), letters, Settings(batch=8, rate=1e-2, epochs=6), dev=letters)
+    history = trained(
+        small_tasks.tagger(), letters, Settings(batch=8, rate=1e-2, epochs=6), dev=letters
+    )
     assert history.metric == "accuracy"
     assert history.scores["accuracy"] > 0.9
     assert set(history.epochs[0].scores) == {"accuracy", "macro_f1"}
 
 
-def test_sequential_is_the_order_of_the_file(foxes: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sequential_is_the_order_of_the_file(
+    foxes: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, seen = small_tasks.bert(), []
     forward = model.forward
-    monkeypatch.setattr(model, "forward", lambda **batch: seen.append(batch["input_ids"]) or forward(**batch))
+    monkeypatch.setattr(
+        model, "forward", lambda **batch: seen.append(batch["input_ids"]) or forward(**batch)
+    )
     trained(model, foxes, Settings(batch=8, epochs=1, sampler="sequential"))
     rows = [row[row != 0].tolist() for batch in seen for row in batch]
-    assert rows == [foxes.arrays["ids"][a:b].tolist() for a, b in zip(foxes.starts[:-1], foxes.starts[1:], strict=True)]
+    assert rows == [
+        foxes.arrays["ids"][a:b].tolist()
+        for a, b in zip(foxes.starts[:-1], foxes.starts[1:], strict=True)
+    ]
 
 
 def test_token_budget(pairs: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = small_tasks.marian(), []
     forward = model.model.forward
-    monkeypatch.setattr(model.model, "forward", lambda *a, **k: seen.append((a[0] if a else k["input_ids"]).numel()) or forward(*a, **k))
-    history = trained(model, pairs, Settings(tokens=60, epochs=2, rate=1e-3, schedule="inverse_sqrt", warmup=5))
+    monkeypatch.setattr(
+        model.model,
+        "forward",
+        lambda *a, **k: seen.append((a[0] if a else k["input_ids"]).numel()) or forward(*a, **k),
+    )
+    history = trained(
+        model, pairs, Settings(tokens=60, epochs=2, rate=1e-3, schedule="inverse_sqrt", warmup=5)
+    )
     assert max(seen) <= 60
     assert len(history.losses) == len(seen) > 2 * 5
-    assert [e.updates for e in history.epochs] == [len(seen) - history.epochs[1].updates, history.epochs[1].updates]
+    assert [e.updates for e in history.epochs] == [
+        len(seen) - history.epochs[1].updates,
+        history.epochs[1].updates,
+    ]
 
 
 def test_progress_tells_of_every_update(foxes: Encoded, capfd: pytest.CaptureFixture[str]) -> None:
@@ -316,8 +395,16 @@ def test_bad_input_is_told_before_training(
     for model, data, told in (
         (small_tasks.bert(labels=2), foxes, "made for 2 labels and the training data has 3"),
         (small_tasks.bert(), pairs, "which BertForSequenceClassification does not do"),
-        (small_tasks.marian(), foxes, r"(?s)which MarianMTModel does not do.*take a model that is an encoder, or a decoder, alone"),
-        (small_tasks.tagger(), small_tasks.tag(cache, labels=("X", "Y", "Z")), "no label of the training data"),
+        (
+            small_tasks.marian(),
+            foxes,
+            r"(?s)which MarianMTModel does not do.*take a model that is an encoder, or a decoder, alone",
+        ),
+        (
+            small_tasks.tagger(),
+            small_tasks.tag(cache, labels=("X", "Y", "Z")),
+            "no label of the training data",
+        ),
     ):
         with pytest.raises(DataError, match=told):
             trained(model, data)
@@ -340,7 +427,9 @@ def test_bad_input_is_told_before_training(
     with pytest.raises(DataError, match="need a tokenizer"):
         trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
     with pytest.raises(DataError, match="bleu_every is 0"):
-        trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=0, tokenizer=small_tasks.tokenizer())
+        trained(
+            small_tasks.marian(), pairs, dev=pairs, bleu_every=0, tokenizer=small_tasks.tokenizer()
+        )
     with pytest.raises(DataError, match="the training data is a Dataset, not sub-words"):
         trained(small_tasks.bert(), foxes.data)
     with pytest.raises(SettingsError, match="the settings are a dict"):
@@ -350,13 +439,18 @@ def test_bad_input_is_told_before_training(
 def test_a_score_that_is_no_number_is_told(foxes: Encoded) -> None:
     for found in (None, "x", {"f1": None}):
         with pytest.raises(DataError, match="score gave"):
-            trained(small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, found=found: found)
+            trained(
+                small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, found=found: found
+            )
 
 
 def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> None:
     history = trained(small_tasks.bert(), foxes, Settings(batch=500, epochs=2))
     assert [e.updates for e in history.epochs] == [1, 1]
-    assert "batch 500 is larger than the data: every epoch is one update with all 40 windows" in history.notes
+    assert (
+        "batch 500 is larger than the data: every epoch is one update with all 40 windows"
+        in history.notes
+    )
     assert not any("warm-up" in note for note in history.notes)
     history = trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, rate=1e-3, warmup=16))
     told = "the warm-up of 16 updates is longer than the training, which has 8: the rate rises to 0.0005 of 0.001"
@@ -364,6 +458,13 @@ def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> Non
     assert trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
     some = small_tasks.tag(cache, n=3, seed=9)
     rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in some.data.rows]
-    only = small_tasks.encode(small_tasks.dataset(small_tasks.TAGGING, "en", "train", rows), small_tasks.tokenizer(), cache=cache)
+    only = small_tasks.encode(
+        small_tasks.dataset(small_tasks.TAGGING, "en", "train", rows),
+        small_tasks.tokenizer(),
+        cache=cache,
+    )
     history = trained(small_tasks.tagger(), only, Settings(epochs=1), dev=small_tasks.tag(cache))
-    assert any("labels that training never sees" in note and "B (" in note and "C (" in note for note in history.notes)
+    assert any(
+        "labels that training never sees" in note and "B (" in note and "C (" in note
+        for note in history.notes
+    )

@@ -71,7 +71,11 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(loop, "Graphs", OnCpu)
     called = loop._Run.__call__
-    monkeypatch.setattr(loop._Run, "__call__", lambda self, progress, _, name: called(self, progress, name != "stepwise", name))
+    monkeypatch.setattr(
+        loop._Run,
+        "__call__",
+        lambda self, progress, _, name: called(self, progress, name != "stepwise", name),
+    )
     Recorded.replays = 0
 
 
@@ -81,9 +85,14 @@ def both(build: Any, data: Encoded, settings: Settings, **options: Any) -> tuple
 
 
 @pytest.mark.usefixtures("_stand_in")
-@pytest.mark.parametrize(("data", "build"), [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)])
+@pytest.mark.parametrize(
+    ("data", "build"),
+    [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
+)
 @pytest.mark.parametrize("accumulate", [1, 3])
-def test_replayed_updates_are_the_updates(data: str, build: Any, accumulate: int, request: pytest.FixtureRequest) -> None:
+def test_replayed_updates_are_the_updates(
+    data: str, build: Any, accumulate: int, request: pytest.FixtureRequest
+) -> None:
     encoded = request.getfixturevalue(data)
     settings = Settings(**{**SETTINGS.to_dict(), "accumulate": accumulate})
     captured, plain = both(lambda: build(dropout=0.0).double(), encoded, settings)
@@ -94,7 +103,9 @@ def test_replayed_updates_are_the_updates(data: str, build: Any, accumulate: int
 
 
 @pytest.mark.usefixtures("_stand_in")
-def test_memory_that_runs_out_while_capturing_halves_the_parts(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_while_capturing_halves_the_parts(
+    letters: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(OnCpu, "limit", 5)
     captured, plain = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
     np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
@@ -103,11 +114,16 @@ def test_memory_that_runs_out_while_capturing_halves_the_parts(letters: Encoded,
 
 
 @pytest.mark.usefixtures("_stand_in")
-def test_what_cannot_be_captured_is_run_one_by_one(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_captured_is_run_one_by_one(
+    letters: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(OnCpu, "_capture", _refuses)
     captured, plain = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
     np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
-    assert any("could not be captured as a CUDA graph: operation not permitted" in note for note in captured.notes)
+    assert any(
+        "could not be captured as a CUDA graph: operation not permitted" in note
+        for note in captured.notes
+    )
     assert Recorded.replays == 0
 
 
@@ -131,8 +147,23 @@ def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: 
     else:
         config, kind = FAMILIES[family]
         torch.manual_seed(0)
-        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "embedding_size": 32}
-        model = kind(config(vocab_size=16, num_labels=3, max_position_embeddings=40, initializer_range=0.3, pad_token_id=0, **sizes))
+        sizes = {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "intermediate_size": 48,
+            "embedding_size": 32,
+        }
+        model = kind(
+            config(
+                vocab_size=16,
+                num_labels=3,
+                max_position_embeddings=40,
+                initializer_range=0.3,
+                pad_token_id=0,
+                **sizes,
+            )
+        )
     model = model.double().eval()
     model.set_attn_implementation(attention)
     batch = batches(letters, size=6)[2] | batches(letters, size=6, sort=False)[0]
@@ -142,7 +173,9 @@ def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: 
     assert not mask.all()
     with torch.no_grad():
         plain = model(**batch).logits[mask]
-        ready = model(**{**batch, "attention_mask": hiding(batch["attention_mask"], torch.float64)}).logits[mask]
+        ready = model(
+            **{**batch, "attention_mask": hiding(batch["attention_mask"], torch.float64)}
+        ).logits[mask]
         none = model(**{**batch, "attention_mask": None}).logits[mask]
     torch.testing.assert_close(ready, plain, rtol=0, atol=1e-10)
     assert (none - plain).abs().max() > 1e-4  # the padding would have been seen
@@ -151,16 +184,28 @@ def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: 
 @pytest.mark.skipif(not CUDA, reason="needs a GPU")
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("heads", [(), ("encoder.0.1", "encoder.1.3")])
-def test_on_a_gpu_graphs_give_the_losses_of_single_steps(precision: str, heads: tuple[str, ...], letters: Encoded) -> None:
+def test_on_a_gpu_graphs_give_the_losses_of_single_steps(
+    precision: str, heads: tuple[str, ...], letters: Encoded
+) -> None:
     settings = Settings(**{**SETTINGS.to_dict(), "precision": precision, "epochs": 6})
     for options in ({"masked": heads}, {}):
-        models = [small_tasks.tagger() if options or not heads else prune(small_tasks.tagger(), heads) for _ in range(2)]
+        models = [
+            small_tasks.tagger() if options or not heads else prune(small_tasks.tagger(), heads)
+            for _ in range(2)
+        ]
         captured = finetune(models[0], letters, settings, device="cuda", progress=False, **options)
-        plain = finetune(models[1], letters, settings, device="cuda", progress=False, graphs=False, **options)
+        plain = finetune(
+            models[1], letters, settings, device="cuda", progress=False, graphs=False, **options
+        )
         assert captured.notes == []
         np.testing.assert_allclose(captured.losses, plain.losses, rtol=0.05)
 
 
-def test_nothing_of_cuda_is_touched_elsewhere(letters: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_cuda_is_touched_elsewhere(
+    letters: Encoded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(graphs.Graphs, "__init__", _refuses)
-    assert finetune(small_tasks.tagger(), letters, SETTINGS, device="cpu", progress=False).state == "done"
+    assert (
+        finetune(small_tasks.tagger(), letters, SETTINGS, device="cpu", progress=False).state
+        == "done"
+    )

@@ -14,19 +14,25 @@ from deadhead.tasks import Encoded
 
 def test_search_puts_the_best_first_and_runs_nothing_twice(letters: Encoded, tmp_path: Any) -> None:
     points = grid(Settings(epochs=4), rate=(1e-5, 1e-2), batch=(8, 40))
-    found = search(small_tasks.tagger, letters, points, dev=letters, folder=tmp_path, progress=False)
+    found = search(
+        small_tasks.tagger, letters, points, dev=letters, folder=tmp_path, progress=False
+    )
     assert len(found) == 4
     assert (found[0].settings.rate, found[0].settings.batch) == (1e-2, 8)
     values = [history.scores["accuracy"] for history in found]
     assert values == sorted(values, reverse=True)
     assert values[0] > values[-1]
-    alone = finetune(small_tasks.tagger(), letters, points[2], dev=letters, progress=False)  # every point from the same start
+    alone = finetune(
+        small_tasks.tagger(), letters, points[2], dev=letters, progress=False
+    )  # every point from the same start
     assert next(h for h in found if h.settings == points[2]).losses == alone.losses
 
     def never(_: Any) -> None:
         raise AssertionError("it was trained again")
 
-    again = search(small_tasks.tagger, letters, points, dev=letters, folder=tmp_path, progress=never)
+    again = search(
+        small_tasks.tagger, letters, points, dev=letters, folder=tmp_path, progress=never
+    )
     assert [h.losses for h in again] == [h.losses for h in found]
     assert sorted(f.name for f in tmp_path.iterdir())[0] == "batch=40,rate=0.01"
 

@@ -40,7 +40,9 @@ def weights(model: Any) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(letters: Encoded, cache: Path, tmp_path: Path) -> None:
+def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(
+    letters: Encoded, cache: Path, tmp_path: Path
+) -> None:
     whole = small_tasks.tagger()
     wanted = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
     run = subprocess.run(
@@ -54,13 +56,25 @@ def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(letters: Encoded, ca
     torch.manual_seed(99)  # neither the numbers of this process nor the weights given matter
     model = small_tasks.tagger()
     torch.nn.init.ones_(model.classifier.weight)
-    history = finetune(model, letters, SETTINGS, dev=letters, folder=tmp_path / "trial", keep_first=True, progress=ticks.append)
-    assert [(t.epoch, t.update) for t in ticks] == [(e, u) for e in (3, 4) for u in range(1, 6)]  # only what was missing
+    history = finetune(
+        model,
+        letters,
+        SETTINGS,
+        dev=letters,
+        folder=tmp_path / "trial",
+        keep_first=True,
+        progress=ticks.append,
+    )
+    assert [(t.epoch, t.update) for t in ticks] == [
+        (e, u) for e in (3, 4) for u in range(1, 6)
+    ]  # only what was missing
     assert history.losses == wanted.losses
     assert [e.scores for e in history.epochs] == [e.scores for e in wanted.epochs]
     assert torch.equal(weights(model), weights(whole))
     for which in ("first", "best", "last"):
-        assert torch.equal(weights(history.restore(model, which)), weights(wanted.restore(whole, which)))
+        assert torch.equal(
+            weights(history.restore(model, which)), weights(wanted.restore(whole, which))
+        )
     assert sorted(f.name for f in (tmp_path / "trial").iterdir()) == [
         "best.safetensors",
         "first.safetensors",
@@ -78,7 +92,11 @@ def test_kernels_that_were_switched_off_before_change_no_number(letters: Encoded
     assert not torch.backends.mkldnn.enabled
     assert second.losses == first.losses
     assert torch.equal(*map(weights, models))
-    assert second.kernels == first.kernels == f"{torch.backends.cpu.get_cpu_capability()} with oneDNN, 1 thread"
+    assert (
+        second.kernels
+        == first.kernels
+        == f"{torch.backends.cpu.get_cpu_capability()} with oneDNN, 1 thread"
+    )
 
 
 def test_a_training_that_goes_on_with_other_kernels_says_so(foxes: Encoded, tmp_path: Path) -> None:
@@ -86,13 +104,19 @@ def test_a_training_that_goes_on_with_other_kernels_says_so(foxes: Encoded, tmp_
         if tick.epoch == 3:
             raise KeyboardInterrupt
 
-    for folder, before in (("here", None), ("elsewhere", "NEON with oneDNN, 1 thread"), ("old", "")):
+    for folder, before in (
+        ("here", None),
+        ("elsewhere", "NEON with oneDNN, 1 thread"),
+        ("old", ""),
+    ):
         with pytest.raises(KeyboardInterrupt):
             finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=stop)
         state = tmp_path / folder / "epoch-2" / "history.json"
         held = json.loads(state.read_text())
         state.write_text(json.dumps(held if before is None else {**held, "kernels": before}))
-        history = finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False)
+        history = finetune(
+            small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False
+        )
         said = [note for note in history.notes if "last digits may differ" in note]
         assert len(said) == (folder == "elsewhere")
         assert not said or said[0].startswith("epochs 1 to 2 were computed with NEON with oneDNN")
@@ -140,7 +164,9 @@ def _fails(_: Any) -> None:
     raise AssertionError("it was trained again")
 
 
-def test_the_folder_of_another_training_is_refused(foxes: Encoded, cache: Path, tmp_path: Path) -> None:
+def test_the_folder_of_another_training_is_refused(
+    foxes: Encoded, cache: Path, tmp_path: Path
+) -> None:
     finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
     for data, settings, options in (
         (foxes, Settings(**{**SETTINGS.to_dict(), "seed": 1}), {}),
@@ -156,12 +182,20 @@ def _stop(tick: Any) -> None:
         raise KeyboardInterrupt
 
 
-STATE = ("history.json", "best.safetensors", "epoch-1/history.json", "epoch-1/weights.safetensors", "epoch-1/moments.safetensors")
+STATE = (
+    "history.json",
+    "best.safetensors",
+    "epoch-1/history.json",
+    "epoch-1/weights.safetensors",
+    "epoch-1/moments.safetensors",
+)
 
 
 @pytest.mark.parametrize("length", ["0", "half", "one byte short"])
 @pytest.mark.parametrize("file", STATE)
-def test_a_damaged_state_is_set_aside_and_the_training_starts_again(foxes: Encoded, tmp_path: Path, file: str, length: str) -> None:
+def test_a_damaged_state_is_set_aside_and_the_training_starts_again(
+    foxes: Encoded, tmp_path: Path, file: str, length: str
+) -> None:
     """As a power cut or a disk may leave it: nobody has to clean up, and the numbers are those of an undisturbed training."""
     settings = Settings(batch=8, rate=3e-3, epochs=2)
     whole = small_tasks.bert()
@@ -186,9 +220,14 @@ def test_a_damaged_result_is_trained_again(foxes: Encoded, tmp_path: Path, file:
     first = finetune(model, foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=False)
     cut(tmp_path / file, "one byte short")
     again = small_tasks.bert()
-    assert finetune(again, foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=False).losses == first.losses
+    assert (
+        finetune(again, foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=False).losses
+        == first.losses
+    )
     assert torch.equal(weights(model), weights(again))
-    finetune(small_tasks.bert(), foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=_fails)  # now it is whole
+    finetune(
+        small_tasks.bert(), foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=_fails
+    )  # now it is whole
 
 
 def cut(file: Path, length: str) -> None:
@@ -215,7 +254,10 @@ def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:
     assert held["state"] == history.state == "failed"
     assert held["reason"] == history.reason
     ticks: list[Any] = []
-    assert finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=ticks.append).reason == history.reason
+    assert (
+        finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=ticks.append).reason
+        == history.reason
+    )
     assert ticks  # called again, it is tried again
 
 
@@ -223,7 +265,9 @@ def test_weights_that_were_not_kept(foxes: Encoded) -> None:
     history = finetune(small_tasks.bert(), foxes, Settings(epochs=1), progress=False)
     with pytest.raises(FolderError, match="keep_first=True"):
         history.restore(small_tasks.bert(), "first")
-    with pytest.raises(FolderError, match="a folder of its own"):  # what is done is not trained again
+    with pytest.raises(
+        FolderError, match="a folder of its own"
+    ):  # what is done is not trained again
         history.restore(small_tasks.bert(), "first")
     with pytest.raises(FolderError, match="do not fit"):
         history.restore(small_tasks.bert(labels=4), "last")

@@ -47,26 +47,50 @@ def test_transformer_schedule_is_the_papers_formula() -> None:
 
 
 def test_presets_are_those_of_the_papers() -> None:
-    assert {task: preset("weak-link-bert", task).rate for task in ("sst2", "qqp", "mnli", "qnli")} == {
+    assert {
+        task: preset("weak-link-bert", task).rate for task in ("sst2", "qqp", "mnli", "qnli")
+    } == {
         "sst2": 2e-5,
         "qqp": 5e-5,
         "mnli": 3e-5,
         "qnli": 5e-5,
     }
     bert = preset("weak-link-bert", "sst2")
-    assert (bert.batch, bert.epochs, bert.warmup, bert.decay, bert.clip, bert.schedule) == (128, 10, 0.1, 0.01, 1.0, "linear")
+    assert (bert.batch, bert.epochs, bert.warmup, bert.decay, bert.clip, bert.schedule) == (
+        128,
+        10,
+        0.1,
+        0.01,
+        1.0,
+        "linear",
+    )
     assert preset("mbert-prunability", "xnli") == PRESETS["mbert-prunability-mnli"]
     other = preset("contributions")
-    assert (other.epochs, other.rate, other.batch, other.sampler, other.seed, other.warmup) == (3, 5e-5, 32, "sequential", 42, 0.0)
+    assert (other.epochs, other.rate, other.batch, other.sampler, other.seed, other.warmup) == (
+        3,
+        5e-5,
+        32,
+        "sequential",
+        42,
+        0.0,
+    )
     noam = preset("weak-link-transformer-en-de")
-    assert (noam.tokens, noam.accumulate, noam.smoothing, noam.betas, noam.epsilon) == (25_000, 10, 0.1, (0.9, 0.997), 1e-9)
+    assert (noam.tokens, noam.accumulate, noam.smoothing, noam.betas, noam.epsilon) == (
+        25_000,
+        10,
+        0.1,
+        (0.9, 0.997),
+        1e-9,
+    )
     assert preset("contributions", epochs=1) == Settings.from_dict({**other.to_dict(), "epochs": 1})
 
 
 def test_grids_are_those_of_the_papers() -> None:
     made = grid("weak-link-bert", "qqp")
     assert len(made) == 4 * 5
-    assert {(s.rate, s.batch) for s in made} == {(r, b) for r in (2e-5, 3e-5, 4e-5, 5e-5) for b in (8, 16, 32, 64, 128)}
+    assert {(s.rate, s.batch) for s in made} == {
+        (r, b) for r in (2e-5, 3e-5, 4e-5, 5e-5) for b in (8, 16, 32, 64, 128)
+    }
     assert len(grid("mbert-prunability")) == 4 * 3
     assert [s.seed for s in grid(Settings(), seed=(0, 1))] == [0, 1]
     assert set(GRIDS) <= set(PRESETS)

@@ -29,7 +29,9 @@ class Fake:
         self.rows: list[int] = []
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        self.prefixes = [(*prefix, token) for prefix, token in zip(self.prefixes, tokens.tolist(), strict=True)]
+        self.prefixes = [
+            (*prefix, token) for prefix, token in zip(self.prefixes, tokens.tolist(), strict=True)
+        ]
         self.rows.append(len(self.prefixes))
         return torch.stack([self.logits(prefix) for prefix in self.prefixes])
 
@@ -68,7 +70,9 @@ def test_beam_finds_what_trying_everything_finds() -> None:
     assert [words(row) for row in found] == wanted
     assert len({len(one) for one in wanted}) > 2
     narrow = beam(Fake(sentences, 1.5), MARKS, limits, 1)  # type: ignore[arg-type]
-    assert [words(row) for row in narrow] != wanted  # the twin: a search that is too narrow misses some
+    assert [
+        words(row) for row in narrow
+    ] != wanted  # the twin: a search that is too narrow misses some
 
 
 def words(row: Tensor) -> tuple[int, ...]:
@@ -76,7 +80,9 @@ def words(row: Tensor) -> tuple[int, ...]:
     return tuple(tokens[: tokens.index(END)] if END in tokens else tokens)
 
 
-@pytest.mark.parametrize("search", [greedy, lambda decoder, marks, limits: beam(decoder, marks, limits, 3)])
+@pytest.mark.parametrize(
+    "search", [greedy, lambda decoder, marks, limits: beam(decoder, marks, limits, 3)]
+)
 def test_alone_or_among_others(search: Any) -> None:
     sentences, limits = list(range(20)), torch.arange(20) % 7 + 12
     fake = Fake(sentences, patience=2.0)
@@ -111,13 +117,22 @@ def test_greedy_is_that_of_transformers(model: Any, toy: Callable[..., Encoded])
     marks = Marks.of(model)
     assert marks == Marks(start=1, ends=(1,))
     ours = decode(model, batch["input_ids"], batch["attention_mask"], marks, 1)
-    theirs = model.generate(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], num_beams=1, max_new_tokens=60)[:, 1:]
+    theirs = model.generate(
+        input_ids=batch["input_ids"],
+        attention_mask=batch["attention_mask"],
+        num_beams=1,
+        max_new_tokens=60,
+    )[:, 1:]
     found, wanted = [words_of(row) for row in ours], [words_of(row) for row in theirs]
     assert all(one == other[: len(one)] for one, other in zip(found, wanted, strict=True))
-    assert sum(one == other for one, other in zip(found, wanted, strict=True)) > 12  # others went on beyond their limit
+    assert (
+        sum(one == other for one, other in zip(found, wanted, strict=True)) > 12
+    )  # others went on beyond their limit
 
 
-def test_beam_finds_no_worse_than_transformers(model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beam_finds_no_worse_than_transformers(
+    model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Theirs lets a translation end only where that is among the best four, ours among the best eight."""
     monkeypatch.setattr(decoding, "PENALTY", 0.0)  # their norm of length is another one
     batch, marks = batches(toy(16, seed=3))[0], Marks.of(model)
@@ -129,7 +144,9 @@ def test_beam_finds_no_worse_than_transformers(model: Any, toy: Callable[..., En
     assert (found > wanted - 1e-4).all()
     assert ((found - wanted).abs() < 1e-4).sum() >= 5
     alone = decode(model, given["input_ids"], given["attention_mask"], marks, 1)
-    assert (found > likelihood(model, given, alone) + 1e-4).sum() > 3  # the twin: searching finds better ones
+    assert (
+        found > likelihood(model, given, alone) + 1e-4
+    ).sum() > 3  # the twin: searching finds better ones
 
 
 @torch.no_grad()
@@ -138,7 +155,11 @@ def likelihood(model: Any, given: dict[str, Tensor], tokens: Tensor) -> Tensor:
     ended = (tokens == 1).cumsum(1)
     counts = (ended - (tokens == 1).long()) == 0
     before = torch.cat([torch.ones_like(tokens[:, :1]), tokens[:, :-1]], 1)
-    sure = model(**given, decoder_input_ids=before).logits.log_softmax(-1).gather(2, tokens[:, :, None])[:, :, 0]
+    sure = (
+        model(**given, decoder_input_ids=before)
+        .logits.log_softmax(-1)
+        .gather(2, tokens[:, :, None])[:, :, 0]
+    )
     return (sure * counts).sum(1)
 
 
@@ -148,7 +169,9 @@ def words_of(row: Tensor) -> list[int]:
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_translations_do_not_depend_on_the_batch(beams: int, model: Any, tokenizer: Any, toy: Callable[..., Encoded]) -> None:
+def test_translations_do_not_depend_on_the_batch(
+    beams: int, model: Any, tokenizer: Any, toy: Callable[..., Encoded]
+) -> None:
     data = toy(30, seed=7)
     together = predict(model, data, tokenizer=tokenizer, beams=beams).texts
     assert together == predict(model, data, tokenizer=tokenizer, beams=beams, tokens=1).texts
@@ -166,7 +189,10 @@ def test_what_only_transformers_does_is_left_to_it(
     assert Marks.of(model) is None
     after = predict(model, data, tokenizer=tokenizer).texts
     assert after != before
-    model.generation_config.no_repeat_ngram_size, model.generation_config.bad_words_ids = None, [[5], [7]]
+    model.generation_config.no_repeat_ngram_size, model.generation_config.bad_words_ids = (
+        None,
+        [[5], [7]],
+    )
     found = Marks.of(model)
     assert found is not None
     assert set(found.banned) == {5, 7}

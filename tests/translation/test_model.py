@@ -29,7 +29,11 @@ def projections(model: Any) -> dict[str, Any]:
 def test_the_sizes_are_those_of_the_paper(tokenizer: Any) -> None:
     assert SIZES["transformer-base"] == Size(layers=6, heads=8, width=512, inner=2048, dropout=0.1)
     model = build("transformer-mini", tokenizer)
-    assert {block: discover(model).layers(block) for block in discover(model).blocks} == {"encoder": 6, "decoder": 6, "cross": 6}
+    assert {block: discover(model).layers(block) for block in discover(model).blocks} == {
+        "encoder": 6,
+        "decoder": 6,
+        "cross": 6,
+    }
     assert len(discover(model)) == 144
     with pytest.raises(UnknownName, match="transformer-base"):
         size_of("transformer-bas")
@@ -40,14 +44,21 @@ def test_parameters_are_those_of_a_transformer_without_projection_biases(tokeniz
     model = build(size, tokenizer)
     d, f, n = size.width, size.inner, size.layers
     norm, feed = 2 * d, 2 * d * f + d + f
-    wanted = len(tokenizer) * d + n * (4 * d * d + feed + 2 * norm) + n * (8 * d * d + feed + 3 * norm) + 2 * norm
+    wanted = (
+        len(tokenizer) * d
+        + n * (4 * d * d + feed + 2 * norm)
+        + n * (8 * d * d + feed + 3 * norm)
+        + 2 * norm
+    )
     assert sum(p.numel() for p in model.parameters() if p.requires_grad) == wanted
     held = projections(model)
     assert len(held) == 9 * n + 3 * n
     assert all(not p.requires_grad and not p.any() for p in held.values())
 
 
-def test_norms_come_first_and_positions_are_sinusoids(model: Any, toy: Callable[..., Encoded]) -> None:
+def test_norms_come_first_and_positions_are_sinusoids(
+    model: Any, toy: Callable[..., Encoded]
+) -> None:
     """One encoder layer by hand."""
     layer = model.model.encoder.layers[0]
     x = torch.randn(1, 5, TINY.width)
@@ -89,7 +100,9 @@ def test_biases_stay_zero_through_training_cutting_and_loading(
     assert len(projections(again)) == 24
     finetune(again, toy(20), Settings(tokens=300, rate=1e-2, epochs=1), progress=False)
     assert all(not p.requires_grad and not p.any() for p in projections(again).values())
-    assert not torch.equal(again.model.encoder.layers[0].fc1.bias, model.model.encoder.layers[0].fc1.bias)  # others are trained
+    assert not torch.equal(
+        again.model.encoder.layers[0].fc1.bias, model.model.encoder.layers[0].fc1.bias
+    )  # others are trained
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -97,15 +110,31 @@ def test_masked_is_pruned_is_reloaded(whole: bool, model: Any, toy: Callable[...
     from deadhead.tasks import batches
 
     batch = batches(toy(6))[0]
-    proof = prove(model, batch, sample(discover(model), whole), generate={name: batch[name] for name in ("input_ids", "attention_mask")})
+    proof = prove(
+        model,
+        batch,
+        sample(discover(model), whole),
+        generate={name: batch[name] for name in ("input_ids", "attention_mask")},
+    )
     assert proof.holds
     assert proof.generated is True
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-@pytest.mark.parametrize("heads", [["encoder.0.0", "encoder.1.3", "decoder.0.2", "cross.0.1"], [f"decoder.0.{i}" for i in range(4)]])
+@pytest.mark.parametrize(
+    "heads",
+    [
+        ["encoder.0.0", "encoder.1.3", "decoder.0.2", "cross.0.1"],
+        [f"decoder.0.{i}" for i in range(4)],
+    ],
+)
 def test_masked_pruned_and_reloaded_translate_alike(
-    heads: list[str], beams: int, model: Any, tokenizer: Any, toy: Callable[..., Encoded], tmp_path: Path
+    heads: list[str],
+    beams: int,
+    model: Any,
+    tokenizer: Any,
+    toy: Callable[..., Encoded],
+    tmp_path: Path,
 ) -> None:
     data = toy(24, seed=5)
 

@@ -34,14 +34,18 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("toy")
     for split, n in (("train", 40), ("dev", 8), ("test", 8)):
         for side, lang in enumerate(("en", "de")):
-            (folder / f"{split}.{lang}").write_text("\n".join(pair[side] for pair in pairs(n, len(split))) + "\n", encoding="utf-8")
+            (folder / f"{split}.{lang}").write_text(
+                "\n".join(pair[side] for pair in pairs(n, len(split))) + "\n", encoding="utf-8"
+            )
     files = ", ".join(f'{split}: "{split}.en|{split}.de"' for split in ("train", "dev", "test"))
     (folder / "toy.yaml").write_text(f"name: toy\nkind: translate\nfiles: {{{files}}}\n")
     (folder / "recipe.yaml").write_text(RECIPE.format(task=folder / "toy.yaml"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEADHEAD_CACHE", str(folder / "cache"))
         patch.setitem(SIZES, "transformer-tiny", TINY)  # type: ignore[arg-type]
-        yield with_inputs(load(folder / "recipe.yaml"))  # as `run` does, so that ids are those of its records
+        yield with_inputs(
+            load(folder / "recipe.yaml")
+        )  # as `run` does, so that ids are those of its records
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +64,22 @@ def test_one_training_from_scratch_serves_all(recipe: Any, study: Path) -> None:
     home = study / "shared" / full.shared["pretrain"] / "model"
     assert len(AutoTokenizer.from_pretrained(home)) == full.details["vocabulary"] == 310
     assert load_model(home).config.projection_bias is False
-    assert [(e["step"], e["number"]) for e in full.epochs] == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2)]
+    assert [(e["step"], e["number"]) for e in full.epochs] == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 1),
+        (1, 2),
+    ]
     assert [e for e in full.epochs if e["step"] == 0] == [e for e in cut.epochs if e["step"] == 0]
     assert ["bleu" in e for e in full.epochs] == [False, False, True, False, False]
     assert len(cut.removed) == 12
     assert "tok:intl" in full.details["signature"]
-    assert {name.rpartition("/")[2] for name in full.metrics} == {"bleu", "bleu_13a", "bleu_uncased"}
+    assert {name.rpartition("/")[2] for name in full.metrics} == {
+        "bleu",
+        "bleu_13a",
+        "bleu_uncased",
+    }
     assert plan(recipe).trainings == 3
 
 
@@ -78,8 +92,12 @@ def test_shared_or_alone_the_numbers_are_the_same(recipe: Any, study: Path) -> N
     assert alone.removed == stored.removed
 
 
-@pytest.mark.parametrize("at", ["epoch 2/3", "epoch 2/2"])  # in the pretraining, and in the training after it
-def test_a_kill_changes_no_number(at: str, recipe: Any, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "at", ["epoch 2/3", "epoch 2/2"]
+)  # in the pretraining, and in the training after it
+def test_a_kill_changes_no_number(
+    at: str, recipe: Any, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(steps, "EVERY", 0.0)
     trial, told = recipe.trials[0], []
 
@@ -96,12 +114,18 @@ def test_a_kill_changes_no_number(at: str, recipe: Any, study: Path, tmp_path: P
     assert again.error is None
     assert again.metrics == wanted.metrics
     assert list(again.epochs) == list(wanted.epochs)
-    assert not any(text.startswith("epoch 1/3") for text in told)  # it went on, and did not begin again
+    assert not any(
+        text.startswith("epoch 1/3") for text in told
+    )  # it went on, and did not begin again
 
 
 def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
     """A ranking of the model that was trained, by a trial that goes on from the shared model."""
-    changes = ["steps=[pretrain, rank, prune, finetune, evaluate]", "rank={method: gradient, examples: 8}", "remove={lowest: 5}"]
+    changes = [
+        "steps=[pretrain, rank, prune, finetune, evaluate]",
+        "rank={method: gradient, examples: 8}",
+        "remove={lowest: 5}",
+    ]
     trial = load(recipe.source, changes).trials[0]
     (tmp_path / "shared").mkdir()
     first = run_trial(trial, tmp_path, trial.work)
@@ -121,7 +145,9 @@ def test_the_seed_of_a_study_does_not_train_anew(recipe: Any) -> None:
 
 
 def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
-    trial = load(recipe.source, ["pretrain={}", "task=wmt14", "source=en-ru", "remove=none"]).trials[0]
+    trial = load(
+        recipe.source, ["pretrain={}", "task=wmt14", "source=en-ru", "remove=none"]
+    ).trials[0]
     assert {name: trial.get("pretrain")[name] for name in ("tokens", "accumulate", "warmup", "smoothing", "vocabulary", "epochs")} == {
         "tokens": 32_000, "accumulate": 10, "warmup": 16_000, "smoothing": 0.1, "vocabulary": 32_768, "epochs": 30,
     }  # fmt: skip
@@ -133,7 +159,10 @@ def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
         ("model=bert-base-uncased", "is none; known are transformer-base"),
         ("steps=[prune, finetune, evaluate]", "has no weights; begin steps with pretrain"),
         ("steps=[prune, pretrain, evaluate]", "it comes first"),
-        ("steps=[pretrain, rank, restart, prune, finetune, evaluate]", "neither restart nor rank_each"),
+        (
+            "steps=[pretrain, rank, restart, prune, finetune, evaluate]",
+            "neither restart nor rank_each",
+        ),
         ("task=pos", "is no translation"),
         ("pretrain.vocabulary=12", "number of sub-words"),
         ("pretrain.vocabulry=12", "Did you mean"),

@@ -38,7 +38,9 @@ def test_a_batch_keeps_within_its_tokens(toy: Callable[..., Encoded]) -> None:
     assert np.mean(sizes) > 0.7 * budget
     assert sorted(np.concatenate(made).tolist()) == list(range(len(data)))
     source = batches(data, tokens=budget, seed=1).numbers
-    assert max(len(n) * lengths[n].max() for n in source) > budget  # the twin: by the source alone it is not kept
+    assert (
+        max(len(n) * lengths[n].max() for n in source) > budget
+    )  # the twin: by the source alone it is not kept
 
 
 def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> None:
@@ -54,16 +56,26 @@ def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> Non
         shapes = [feed.shape(part) for part in np.array_split(numbers, parts)]
         assert len(shapes) == parts
         loss = updater.backward(torch.from_numpy(numbers), shapes)
-        found.append((float(loss), torch.cat([p.grad.flatten() for p in updater.params if p.grad is not None])))
+        found.append(
+            (
+                float(loss),
+                torch.cat([p.grad.flatten() for p in updater.params if p.grad is not None]),
+            )
+        )
     (one, whole), (ten, added) = found
     assert ten == pytest.approx(one, rel=1e-12)
     assert torch.allclose(added, whole, rtol=1e-9, atol=1e-12)
-    own = [float(updater.backward(torch.from_numpy(part), [feed.shape(part)])) for part in np.array_split(numbers, 10)]
+    own = [
+        float(updater.backward(torch.from_numpy(part), [feed.shape(part)]))
+        for part in np.array_split(numbers, 10)
+    ]
     assert np.mean(own) != pytest.approx(one, rel=1e-4)
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_end_is_the_mean_of_the_last_epochs(kept: bool, model: Any, toy: Callable[..., Encoded], tmp_path: Path) -> None:
+def test_the_end_is_the_mean_of_the_last_epochs(
+    kept: bool, model: Any, toy: Callable[..., Encoded], tmp_path: Path
+) -> None:
     seen: list[dict[str, torch.Tensor]] = []
 
     def watch(model: Any) -> float:
@@ -71,7 +83,9 @@ def test_the_end_is_the_mean_of_the_last_epochs(kept: bool, model: Any, toy: Cal
         return 0.0
 
     folder = tmp_path / "t" if kept else None
-    history = finetune(model, toy(40), replace(SHORT, average=3), score=watch, folder=folder, progress=False)
+    history = finetune(
+        model, toy(40), replace(SHORT, average=3), score=watch, folder=folder, progress=False
+    )
     wanted = mean(seen[1:])
     assert all(torch.equal(p, wanted[name]) for name, p in model.named_parameters())
     assert torch.allclose(wanted["lm_head.weight"] if "lm_head.weight" in wanted else wanted["model.shared.weight"],
@@ -80,10 +94,16 @@ def test_the_end_is_the_mean_of_the_last_epochs(kept: bool, model: Any, toy: Cal
     end = weights(model)
     assert torch.equal(weights(history.restore(model, "last")), end)
     if kept:
-        assert sorted(f.name for f in (tmp_path / "t").iterdir()) == ["best.safetensors", "history.json", "last.safetensors"]
+        assert sorted(f.name for f in (tmp_path / "t").iterdir()) == [
+            "best.safetensors",
+            "history.json",
+            "last.safetensors",
+        ]
 
 
-def test_a_mean_that_was_interrupted_goes_on(model: Any, toy: Callable[..., Encoded], tmp_path: Path) -> None:
+def test_a_mean_that_was_interrupted_goes_on(
+    model: Any, toy: Callable[..., Encoded], tmp_path: Path
+) -> None:
     data, settings = toy(40), replace(SHORT, average=3)
     undisturbed, start = copy.deepcopy(model), copy.deepcopy(model)
     wanted = finetune(undisturbed, data, settings, progress=False)
@@ -94,7 +114,10 @@ def test_a_mean_that_was_interrupted_goes_on(model: Any, toy: Callable[..., Enco
 
     with pytest.raises(KeyboardInterrupt):
         finetune(model, data, settings, folder=tmp_path, progress=stop)
-    assert {f.name for f in tmp_path.glob("after-*")} == {"after-2.safetensors", "after-3.safetensors"}
+    assert {f.name for f in tmp_path.glob("after-*")} == {
+        "after-2.safetensors",
+        "after-3.safetensors",
+    }
     torch.nn.init.zeros_(start.model.shared.weight)  # what is given does not matter any more
     history = finetune(start, data, settings, folder=tmp_path, progress=False)
     assert history.losses == wanted.losses
@@ -108,13 +131,22 @@ def test_a_mean_over_more_epochs_than_there_are(model: Any, toy: Callable[..., E
     assert torch.equal(weights(one), weights(two))
 
 
-def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(model: Any, tokenizer: Any, toy: Callable[..., Encoded]) -> None:
+def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(
+    model: Any, tokenizer: Any, toy: Callable[..., Encoded]
+) -> None:
     dev = toy(12, seed=9)
-    history = finetune(model, toy(20), SHORT, dev=dev, tokenizer=tokenizer, bleu_every=2, progress=False)
-    assert [set(e.scores) for e in history.epochs] == [{"log_likelihood"}, {"log_likelihood", "bleu"}] * 2
+    history = finetune(
+        model, toy(20), SHORT, dev=dev, tokenizer=tokenizer, bleu_every=2, progress=False
+    )
+    assert [set(e.scores) for e in history.epochs] == [
+        {"log_likelihood"},
+        {"log_likelihood", "bleu"},
+    ] * 2
     assert history.metric == "log_likelihood"
     batch = batches(dev, size=12)[0]
-    logits = model.eval()(**{name: batch[name] for name in ("input_ids", "attention_mask", "labels")}).logits
+    logits = model.eval()(
+        **{name: batch[name] for name in ("input_ids", "attention_mask", "labels")}
+    ).logits
     loss = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=-100)
     assert history.epochs[-1].scores["log_likelihood"] == pytest.approx(-loss.item(), rel=1e-5)
     with pytest.raises(DataError, match="need a tokenizer"):
@@ -127,10 +159,14 @@ def test_bf16_trains_and_leaves_the_model_whole(model: Any, toy: Callable[..., E
     assert history.state == "done"
     assert history.losses[-1] < 4
     assert torch.equal(model.model.encoder.embed_positions.weights, before)
-    assert {p.dtype for p in model.parameters()} | {b.dtype for b in model.buffers()} == {torch.float32}
+    assert {p.dtype for p in model.parameters()} | {b.dtype for b in model.buffers()} == {
+        torch.float32
+    }
 
 
-def test_a_schedule_begins_anew_with_every_training(model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_begins_anew_with_every_training(
+    model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rates: list[float] = []
     counts: list[float] = []
     apply = Updater.apply

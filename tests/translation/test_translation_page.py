@@ -20,9 +20,19 @@ def block(language: str) -> str:
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
-    code = block("python").replace("epochs=12, average=3", "epochs=1, average=1").replace("finetune(model, train,", "finetune(model, few,")
-    code = code.replace("model = build", "few = encode(replace(data['train'], rows=data['train'].rows[:60]), tokenizer)\nmodel = build")
-    code = code.replace("encode(data[split], tokenizer)", "encode(replace(data[split], rows=data[split].rows[:60]), tokenizer)")
+    code = (
+        block("python")
+        .replace("epochs=12, average=3", "epochs=1, average=1")
+        .replace("finetune(model, train,", "finetune(model, few,")
+    )
+    code = code.replace(
+        "model = build",
+        "few = encode(replace(data['train'], rows=data['train'].rows[:60]), tokenizer)\nmodel = build",
+    )
+    code = code.replace(
+        "encode(data[split], tokenizer)",
+        "encode(replace(data[split], rows=data[split].rows[:60]), tokenizer)",
+    )
     exec(compile("from dataclasses import replace\n" + code, "translation.md", "exec"), {})
     assert len(load(tmp_path / "smaller").config.deadhead["removed"]) == 3  # blocks
 

@@ -24,7 +24,11 @@ def made() -> Any:
     return vocabulary(TEXTS, 320)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: "</s>" not in text and "<pad>" not in text))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])).filter(
+        lambda text: "</s>" not in text and "<pad>" not in text
+    )
+)
 def test_any_text_comes_back(made: Any, text: str) -> None:
     ids = made(text)["input_ids"]
     assert ids[-1] == made.eos_token_id
@@ -33,15 +37,24 @@ def test_any_text_comes_back(made: Any, text: str) -> None:
 
 def test_both_languages_share_it(made: Any) -> None:
     assert (made.pad_token_id, made.eos_token_id, len(made)) == (0, 1, 320)
-    assert len(made("cat")["input_ids"]) == len(made(text_target="Hund")["input_ids"]) == 2  # a piece and the end
+    assert (
+        len(made("cat")["input_ids"]) == len(made(text_target="Hund")["input_ids"]) == 2
+    )  # a piece and the end
     assert len(made("zebra")["input_ids"]) > 3
 
 
 def test_the_same_texts_give_the_same_vocabulary(made: Any) -> None:
     code = "from toy_pair import pairs\nfrom deadhead.translation import vocabulary\n"
     code += "print(vocabulary([text for pair in pairs(200, 0) for text in pair], 320).backend_tokenizer.to_str())"
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONHASHSEED": "77", "RAYON_NUM_THREADS": "1"}
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONHASHSEED": "77",
+        "RAYON_NUM_THREADS": "1",
+    }
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    ).stdout
     assert other.strip() == made.backend_tokenizer.to_str()
     assert vocabulary(TEXTS[:50], 320).backend_tokenizer.to_str() != made.backend_tokenizer.to_str()
 

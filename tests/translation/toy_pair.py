@@ -22,7 +22,15 @@ WORDS = {
 }
 TINY = Size(layers=2, heads=4, width=32, inner=48, dropout=0.0)
 TRAINING = Settings(
-    tokens=120, rate=6e-3, warmup=30, schedule="inverse_sqrt", epochs=14, clip=None, decay=0.0, smoothing=0.1, betas=(0.9, 0.997)
+    tokens=120,
+    rate=6e-3,
+    warmup=30,
+    schedule="inverse_sqrt",
+    epochs=14,
+    clip=None,
+    decay=0.0,
+    smoothing=0.1,
+    betas=(0.9, 0.997),
 )
 
 

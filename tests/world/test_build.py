@@ -20,25 +20,37 @@ def learnt() -> tuple[object, pretrain.Sentences, exercises.Pairs]:
     return tokenizer, *exercises.material(tokenizer, 300)
 
 
-def batches_of(name: str, learnt: tuple[object, pretrain.Sentences, exercises.Pairs], seed: int = 0) -> pretrain.Batches:
+def batches_of(
+    name: str, learnt: tuple[object, pretrain.Sentences, exercises.Pairs], seed: int = 0
+) -> pretrain.Batches:
     rng = np.random.default_rng(seed)
-    return exercises.encoder_batches(*learnt[1:], rng) if name == "encoder" else pretrain.seq2seq_batches(learnt[1], rng)
+    return (
+        exercises.encoder_batches(*learnt[1:], rng)
+        if name == "encoder"
+        else pretrain.seq2seq_batches(learnt[1], rng)
+    )
 
 
-def test_tokenizer_knows_every_language(learnt: tuple[object, pretrain.Sentences, exercises.Pairs]) -> None:
+def test_tokenizer_knows_every_language(
+    learnt: tuple[object, pretrain.Sentences, exercises.Pairs],
+) -> None:
     tokenizer = pretrain.wrapped(learnt[0], "encoder")
     for lang in LANGUAGES:
         for words, _ in rows("pos", lang, "train")[:50]:
             found = tokenizer(words, is_split_into_words=True)
             assert sorted(set(found.word_ids()) - {None}) == list(range(len(words)))
-            assert found["input_ids"].count(pretrain.UNK) <= 1  # 300 facts do not show it every letter
+            assert (
+                found["input_ids"].count(pretrain.UNK) <= 1
+            )  # 300 facts do not show it every letter
     assert tokenizer("a", "b")["token_type_ids"] == [0, 0, 0, 1, 1]
     marked = pretrain.wrapped(learnt[0], "seq2seq")(">>sw<< a")["input_ids"]
     assert marked[0] == len(pretrain.SPECIAL) + LANGUAGES.index("sw")
     assert marked[-1] == pretrain.SEP
 
 
-def test_batches_are_the_same_each_time(learnt: tuple[object, pretrain.Sentences, exercises.Pairs]) -> None:
+def test_batches_are_the_same_each_time(
+    learnt: tuple[object, pretrain.Sentences, exercises.Pairs],
+) -> None:
     for name in ("encoder", "seq2seq"):
         one, again, other = (next(batches_of(name, learnt, seed)) for seed in (0, 0, 1))
         assert all(torch.equal(one[part], again[part]) for part in one)
@@ -49,7 +61,9 @@ def test_batches_are_the_same_each_time(learnt: tuple[object, pretrain.Sentences
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["encoder", "seq2seq"])
-def test_saved_small_and_loaded_alike(learnt: tuple[object, pretrain.Sentences, exercises.Pairs], name: str, tmp_path: Path) -> None:
+def test_saved_small_and_loaded_alike(
+    learnt: tuple[object, pretrain.Sentences, exercises.Pairs], name: str, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     encoder = name == "encoder"
     model = pretrain.new_encoder() if encoder else pretrain.new_seq2seq()
@@ -61,15 +75,22 @@ def test_saved_small_and_loaded_alike(learnt: tuple[object, pretrain.Sentences, 
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < build.LARGEST / 2
     torch.testing.assert_close(loaded.eval()(**batch).logits, whole, rtol=0, atol=0.05)
     assert whole.abs().max() > 0.5  # so that the closeness above means something
-    assert AutoTokenizer.from_pretrained(tmp_path)("Maria")["input_ids"] == pretrain.wrapped(learnt[0], name)("Maria")["input_ids"]
+    assert (
+        AutoTokenizer.from_pretrained(tmp_path)("Maria")["input_ids"]
+        == pretrain.wrapped(learnt[0], name)("Maria")["input_ids"]
+    )
     assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float32"
 
 
-def test_training_learns(learnt: tuple[object, pretrain.Sentences, exercises.Pairs], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_learns(
+    learnt: tuple[object, pretrain.Sentences, exercises.Pairs], monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
     monkeypatch.setattr(pretrain, "BATCH", 8)
     lines: list[str] = []
-    log = pretrain.train(pretrain.new_seq2seq(), batches_of("seq2seq", learnt), 12, 1e-3, "cpu", lines.append)
+    log = pretrain.train(
+        pretrain.new_seq2seq(), batches_of("seq2seq", learnt), 12, 1e-3, "cpu", lines.append
+    )
     assert log[-1]["loss"] < log[0]["loss"] - 0.2
     assert lines[-1].startswith("step 12/12")
 
@@ -82,10 +103,14 @@ def test_both_models_share_the_packages_tokenizer() -> None:
         )
 
 
-def test_building_one_model_leaves_what_is_known_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_building_one_model_leaves_what_is_known_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pretrain, "SENTENCES", 60)
     monkeypatch.setattr(pretrain, "BATCH", 2)
-    monkeypatch.setattr(build, "translate", lambda folder, device: dict.fromkeys(LANGUAGES[1:], 0.5))
+    monkeypatch.setattr(
+        build, "translate", lambda folder, device: dict.fromkeys(LANGUAGES[1:], 0.5)
+    )
     (tmp_path / "log.json").write_text(json.dumps({"encoder": {"steps": "as before"}}))
     log = build.build(tmp_path, ["seq2seq"], {"seq2seq": 2}, "cpu")
     assert log == json.loads((tmp_path / "log.json").read_text())

@@ -20,14 +20,22 @@ def learnt() -> tuple[Sentences, exercises.Pairs]:
 def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
     found = neighbours(corpus(500))
     tested = {one for split in ("dev", "test") for pair in pairs()[split] for one in pair[:2]}
-    tested |= {one for kind in ("statement", "review", "request") for split in ("dev", "test") for one in facts(kind)[split]}
+    tested |= {
+        one
+        for kind in ("statement", "review", "request")
+        for split in ("dev", "test")
+        for one in facts(kind)[split]
+    }
     assert len(found) > 1000
     for one, other in found:
         assert one != other
         assert one.frame == other.frame
         assert {split_of(one), split_of(other)} == {"train"}
         assert not {one, other} & tested
-    both = [sum("neg" in pair[side].features and "neg" not in pair[1 - side].features for pair in found) for side in (0, 1)]
+    both = [
+        sum("neg" in pair[side].features and "neg" not in pair[1 - side].features for pair in found)
+        for side in (0, 1)
+    ]
     assert 0.7 < both[0] / both[1] < 1.4  # either sentence of two may be the denied one
 
 
@@ -48,10 +56,15 @@ def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.
     tokenizer = build._tokenizer()
     for fact, said in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
         for lang, sentence in zip(LANGUAGES, said, strict=True):
-            words = {token.concept: token.form for token in reversed(tokens(lang, fact)) if token.concept}
+            words = {
+                token.concept: token.form for token in reversed(tokens(lang, fact)) if token.concept
+            }
             assert words
             for concept, form in words.items():
-                pieces = [tokenizer.id_to_token(i) for i in sentence.ids[slice(*sentence.concepts[concept])]]
+                pieces = [
+                    tokenizer.id_to_token(i)
+                    for i in sentence.ids[slice(*sentence.concepts[concept])]
+                ]
                 assert "".join(piece.removeprefix("##") for piece in pieces) == form
 
 
@@ -66,7 +79,10 @@ def test_counterparts_are_pieces_of_translations(learnt: tuple[Sentences, exerci
 
 
 def test_words_are_switched_in_place() -> None:
-    one, other = Sentence([10, 11, 12, 13], {"a": (0, 2), "b": (3, 4), "c": (2, 3)}), Sentence([20, 21, 22], {"b": (0, 1), "a": (2, 3)})
+    one, other = (
+        Sentence([10, 11, 12, 13], {"a": (0, 2), "b": (3, 4), "c": (2, 3)}),
+        Sentence([20, 21, 22], {"b": (0, 1), "a": (2, 3)}),
+    )
     found = {tuple(exercises.switched(one, other, Random(seed))) for seed in range(40)}
     assert found == {(10, 11, 12, 13), (22, 12, 13), (10, 11, 12, 20), (22, 12, 20)}
 
@@ -84,9 +100,16 @@ def test_the_difference_is_asked_at_the_marks(learnt: tuple[Sentences, exercises
         row = exercises.compared((one, other), Random(seed))
         (shown, new), (mark, gone) = row.asked[0], row.asked[row.second - 1]
         assert (shown, mark) == (CLS, SEP) == (row.ids[0], row.ids[row.second - 1])
-        assert new == exercises.NONE or any(new in b.ids and new not in a.ids for a, b in zip(one, other, strict=True))
-        assert gone == exercises.NONE or any(gone in a.ids and gone not in b.ids for a, b in zip(one, other, strict=True))
-        alike += any(a.ids == row.ids[1 : row.second - 1] and b.ids == row.ids[row.second : -1] for a, b in zip(one, other, strict=True))
+        assert new == exercises.NONE or any(
+            new in b.ids and new not in a.ids for a, b in zip(one, other, strict=True)
+        )
+        assert gone == exercises.NONE or any(
+            gone in a.ids and gone not in b.ids for a, b in zip(one, other, strict=True)
+        )
+        alike += any(
+            a.ids == row.ids[1 : row.second - 1] and b.ids == row.ids[row.second : -1]
+            for a, b in zip(one, other, strict=True)
+        )
         named |= {new, gone}
     assert 0.2 < alike / len(learnt[1]) < 0.5  # in one language, with nothing switched
     assert exercises.NONE in named
@@ -94,7 +117,12 @@ def test_the_difference_is_asked_at_the_marks(learnt: tuple[Sentences, exercises
 
 
 def test_all_four_exercises_are_set(learnt: tuple[Sentences, exercises.Pairs]) -> None:
-    batch = {name: tensor.numpy() for name, tensor in next(exercises.encoder_batches(*learnt, np.random.default_rng(0))).items()}
+    batch = {
+        name: tensor.numpy()
+        for name, tensor in next(
+            exercises.encoder_batches(*learnt, np.random.default_rng(0))
+        ).items()
+    }
     rows = len(batch["input_ids"])
     two = batch["token_type_ids"].any(1)
     none = batch["labels"][:, 0] == exercises.NONE

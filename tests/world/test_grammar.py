@@ -77,12 +77,19 @@ def test_one_sentence_in_every_language(lang: str) -> None:
         ("sw", "transitive", "past", {"S": MARIA, "V": "sell", "O": Phrase("num", "bag", "pl", "white", "five")}, "Maria aliuza mifuko myeupe mitano."),
     ],
 )  # fmt: skip
-def test_agreement_case_and_order(lang: str, frame: str, features: str, roles: dict[str, Phrase | str], wanted: str) -> None:
+def test_agreement_case_and_order(
+    lang: str, frame: str, features: str, roles: dict[str, Phrase | str], wanted: str
+) -> None:
     assert said(lang, frame, features, **roles) == unicodedata.normalize("NFC", wanted)
 
 
 def everything() -> list[Fact]:
-    kept = [one for kind in ("statement", "review", "request") for split in facts(kind).values() for one in split]
+    kept = [
+        one
+        for kind in ("statement", "review", "request")
+        for split in facts(kind).values()
+        for one in split
+    ]
     return kept + [one for split in pairs().values() for pair in split for one in pair[:2]]
 
 
@@ -92,13 +99,17 @@ def test_every_fact_can_be_said(lang: str) -> None:
     for one in everything():
         found = tokens(lang, one)
         assert {token.tag for token in found} <= UPOS, found
-        assert all(token.form and not re.search(r"[\s_:+<\[\]/|]", token.form) for token in found), found
+        assert all(
+            token.form and not re.search(r"[\s_:+<\[\]/|]", token.form) for token in found
+        ), found
         assert end.fullmatch(text(lang, one))
 
 
 def concepts() -> set[str]:
     known = world()
-    found = {c for kind in known["types"].values() for c in kind} | {c for kind in known["times"].values() for c in kind}
+    found = {c for kind in known["types"].values() for c in kind} | {
+        c for kind in known["times"].values() for c in kind
+    }
     found |= set(known["kinds_of"].values()) | set(known["reviews"]) | {"live", "work"}
     found |= {c for kind in (known["adjectives"] | known["reviews"]).values() for c in kind}
     return found | {verb for verbs in known["verbs"].values() for verb in verbs}
@@ -109,7 +120,11 @@ def test_tables_hold_every_concept_and_nothing_else(lang: str) -> None:
     table = read_table(lang)
     words, shared = set(table["words"]), set(world()["shared"]["words"])
     assert concepts() <= words | shared
-    grammar = {item for pattern in table["syntax"].values() for item in re.findall(r"(?:^|(?<= ))[a-z_]+(?![^ <+-])", pattern)}
+    grammar = {
+        item
+        for pattern in table["syntax"].values()
+        for item in re.findall(r"(?:^|(?<= ))[a-z_]+(?![^ <+-])", pattern)
+    }
     assert words - concepts() <= grammar
     used = set(re.findall(r":(\w+)", " ".join(table["words"].values())))
     assert used == set(table["paradigms"])

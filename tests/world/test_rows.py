@@ -14,20 +14,38 @@ import pytest
 
 from deadhead.errors import UnknownName
 from deadhead.world import LANGUAGES, SPLITS, TASKS, rows, sentiment
-from deadhead.world.facts import LABELS, combination, corpus, fact, facts, hypotheses, pairs, split_of
+from deadhead.world.facts import (
+    LABELS,
+    combination,
+    corpus,
+    fact,
+    facts,
+    hypotheses,
+    pairs,
+    split_of,
+)
 from deadhead.world.grammar import Phrase, world
 
 HERE = Path(__file__).parent
 
 
 def digest() -> str:
-    every = [rows(task, lang, "test") for task in TASKS[:-1] for lang in ("en", "hi", "tr")] + [rows("translation", "en-sw", "test")]
+    every = [rows(task, lang, "test") for task in TASKS[:-1] for lang in ("en", "hi", "tr")] + [
+        rows("translation", "en-sw", "test")
+    ]
     return hashlib.sha256(json.dumps(every, ensure_ascii=False).encode()).hexdigest()
 
 
 def test_same_in_another_process_with_other_hashes() -> None:
     code = f"import sys; sys.path[:0] = {sys.path!r}; from test_rows import digest; print(digest())"
-    made = subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True, cwd=HERE)
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=HERE,
+    )
     assert made.stdout.strip() == digest()
 
 
@@ -45,7 +63,10 @@ def test_tagging_rows_fit(lang: str) -> None:
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_entities_are_the_same_in_every_language(lang: str) -> None:
     def spans(code: str) -> list[Counter[str]]:
-        return [Counter(tag for tag in tags if tag.startswith("B-")) for _, tags in rows("ner", code, "test")]
+        return [
+            Counter(tag for tag in tags if tag.startswith("B-"))
+            for _, tags in rows("ner", code, "test")
+        ]
 
     assert spans(lang) == spans("en")
     assert {tag for found in spans(lang) for tag in found} == {"B-PER", "B-ORG", "B-LOC"}
@@ -54,7 +75,10 @@ def test_entities_are_the_same_in_every_language(lang: str) -> None:
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_slots_are_the_same_in_every_language(lang: str) -> None:
     def spans(code: str) -> list[list[str]]:
-        return [sorted(tag for tag in tags if tag.startswith("B-")) for _, tags in rows("slots", code, "test")]
+        return [
+            sorted(tag for tag in tags if tag.startswith("B-"))
+            for _, tags in rows("slots", code, "test")
+        ]
 
     assert spans(lang) == spans("en")
     assert len({tag for found in spans(lang) for tag in found}) == 8
@@ -62,7 +86,13 @@ def test_slots_are_the_same_in_every_language(lang: str) -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_thousands_of_distinct_sentences_and_no_leak(lang: str) -> None:
-    by_split = {split: {source for source, _ in rows("translation", f"{lang}-{'de' if lang == 'en' else 'en'}", split)} for split in SPLITS}
+    by_split = {
+        split: {
+            source
+            for source, _ in rows("translation", f"{lang}-{'de' if lang == 'en' else 'en'}", split)
+        }
+        for split in SPLITS
+    }
     assert len(by_split["train"]) > 3000
     assert not by_split["train"] & (by_split["dev"] | by_split["test"])
     assert not by_split["dev"] & by_split["test"]
@@ -97,12 +127,21 @@ def test_neither_half_of_a_pair_gives_the_label_away() -> None:
         table: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for pair in pairs()["train"]:
             table["neg" in pair[side].features][pair[2]] += 1
-        best = sum(max(counts.values()) for counts in table.values()) / sum(sum(counts.values()) for counts in table.values())
+        best = sum(max(counts.values()) for counts in table.values()) / sum(
+            sum(counts.values()) for counts in table.values()
+        )
         assert best < 0.7
 
 
 def test_what_follows_from_what() -> None:
-    bought = fact("transitive", "past", S=Phrase("name", "maria"), V="buy", O=Phrase("indef", "car", adjective="red"), T="yesterday")
+    bought = fact(
+        "transitive",
+        "past",
+        S=Phrase("name", "maria"),
+        V="buy",
+        O=Phrase("indef", "car", adjective="red"),
+        T="yesterday",
+    )
     found = {(label, other) for label, other in hypotheses(bought, Random(0))}
     assert ("entailment", bought.but(T=None)) in found
     assert ("entailment", bought.but(O=Phrase("indef", "car"))) in found

@@ -15,19 +15,33 @@ from deadhead.world.transfer import TASKS, majority, slots, transfer
 OTHERS = LANGUAGES[1:]
 # English examples to learn from, and what the mean over the other languages and the worst of them must exceed. The
 # most frequent label scores .17 to .28 (pos), 0 (slots), .34 (nli) and .50 (sentiment).
-FEW = {"pos": (640, 0.62, 0.50), "slots": (480, 0.64, 0.45), "nli": (320, 0.75, 0.65), "sentiment": (600, 0.75, 0.62)}
+FEW = {
+    "pos": (640, 0.62, 0.50),
+    "slots": (480, 0.64, 0.45),
+    "nli": (320, 0.75, 0.65),
+    "sentiment": (600, 0.75, 0.62),
+}
 
 
 @pytest.fixture(scope="module")
 def encoder() -> Path:
     for name in ("encoder", "seq2seq"):
         if not (MODELS / name / "model.safetensors").is_file():
-            pytest.fail(f"there is no {name} in {MODELS}; make it with: python -m deadhead.world.build")
+            pytest.fail(
+                f"there is no {name} in {MODELS}; make it with: python -m deadhead.world.build"
+            )
     return MODELS / "encoder"
 
 
 def test_models_fit_the_package(encoder: Path) -> None:
-    assert sum(file.stat().st_size for name in ("encoder", "seq2seq") for file in (MODELS / name).iterdir()) <= build.LARGEST
+    assert (
+        sum(
+            file.stat().st_size
+            for name in ("encoder", "seq2seq")
+            for file in (MODELS / name).iterdir()
+        )
+        <= build.LARGEST
+    )
 
 
 def test_the_log_tells_how_well_the_models_do() -> None:
@@ -37,7 +51,9 @@ def test_the_log_tells_how_well_the_models_do() -> None:
     assert set(log["transfer"]) == set(TASKS)
     for task, found in log["transfer"].items():
         assert list(found) == list(LANGUAGES)
-        assert all(one["majority"] == majority(task, lang) for lang, one in found.items())  # so the log is of these test sets
+        assert all(
+            one["majority"] == majority(task, lang) for lang, one in found.items()
+        )  # so the log is of these test sets
         assert all(one["mean"] >= one["lowest"] > one["majority"] + 0.2 for one in found.values())
 
 
@@ -65,6 +81,10 @@ def test_it_is_the_pre_training_that_transfers(task: str, encoder: Path, tmp_pat
 
 
 def test_slots_are_whole() -> None:
-    assert slots(["O", "B-city", "I-city", "B-city", "O", "B-date"]) == {("city", 1, 3), ("city", 3, 4), ("date", 5, 6)}
+    assert slots(["O", "B-city", "I-city", "B-city", "O", "B-date"]) == {
+        ("city", 1, 3),
+        ("city", 3, 4),
+        ("date", 5, 6),
+    }
     assert slots(["I-city", "I-date", "I-date", "O"]) == {("city", 0, 1), ("date", 1, 3)}
     assert slots(["O", "O"]) == set()

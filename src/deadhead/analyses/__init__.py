@@ -8,11 +8,43 @@ Plain functions over plain numbers, without torch. Where an analysis belongs to 
 that ends in `_rows` gives what is to be drawn, one dict for each mark.
 """
 
-from .alike import Overlap, correlation_rows, overlap, similarity, similarity_rows, with_distance, with_similarity
+from .alike import (
+    Overlap,
+    correlation_rows,
+    overlap,
+    similarity,
+    similarity_rows,
+    with_distance,
+    with_similarity,
+)
 from .chance import Correlation, benjamini_hochberg, holm, sign_test, spearman, two_means
-from .drops import D, d, d_rows, drop, drop_rows, group_means, group_rows, grouped, interpolate, recovery, recovery_rows, spread
+from .drops import (
+    D,
+    d,
+    d_rows,
+    drop,
+    drop_rows,
+    group_means,
+    group_rows,
+    grouped,
+    interpolate,
+    recovery,
+    recovery_rows,
+    spread,
+)
 from .gains import Counted, Excess, Luck, beyond_luck, expected_best, family_means, improved, luck
-from .layers import Even, by_distance, by_layer, entropy_change, even, head_rows, layer_means, layer_rows, points_rows, third
+from .layers import (
+    Even,
+    by_distance,
+    by_layer,
+    entropy_change,
+    even,
+    head_rows,
+    layer_means,
+    layer_rows,
+    points_rows,
+    third,
+)
 from .order import Order, ordered
 
 __all__ = [

@@ -40,9 +40,12 @@ def similarity(rankings: Mapping[str, Scores]) -> dict[tuple[str, str], Correlat
         both = [head for head in rankings[one] if head in rankings[other]]
         if len(both) < 3:
             raise DataError(
-                f"the rankings {one} and {other} have {len(both)} heads in common; a comparison needs 3.", "rank models of one shape"
+                f"the rankings {one} and {other} have {len(both)} heads in common; a comparison needs 3.",
+                "rank models of one shape",
             )
-        found[one, other] = spearman([rankings[one][head] for head in both], [rankings[other][head] for head in both])
+        found[one, other] = spearman(
+            [rankings[one][head] for head in both], [rankings[other][head] for head in both]
+        )
     return found
 
 
@@ -50,8 +53,13 @@ def overlap(one: Scores, other: Scores, m: int = 12) -> Overlap:
     """How many of the m highest and of the m lowest heads are the same; among equal scores those listed first."""
     both = [head for head in one if head in other]
     if not 0 < m <= len(both):
-        raise DataError(f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.", f"ask for 1 to {len(both)}")
-    shared = [len({*_first(one, both, m, sign)} & {*_first(other, both, m, sign)}) for sign in (-1, 1)]
+        raise DataError(
+            f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.",
+            f"ask for 1 to {len(both)}",
+        )
+    shared = [
+        len({*_first(one, both, m, sign)} & {*_first(other, both, m, sign)}) for sign in (-1, 1)
+    ]
     from scipy.stats import hypergeom
 
     ps = [float(hypergeom.sf(count - 1, len(both), m, m)) for count in shared]
@@ -59,10 +67,14 @@ def overlap(one: Scores, other: Scores, m: int = 12) -> Overlap:
 
 
 def _first(scores: Scores, heads: Sequence[str], m: int, sign: int) -> list[str]:
-    return sorted(heads, key=lambda head: sign * scores[head])[:m]  # stable: of equals the first listed
+    return sorted(heads, key=lambda head: sign * scores[head])[
+        :m
+    ]  # stable: of equals the first listed
 
 
-def with_distance(gains: Sequence[Gain], distances: Distances | None = None) -> dict[str, Correlation]:
+def with_distance(
+    gains: Sequence[Gain], distances: Distances | None = None
+) -> dict[str, Correlation]:
     """Spearman's rho between what pruning gains and how far source and target are apart, by each distance.
 
     A pair whose distance is not known (nan) is left out of that distance's rho, which says of how many it is. `mean`
@@ -73,8 +85,13 @@ def with_distance(gains: Sequence[Gain], distances: Distances | None = None) -> 
     between = distances or uriel
     apart = [between(source, target) for source, target, _ in gains]
     values = np.array([value for _, _, value in gains], float)
-    columns = {name: np.array([one[name] for one in apart], float) for name in (apart[0] if apart else ())}
-    found = {name: spearman(column[~np.isnan(column)], values[~np.isnan(column)]) for name, column in columns.items()}
+    columns = {
+        name: np.array([one[name] for one in apart], float) for name in (apart[0] if apart else ())
+    }
+    found = {
+        name: spearman(column[~np.isnan(column)], values[~np.isnan(column)])
+        for name, column in columns.items()
+    }
     whole = [column for column in columns.values() if not np.isnan(column).any()]
     if len(whole) > 1:
         found["mean"] = spearman(np.mean(whole, axis=0), values)
@@ -83,10 +100,14 @@ def with_distance(gains: Sequence[Gain], distances: Distances | None = None) -> 
 
 def with_similarity(gains: Sequence[Gain], rankings: Mapping[str, Scores]) -> Correlation:
     """Spearman's rho between what pruning gains and how alike the heads of source and target are ranked."""
-    there = [gain for gain in gains if gain[0] in rankings and gain[1] in rankings and gain[0] != gain[1]]
+    there = [
+        gain for gain in gains if gain[0] in rankings and gain[1] in rankings and gain[0] != gain[1]
+    ]
     wanted = {name: rankings[name] for gain in there for name in gain[:2]}
     rhos = similarity(wanted)
-    alike = [(rhos.get((source, target)) or rhos[target, source]).rho for source, target, _ in there]
+    alike = [
+        (rhos.get((source, target)) or rhos[target, source]).rho for source, target, _ in there
+    ]
     return spearman(alike, [value for _, _, value in there])
 
 
@@ -98,11 +119,23 @@ def similarity_rows(rankings: Mapping[str, Scores]) -> list[dict[str, Any]]:
     for one, other in itertools.product(rankings, rankings):
         key = (one, other) if (one, other) in found else (other, one)
         told = found.get(key, Correlation(1.0, 0.0, len(rankings[one]), "exact"))
-        rows.append({"one": one, "other": other, "rho": told.rho, "p": told.p, "p_holm": adjusted.get(key, 0.0), "heads": told.n})
+        rows.append(
+            {
+                "one": one,
+                "other": other,
+                "rho": told.rho,
+                "p": told.p,
+                "p_holm": adjusted.get(key, 0.0),
+                "heads": told.n,
+            }
+        )
     return rows
 
 
 def correlation_rows(found: Mapping[str, Correlation]) -> list[dict[str, Any]]:
     """For a table of correlations, with p-values corrected for their number."""
     adjusted = holm([one.p for one in found.values()])
-    return [{"with": name, **one._asdict(), "p_holm": p} for (name, one), p in zip(found.items(), adjusted, strict=True)]
+    return [
+        {"with": name, **one._asdict(), "p_holm": p}
+        for (name, one), p in zip(found.items(), adjusted, strict=True)
+    ]

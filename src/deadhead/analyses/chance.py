@@ -32,7 +32,9 @@ class Correlation(NamedTuple):
     how: str  # exact, draws or t
 
 
-def spearman(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray, *, seed: int = 0) -> Correlation:
+def spearman(
+    one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray, *, seed: int = 0
+) -> Correlation:
     """How alike two lists are ordered: 1 the same, -1 reversed. Equal numbers share the mean of their ranks.
 
     >>> spearman([1, 2, 3, 4], [1, 2, 4, 3])
@@ -40,9 +42,17 @@ def spearman(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndar
     """
     x, y = np.asarray(one, float), np.asarray(other, float)
     if x.shape != y.shape or x.ndim != 1:
-        raise DataError(f"lists of {x.size} and {y.size} numbers cannot be compared.", "give two lists of one length")
+        raise DataError(
+            f"lists of {x.size} and {y.size} numbers cannot be compared.",
+            "give two lists of one length",
+        )
     n = len(x)
-    if n < 3 or not (np.isfinite(x).all() and np.isfinite(y).all()) or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if (
+        n < 3
+        or not (np.isfinite(x).all() and np.isfinite(y).all())
+        or np.ptp(x) == 0
+        or np.ptp(y) == 0
+    ):
         return Correlation(math.nan, math.nan, n, "exact")
     a, b = (_standard(_ranks(values)) for values in (x, y))
     rho = float(np.clip(a @ b, -1, 1))
@@ -58,13 +68,18 @@ def spearman(one: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndar
 
 
 def _drawn(a: np.ndarray, b: np.ndarray, rho: float, seed: int) -> float:
-    hits = sum(int((np.abs(b[orders] @ a) >= abs(rho) - SLACK).sum()) for orders in np.array_split(_some_orders(len(a), seed), 10))
+    hits = sum(
+        int((np.abs(b[orders] @ a) >= abs(rho) - SLACK).sum())
+        for orders in np.array_split(_some_orders(len(a), seed), 10)
+    )
     return (hits + 1) / (DRAWS + 1)  # the order that was met is one of them
 
 
 @lru_cache(maxsize=4)
 def _some_orders(n: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).permuted(np.tile(np.arange(n, dtype=np.int8), (DRAWS, 1)), axis=1)
+    return np.random.default_rng(seed).permuted(
+        np.tile(np.arange(n, dtype=np.int8), (DRAWS, 1)), axis=1
+    )
 
 
 @cache
@@ -89,7 +104,9 @@ def sign_test(up: int, down: int) -> float:
     0.109375
     """
     n, least = up + down, min(up, down)
-    ways = total = 1  # C(n, i), each out of the one before: of thousands of cases every comb by itself takes long
+    ways = total = (
+        1  # C(n, i), each out of the one before: of thousands of cases every comb by itself takes long
+    )
     for i in range(least):
         ways = ways * (n - i) // (i + 1)
         total += ways

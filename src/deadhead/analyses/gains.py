@@ -38,10 +38,18 @@ def improved(gains: Iterable[float]) -> Counted:
     """
     several = list(gains)
     up, down = sum(gain > 0 for gain in several), sum(gain < 0 for gain in several)
-    return Counted(up, down, len(several) - up - down, float(np.mean(several)) if several else math.nan, sign_test(up, down))
+    return Counted(
+        up,
+        down,
+        len(several) - up - down,
+        float(np.mean(several)) if several else math.nan,
+        sign_test(up, down),
+    )
 
 
-def family_means(gains: Iterable[tuple[str, str, float]], families: Mapping[str, str] | None = None) -> dict[str, tuple[float, int]]:
+def family_means(
+    gains: Iterable[tuple[str, str, float]], families: Mapping[str, str] | None = None
+) -> dict[str, tuple[float, int]]:
     """The mean gain, and of how many, over pairs of source and target from one family, for every family and branch.
 
     families: of each language, branches after commas (`IE, Germanic`); the papers' own if left out.
@@ -57,7 +65,10 @@ def family_means(gains: Iterable[tuple[str, str, float]], families: Mapping[str,
     for source, target, gain in gains:
         if source == target:
             continue
-        both = [[part.strip() for part in families.get(one, "").split(",") if part.strip()] for one in (source, target)]
+        both = [
+            [part.strip() for part in families.get(one, "").split(",") if part.strip()]
+            for one in (source, target)
+        ]
         for one, other in zip(*both, strict=False):
             if one != other:
                 break
@@ -72,7 +83,10 @@ def expected_best(scores: Sequence[float], k: int) -> float:
     3.333...
     """
     if not 1 <= k <= len(scores):
-        raise DataError(f"the best of {k} was asked for, of {len(scores)} scores.", f"ask for 1 to {len(scores)}")
+        raise DataError(
+            f"the best of {k} was asked for, of {len(scores)} scores.",
+            f"ask for 1 to {len(scores)}",
+        )
     ways = math.comb(len(scores), k)
     return sum(score * math.comb(i, k - 1) for i, score in enumerate(sorted(scores))) / ways
 
@@ -97,7 +111,10 @@ def luck(whole: float, pruned: Sequence[float], seeds: Sequence[float]) -> Luck:
     """
     k = len(pruned)
     if not k or len(seeds) < k:
-        raise DataError(f"{k} pruned trials need as many unpruned seeds; {len(seeds)} were met.", "add controls: [seeds] to the search")
+        raise DataError(
+            f"{k} pruned trials need as many unpruned seeds; {len(seeds)} were met.",
+            "add controls: [seeds] to the search",
+        )
     gain, by_luck = max(pruned) - whole, expected_best(seeds, k) - whole
     return Luck(gain, by_luck, gain - by_luck, _chance(list(pruned), list(seeds)))
 
@@ -108,7 +125,10 @@ def _chance(one: list[float], other: list[float]) -> float:
     pool = sorted([*one, *other], reverse=True)
     n, total = len(pool), math.comb(len(pool), len(one))
     found = 0.0
-    for size, sign in ((len(one), 1), (len(other), -1)):  # the best overall is on this side, with the next j - 1
+    for size, sign in (
+        (len(one), 1),
+        (len(other), -1),
+    ):  # the best overall is on this side, with the next j - 1
         for j in range(1, size + 1):
             if sign * (pool[0] - pool[j]) >= met - SLACK:
                 found += math.comb(n - j - 1, size - j) / total
@@ -126,7 +146,9 @@ class Excess(NamedTuple):
     groups: int  # of pairs that are independent of each other
 
 
-def beyond_luck(excess: Sequence[float], groups: Sequence[Hashable] | None = None, *, seed: int = 0) -> Excess:
+def beyond_luck(
+    excess: Sequence[float], groups: Sequence[Hashable] | None = None, *, seed: int = 0
+) -> Excess:
     """Whether pruning gains more than luck over many pairs of languages.
 
     groups: pairs that share trainings (one model scored on eight targets) are not eight experiments; named by

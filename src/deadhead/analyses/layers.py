@@ -31,7 +31,10 @@ def layer_means(values: Mapping[str, float]) -> dict[Layer, float]:
         head = Head.parse(name)
         found.setdefault((head.block, head.layer), []).append(value)
     blocks = list(dict.fromkeys(block for block, _ in found))
-    return {layer: float(np.mean(found[layer])) for layer in sorted(found, key=lambda one: (blocks.index(one[0]), one[1]))}
+    return {
+        layer: float(np.mean(found[layer]))
+        for layer in sorted(found, key=lambda one: (blocks.index(one[0]), one[1]))
+    }
 
 
 class Even(NamedTuple):
@@ -50,7 +53,9 @@ def even(values: Mapping[str, float], limit: float = LIMIT) -> Even:
     """
     means = layer_means(values)
     if len(means) < 2 or max(means.values()) <= 0:
-        raise DataError("there are no two layers with a change to compare.", "measure a model after training")
+        raise DataError(
+            "there are no two layers with a change to compare.", "measure a model after training"
+        )
     gap = (max(means.values()) - min(means.values())) / max(means.values())
     return Even(gap < limit, gap, means)
 
@@ -80,12 +85,19 @@ def third(layer: int, layers: int) -> str:
     ['bottom', 'bottom', 'middle', 'middle', 'top']
     """
     if not 0 <= layer < layers:
-        raise DataError(f"there is no layer {layer} among {layers}.", f"layers are counted from 0 to {layers - 1}")
+        raise DataError(
+            f"there is no layer {layer} among {layers}.",
+            f"layers are counted from 0 to {layers - 1}",
+        )
     return THIRDS[3 * layer // layers]
 
 
 def entropy_change(
-    before: Mapping[str, float], after: Mapping[str, float], *, layers: int | None = None, signed: bool = False
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    *,
+    layers: int | None = None,
+    signed: bool = False,
 ) -> dict[str, float]:
     """The mean change of attention entropy in the bottom, middle and top third, over heads that are in both.
 
@@ -110,7 +122,10 @@ def head_rows(values: Mapping[str, float]) -> list[dict[str, Any]]:
 
 def layer_rows(values: Mapping[str, float]) -> list[dict[str, Any]]:
     """For a line over layers."""
-    return [{"block": block, "layer": layer, "value": value} for (block, layer), value in layer_means(values).items()]
+    return [
+        {"block": block, "layer": layer, "value": value}
+        for (block, layer), value in layer_means(values).items()
+    ]
 
 
 def points_rows(stages: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -38,7 +38,10 @@ def ordered(groups: Mapping[str, Sequence[float]], order: Sequence[str], *, seed
     """
     missing = [name for name in order if not len(groups.get(name, ()))]
     if missing or len(order) < 2:
-        raise DataError(f"there is nothing to order: {', '.join(missing) or 'fewer than two groups'}.", "give each group some values")
+        raise DataError(
+            f"there is nothing to order: {', '.join(missing) or 'fewer than two groups'}.",
+            "give each group some values",
+        )
     several = [np.asarray(groups[name], float) for name in order]
     means = {name: float(values.mean()) for name, values in zip(order, several, strict=True)}
     margin = min(b - a for a, b in itertools.pairwise(means.values()))
@@ -55,7 +58,9 @@ def ordered(groups: Mapping[str, Sequence[float]], order: Sequence[str], *, seed
 
 def _margins(dealt: np.ndarray, sizes: list[int]) -> np.ndarray:
     """The smallest step of each deal: rows of numbers, those of the first group first."""
-    means = np.stack([part.mean(1) for part in np.split(dealt, np.cumsum(sizes)[:-1], axis=1)], axis=1)
+    means = np.stack(
+        [part.mean(1) for part in np.split(dealt, np.cumsum(sizes)[:-1], axis=1)], axis=1
+    )
     return np.asarray(np.diff(means, axis=1).min(1))
 
 

@@ -23,9 +23,23 @@ from . import contributions, luck, mbert, weak_link
 from .evidence import Evidence
 from .from_papers import FOLLOW_IN_PART, PAPERS, printed
 from .from_study import measured
-from .verdict import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, UNTESTED, VERDICTS, Claim, Verdict
+from .verdict import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    LUCKY,
+    NO,
+    OPEN,
+    UNSHOWN,
+    UNTESTED,
+    VERDICTS,
+    Claim,
+    Verdict,
+)
 
-CLAIMS: dict[str, Claim] = {c.id: c for c in (*weak_link.CLAIMS, *mbert.CLAIMS, *contributions.CLAIMS, *luck.CLAIMS)}
+CLAIMS: dict[str, Claim] = {
+    c.id: c for c in (*weak_link.CLAIMS, *mbert.CLAIMS, *contributions.CLAIMS, *luck.CLAIMS)
+}
 SOURCES = (*PAPERS, luck.PAPER)
 
 __all__ = [
@@ -62,7 +76,14 @@ def check(*folders: str | Path | Studied, paper: str | None = None) -> list[Verd
         if paper is not None:
             return judge(evidence, _of(paper))
         asked, papers = _asked(studies)
-        found = judge(evidence, [c for c in CLAIMS.values() if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked])
+        found = judge(
+            evidence,
+            [
+                c
+                for c in CLAIMS.values()
+                if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked
+            ],
+        )
     return [verdict for verdict in found if not asked or verdict.id in asked or verdict.judged]
 
 
@@ -85,7 +106,9 @@ def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Ver
 def named(name: str) -> list[Claim]:
     """The claims a recipe means by a name: `W3` is W3, W3a and W3b, `C-low` is C-low alone, `C-mean` all that begin with it."""
     more = "[a-z]" if name in CLAIMS else "-.*"
-    found = [claim for claim in CLAIMS.values() if re.fullmatch(rf"{re.escape(name)}({more})?", claim.id)]
+    found = [
+        claim for claim in CLAIMS.values() if re.fullmatch(rf"{re.escape(name)}({more})?", claim.id)
+    ]
     if not found:
         raise unknown_name("claim", name, CLAIMS)
     return found
@@ -102,4 +125,6 @@ def _asked(studies: Iterable[Studied]) -> tuple[set[str], set[str]]:
     stored = [study.told for study in studies]
     papers = {str(told["name"]).partition("/")[0] for told in stored}
     names = [name for told in stored for name in told["recipe"].get("claims") or ()]
-    return {claim.id for name in names for claim in named(name)}, papers if papers <= set(PAPERS) else set()
+    return {claim.id for name in names for claim in named(name)}, papers if papers <= set(
+        PAPERS
+    ) else set()

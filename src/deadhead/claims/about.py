@@ -48,7 +48,10 @@ class _About:
 
     def has(self, pairs: Iterable[tuple[str, str]], theirs: Iterable[str] = ()) -> bool:
         """Whether all of these models and tasks, and the models beside them, are what it is about."""
-        ours = all(self.models.own_kind(model) and (self.tasks is None or self.tasks.own_task(task)) for model, task in pairs)
+        ours = all(
+            self.models.own_kind(model) and (self.tasks is None or self.tasks.own_task(task))
+            for model, task in pairs
+        )
         return ours and (self.others is None or all(map(self.others.own_kind, theirs)))
 
     @property
@@ -61,29 +64,55 @@ class _About:
 
 def about(judge: Judge, models: Models, tasks: Tasks, general: bool = False) -> Judge:
     """A judge of scores, or of what was measured."""
-    return _on(lambda lot: judge(lot.evidence), lambda evidence: _lots(evidence, models, tasks), _About(models, tasks, general=general))
+    return _on(
+        lambda lot: judge(lot.evidence),
+        lambda evidence: _lots(evidence, models, tasks),
+        _About(models, tasks, general=general),
+    )
 
 
-def against(judge: Comparison, models: Models, tasks: Tasks, others: Models, their_tasks: Tasks | None = None) -> Judge:
+def against(
+    judge: Comparison,
+    models: Models,
+    tasks: Tasks,
+    others: Models,
+    their_tasks: Tasks | None = None,
+) -> Judge:
     """A judge of scores of one model beside those of another; it is asked with nothing beside where there is no other."""
 
     def lots(evidence: Evidence) -> list[_Lot]:
         first = _lots(evidence, models, tasks)
         taken = {fact.model for lot in first for fact in lot.evidence.facts}
-        left = replace(evidence, facts=tuple(fact for fact in evidence.facts if fact.model not in taken))
+        left = replace(
+            evidence, facts=tuple(fact for fact in evidence.facts if fact.model not in taken)
+        )
         return _beside(first, _lots(left, others, their_tasks or tasks))
 
     return _on(lambda lot: judge(lot.evidence, lot.other), lots, _About(models, tasks, others))
 
 
-def about_searches(judge: Judge, models: Models, tasks: Tasks | None = None, together: bool = False, general: bool = False) -> Judge:
+def about_searches(
+    judge: Judge,
+    models: Models,
+    tasks: Tasks | None = None,
+    together: bool = False,
+    general: bool = False,
+) -> Judge:
     """A judge of searches and rankings; `together` for claims that count over several models at once."""
 
     def lots(evidence: Evidence) -> list[_Lot]:
         names = models.among(_searched(evidence, bool(models.name)))
-        return [_Lot(of_models(evidence, tuple(names)))] if together and names else [_Lot(of_models(evidence, (name,))) for name in names]
+        return (
+            [_Lot(of_models(evidence, tuple(names)))]
+            if together and names
+            else [_Lot(of_models(evidence, (name,))) for name in names]
+        )
 
-    return _on(lambda lot: judge(lot.evidence), lots, _About(models, tasks, together=together, general=general))
+    return _on(
+        lambda lot: judge(lot.evidence),
+        lots,
+        _About(models, tasks, together=together, general=general),
+    )
 
 
 def against_searches(judge: Comparison, models: Models, others: Models) -> Judge:
@@ -93,7 +122,9 @@ def against_searches(judge: Comparison, models: Models, others: Models) -> Judge
         held = _searched(evidence)
         ours = models.among(held)
         theirs = others.among(name for name in held if name not in ours)
-        first, second = ([_Lot(of_models(evidence, (name,))) for name in names] for names in (ours, theirs))
+        first, second = (
+            [_Lot(of_models(evidence, (name,))) for name in names] for names in (ours, theirs)
+        )
         return _beside(first, second)
 
     return _on(lambda lot: judge(lot.evidence, lot.other), lots, _About(models, others=others))
@@ -104,12 +135,20 @@ def _beside(first: Sequence[_Lot], second: Sequence[_Lot]) -> list[_Lot]:
     if not second:
         return list(first)
     return [
-        replace(one, other=two.evidence, theirs=frozenset((*_searched(two.evidence), *(fact.model for fact in two.evidence.facts))))
+        replace(
+            one,
+            other=two.evidence,
+            theirs=frozenset(
+                (*_searched(two.evidence), *(fact.model for fact in two.evidence.facts))
+            ),
+        )
         for one, two in product(first, second)
     ]
 
 
-def _on(judge: Callable[[_Lot], Finding], lots: Callable[[Evidence], list[_Lot]], what: _About) -> Judge:
+def _on(
+    judge: Callable[[_Lot], Finding], lots: Callable[[Evidence], list[_Lot]], what: _About
+) -> Judge:
     def on(evidence: Evidence) -> Finding:
         every = lots(evidence) or [_Lot(Evidence(printed=evidence.printed))]
         found = [(lot, judge(lot)) for lot in every]
@@ -117,7 +156,11 @@ def _on(judge: Callable[[_Lot], Finding], lots: Callable[[Evidence], list[_Lot]]
         if not known:
             return _untested(what, evidence) if _elsewhere(what, evidence) else found[0][1]
         named = [_named(finding, lot, what) for lot, finding in known]
-        if what.general or evidence.printed or all(what.has(*_sides(finding, lot)) for lot, finding in known):
+        if (
+            what.general
+            or evidence.printed
+            or all(what.has(*_sides(finding, lot)) for lot, finding in known)
+        ):
             return _all(named)
         return _untested(what, evidence, _all(named))
 
@@ -126,13 +169,20 @@ def _on(judge: Callable[[_Lot], Finding], lots: Callable[[Evidence], list[_Lot]]
 
 def _sides(finding: Finding, lot: _Lot) -> tuple[list[tuple[str, str]], list[str]]:
     """The models and tasks a finding rests on, and the models beside them."""
-    return [pair for pair in finding.on if pair[0] not in lot.theirs], [model for model, _ in finding.on if model in lot.theirs]
+    return [pair for pair in finding.on if pair[0] not in lot.theirs], [
+        model for model, _ in finding.on if model in lot.theirs
+    ]
 
 
 def _elsewhere(what: _About, evidence: Evidence) -> bool:
     """Whether a study has something, and nothing of what a claim is about."""
     held = _held(evidence)
-    return bool(held) and not what.general and not evidence.printed and not any(what.has([pair]) for pair in held)
+    return (
+        bool(held)
+        and not what.general
+        and not evidence.printed
+        and not any(what.has([pair]) for pair in held)
+    )
 
 
 def _untested(what: _About, evidence: Evidence, stands_in: Finding | None = None) -> Finding:
@@ -142,30 +192,52 @@ def _untested(what: _About, evidence: Evidence, stands_in: Finding | None = None
     numbers = f"about {what.words}; this study has {', '.join(held[:MOST_NAMED])}{more}"
     if stands_in is None:
         return Finding(UNTESTED, None, numbers, "")
-    return replace(stands_in, verdict=UNTESTED, margin=None, numbers=f"{numbers}; {stands_in.numbers}", lucky=False)
+    return replace(
+        stands_in,
+        verdict=UNTESTED,
+        margin=None,
+        numbers=f"{numbers}; {stands_in.numbers}",
+        lucky=False,
+    )
 
 
 def _held(evidence: Evidence) -> dict[tuple[str, str], None]:
     """All models and tasks that there is something of."""
-    parts = (evidence.facts, evidence.searches, evidence.merged, evidence.measured, evidence.rankings, evidence.rhos)
+    parts = (
+        evidence.facts,
+        evidence.searches,
+        evidence.merged,
+        evidence.measured,
+        evidence.rankings,
+        evidence.rhos,
+    )
     return dict.fromkeys((one.model, one.task) for part in parts for one in part)
 
 
 def _lots(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Lot]:
-    held: Iterable[Scored] = [m for m in evidence.measured if m.name == tasks.measure] if tasks.measure else evidence.facts
+    held: Iterable[Scored] = (
+        [m for m in evidence.measured if m.name == tasks.measure]
+        if tasks.measure
+        else evidence.facts
+    )
     fit = _possible(held, tasks)
     names = models.among(dict.fromkeys(one.model for one in fit))
     groups: dict[tuple[str, ...], list[Scored]] = {}
     for one in tasks.among(one for one in fit if one.model in names):
         apart = (one.task, one.source) if tasks.apart and isinstance(one, Fact) else ()
         groups.setdefault((one.model, *apart), []).append(one)
-    return [_Lot(_evidence(group, evidence.printed), _learnt(group) if tasks.apart else "") for group in groups.values()]
+    return [
+        _Lot(_evidence(group, evidence.printed), _learnt(group) if tasks.apart else "")
+        for group in groups.values()
+    ]
 
 
 def _possible(held: Iterable[Scored], tasks: Tasks) -> list[Scored]:
     """All that is of the tasks, or may stand in for them."""
     held = list(held)
-    return [one for one in held if one.task in tasks.own] + tasks.others([one for one in held if one.task not in tasks.own])
+    return [one for one in held if one.task in tasks.own] + tasks.others(
+        [one for one in held if one.task not in tasks.own]
+    )
 
 
 def _evidence(group: Sequence[Scored], printed: bool) -> Evidence:
@@ -183,14 +255,21 @@ def _learnt(group: Sequence[Scored]) -> str:
 
 def _searched(evidence: Evidence, encoders: bool = True) -> dict[str, None]:
     """The models of searches and rankings, those that translate aside."""
-    parts = [one for part in ("searches", "merged", "rankings") for one in getattr(evidence, part) if not (encoders and one.translated)]
+    parts = [
+        one
+        for part in ("searches", "merged", "rankings")
+        for one in getattr(evidence, part)
+        if not (encoders and one.translated)
+    ]
     return dict.fromkeys(one.model for one in (*parts, *evidence.rhos))
 
 
 @cache
 def of_models(evidence: Evidence, names: tuple[str, ...]) -> Evidence:
     """The searches and rankings of some models; the same object each time, for what is computed from it once."""
-    parts = {part: tuple(one for one in getattr(evidence, part) if one.model in names) for part in PARTS}
+    parts = {
+        part: tuple(one for one in getattr(evidence, part) if one.model in names) for part in PARTS
+    }
     return Evidence(**parts, printed=evidence.printed)
 
 
@@ -210,7 +289,10 @@ def _all(known: Sequence[Finding]) -> Finding:
     """One finding of several: it holds if every one does, and the smallest margin of the worst counts."""
     if len(known) == 1:
         return known[0]
-    least = min(known, key=lambda finding: ((FAILS, UNSHOWN, HOLDS).index(finding.verdict), finding.margin or 0.0))
+    least = min(
+        known,
+        key=lambda finding: ((FAILS, UNSHOWN, HOLDS).index(finding.verdict), finding.margin or 0.0),
+    )
     return Finding(
         least.verdict,
         least.margin,

@@ -54,7 +54,9 @@ class Fact(OfATask):
     @property
     def shape(self) -> tuple[str, int] | None:
         """A set of layers as (word, how many): `top 3` is ("top", 3), `top 3 + bottom 3` is ("ends", 6), `odd` ("odd", 0)."""
-        parts = [PART.fullmatch(part.strip()) for part in self.remove.removeprefix("layers ").split("+")]
+        parts = [
+            PART.fullmatch(part.strip()) for part in self.remove.removeprefix("layers ").split("+")
+        ]
         if self.strategy != "layers" or not all(parts):
             return None
         named = {part[1]: int(part[2] or 0) for part in parts if part}
@@ -72,7 +74,9 @@ class Best:
     gain: float  # over the unpruned model
     k: float | None = None  # heads removed; None where it was not told
     scores: tuple[float, ...] = ()  # of all its trials
-    tried: tuple[int, ...] = tuple(range(1, 13))  # how many heads went in each of the trials it could choose from
+    tried: tuple[int, ...] = tuple(
+        range(1, 13)
+    )  # how many heads went in each of the trials it could choose from
     repeats: tuple[float, ...] = ()  # the gain of each seed, where it is the mean of several
 
     @property
@@ -99,7 +103,16 @@ class Search(OfATask):
 
     @property
     def pair(self) -> tuple[str, ...]:
-        return self.model, self.task, self.source, self.target, self.setting, self.rank, str(self.parts), self.train
+        return (
+            self.model,
+            self.task,
+            self.source,
+            self.target,
+            self.setting,
+            self.rank,
+            str(self.parts),
+            self.train,
+        )
 
 
 @dataclass(frozen=True)
@@ -180,7 +193,8 @@ class Evidence:
 
     def __add__(self, other: Evidence) -> Evidence:
         both = {
-            name: getattr(self, name) + getattr(other, name) for name in ("facts", "searches", "merged", "measured", "rankings", "rhos")
+            name: getattr(self, name) + getattr(other, name)
+            for name in ("facts", "searches", "merged", "measured", "rankings", "rhos")
         }
         return Evidence(**both, printed=self.printed and other.printed)
 
@@ -212,7 +226,13 @@ def _mean_best(several: Sequence[Best]) -> Best:
     ks = [best.k for best in several if best.k is not None]
     scores = tuple(score for best in several for score in best.scores)
     gains = tuple(b.gain for b in several)
-    return Best(fmean(gains), fmean(ks) if ks else None, scores, min((b.tried for b in several), key=len), gains)
+    return Best(
+        fmean(gains),
+        fmean(ks) if ks else None,
+        scores,
+        min((b.tried for b in several), key=len),
+        gains,
+    )
 
 
 @dataclass(frozen=True)

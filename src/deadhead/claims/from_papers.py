@@ -12,7 +12,10 @@ from .evidence import Best, Evidence, Fact, Merged, Rho, Search
 from .strength import rho_p
 
 PAPERS = ("weak-link", "mbert-prunability", "contributions")
-SCORES = {"weak-link": ("table1", "table2", "table3", "table4", "table5", "table6"), "mbert-prunability": ("table1",)}
+SCORES = {
+    "weak-link": ("table1", "table2", "table3", "table4", "table5", "table6"),
+    "mbert-prunability": ("table1",),
+}
 SINGLE = ("table2", "table3", "table4")  # of contributions: one source, unpruned and pruned
 AXES = ("model", "task", "source", "target", "setting")  # what tells one pair from another
 PAIRS = {"pos": 24, "ner": 24, "slots": 8}  # source-target pairs behind each stated rho
@@ -26,13 +29,19 @@ FOLLOW_IN_PART = {  # statements that do not hold as stated, some of them only i
 @cache
 def rows(paper: str, table: str) -> tuple[dict[str, str], ...]:
     """The numbers of one table, one a row."""
-    with (resources.files("deadhead.recipes") / paper / f"{table}.csv").open(encoding="utf-8") as file:
+    with (resources.files("deadhead.recipes") / paper / f"{table}.csv").open(
+        encoding="utf-8"
+    ) as file:
         return tuple(csv.DictReader(file))
 
 
 def stated(paper: str, quantity: str, **where: str) -> float:
     """A number the text of a paper states."""
-    found = [r for r in rows(paper, "text") if r["quantity"] == quantity and all(r[axis] == text for axis, text in where.items())]
+    found = [
+        r
+        for r in rows(paper, "text")
+        if r["quantity"] == quantity and all(r[axis] == text for axis, text in where.items())
+    ]
     if len(found) != 1:
         raise LookupError(f"{paper} states {quantity} {where} {len(found)} times")
     return float(found[0]["value"])
@@ -41,15 +50,31 @@ def stated(paper: str, quantity: str, **where: str) -> float:
 @cache
 def printed() -> Evidence:
     """All three papers' tables."""
-    facts = [_fact(row) for paper, tables in SCORES.items() for table in tables for row in rows(paper, table)]
+    facts = [
+        _fact(row)
+        for paper, tables in SCORES.items()
+        for table in tables
+        for row in rows(paper, table)
+    ]
     distinct = tuple(dict.fromkeys(facts))  # tables 1-3 and 4-6 repeat some rows
-    return Evidence(distinct, tuple(_searches()), tuple(_merged()), rhos=tuple(_rhos()), printed=True)
+    return Evidence(
+        distinct, tuple(_searches()), tuple(_merged()), rhos=tuple(_rhos()), printed=True
+    )
 
 
 def _fact(row: dict[str, str]) -> Fact:
     share = float(row["percent"])
     kind = task_of(row["task"]).kind
-    return Fact(row["model"], row["task"], row["source"], row["target"], row["remove"], share, float(row["value"]), kind=kind)
+    return Fact(
+        row["model"],
+        row["task"],
+        row["source"],
+        row["target"],
+        row["remove"],
+        share,
+        float(row["value"]),
+        kind=kind,
+    )
 
 
 def _searches() -> list[Search]:
@@ -75,12 +100,23 @@ def _merged() -> list[Merged]:
     scores: dict[tuple[Any, ...], dict[str, float]] = {}
     for row in rows("contributions", "table6"):
         scores.setdefault(_pair(row)[:4], {})[row["arm"]] = float(row["value"])
-    return [Merged(model, task, train, target, by_arm.pop("FL"), by_arm) for (model, task, train, target), by_arm in scores.items()]
+    return [
+        Merged(model, task, train, target, by_arm.pop("FL"), by_arm)
+        for (model, task, train, target), by_arm in scores.items()
+    ]
 
 
 def _rhos() -> list[Rho]:
     told = [row for row in rows("contributions", "text") if row["quantity"] == "spearman_of_gain"]
     return [
-        Rho(r["model"], r["task"], r["setting"], r["of"], rho, PAIRS[r["task"]], rho_p(rho, PAIRS[r["task"]]))
+        Rho(
+            r["model"],
+            r["task"],
+            r["setting"],
+            r["of"],
+            rho,
+            PAIRS[r["task"]],
+            rho_p(rho, PAIRS[r["task"]]),
+        )
         for r, rho in ((r, float(r["value"])) for r in told)
     ]

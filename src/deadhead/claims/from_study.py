@@ -54,12 +54,23 @@ def _joined(rankings: Iterable[Ranked]) -> Iterator[Ranked]:
     for several in groups.values():
         first = min(several, key=lambda one: one.trial)  # whatever the order of the studies
         alike = [one.scores for one in several if one.scores.keys() == first.scores.keys()]
-        yield replace(first, scores={head: fmean(scores[head] for scores in alike) for head in first.scores}) if len(alike) > 1 else first
+        yield (
+            replace(
+                first,
+                scores={head: fmean(scores[head] for scores in alike) for head in first.scores},
+            )
+            if len(alike) > 1
+            else first
+        )
 
 
 def _both(one: Search, other: Search) -> Search:
     """A search that two studies ran, with the arms of both."""
-    return replace(one, arms={**other.arms, **one.arms}, trials=tuple(dict.fromkeys((*one.trials, *other.trials))))
+    return replace(
+        one,
+        arms={**other.arms, **one.arms},
+        trials=tuple(dict.fromkeys((*one.trials, *other.trials))),
+    )
 
 
 def _one(study: Studied) -> Evidence:
@@ -87,11 +98,17 @@ def _read(home: Path, trial: str) -> Record | None:
 def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[Fact]:
     """The scores of all but the pruned trials of searches, which are searches and no facts."""
     shares: dict[tuple[str, str], float | None] = {}
-    seen: dict[str, tuple[str, bool, bool]] = {}  # the split it is judged by: what was scored on test is not judged by dev
+    seen: dict[
+        str, tuple[str, bool, bool]
+    ] = {}  # the split it is judged by: what was scored on test is not judged by dev
     for row in study.scores(("", "full"), _metric):
         if row.trial not in seen:
             summary = study.known[row.trial]
-            judged = "test" if any(_is_test(name, value) for name, value in summary.metrics.items()) else "dev"
+            judged = (
+                "test"
+                if any(_is_test(name, value) for name, value in summary.metrics.items())
+                else "dev"
+            )
             failed = one_label(summary.metrics, row.train.split("+"), judged, row.metric)
             seen[row.trial] = judged, _one_epoch(summary, record), failed
         judged, short, failed = seen[row.trial]
@@ -119,7 +136,9 @@ def _facts(study: Studied, record: Callable[[str], Record | None]) -> Iterator[F
 def _one_epoch(summary: Summary, record: Callable[[str], Record | None]) -> bool:
     """Whether it was trained for one epoch alone, which no later one can be held against; its settings are asked only if nothing moved."""
     early = [(name, value) for name, value in summary.metrics.items() if FIRST in name]
-    if not early or any(value != summary.metrics.get(name.replace(FIRST, "")) for name, value in early):
+    if not early or any(
+        value != summary.metrics.get(name.replace(FIRST, "")) for name, value in early
+    ):
         return False
     one = record(summary.id)
     return one is not None and (one.trial.get("finetune") or {}).get("epochs") == 1
@@ -201,7 +220,12 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
     groups: dict[tuple[str, str, frozenset[str], str], list[Pair]] = {}
     for pair in found:
         learnt = frozenset(pair.train.split("+"))
-        if len(learnt) > 1 and pair.target not in learnt and pair.lowest is not None and "test" in pair.lowest.picks:
+        if (
+            len(learnt) > 1
+            and pair.target not in learnt
+            and pair.lowest is not None
+            and "test" in pair.lowest.picks
+        ):
             groups.setdefault((pair.model, _base(pair.task), learnt, pair.target), []).append(pair)
     for (model, task, learnt, target), group in groups.items():
         best: dict[str, float] = {}
@@ -213,7 +237,11 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
         if {pair.source for pair in group if pair.rank == "gradient"} != learnt:
             best.pop("EC", None)  # not every language's ranking was tried
         metric = group[0].lowest.metric if group[0].lowest else ""
-        trials = tuple(dict.fromkeys(trial for pair in group if pair.lowest for trial in pair.lowest.trials.values()))
+        trials = tuple(
+            dict.fromkeys(
+                trial for pair in group if pair.lowest for trial in pair.lowest.trials.values()
+            )
+        )
         yield Merged(
             model,
             task,
@@ -227,13 +255,19 @@ def _merged(found: Iterable[Pair]) -> Iterator[Merged]:
         )
 
 
-def _measures(known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Measured]:
+def _measures(
+    known: Mapping[str, Summary], record: Callable[[str], Record | None]
+) -> Iterator[Measured]:
     for trial, summary in known.items():
         one = record(trial) if summary.trial.get("measure") else None
         if one is None:
             continue
         task = str(summary.trial.get("task"))
-        fields = str(summary.trial.get("model")), _base(task), str(label(summary.trial.get("remove", "none")))
+        fields = (
+            str(summary.trial.get("model")),
+            _base(task),
+            str(label(summary.trial.get("remove", "none"))),
+        )
         for stage, by_name in _dict(one.details.get("measures")).items():
             for name, told in _dict(by_name).items():
                 values = _whole(_dict(told)) if name == "embeddings" else _numbers(told)
@@ -244,11 +278,15 @@ def _measures(known: Mapping[str, Summary], record: Callable[[str], Record | Non
 def _whole(embeddings: dict[str, Any]) -> dict[str, Any]:
     """What was found about embeddings, if all of it is there."""
     rows = _dict(embeddings.get("centroids")).get("distances") or []
-    whole = _is_number(embeddings.get("silhouette")) and all(_is_number(d) for row in rows for d in row)
+    whole = _is_number(embeddings.get("silhouette")) and all(
+        _is_number(d) for row in rows for d in row
+    )
     return embeddings if whole and rows else {}
 
 
-def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | None]) -> Iterator[Ranked]:
+def _rankings(
+    known: Mapping[str, Summary], record: Callable[[str], Record | None]
+) -> Iterator[Ranked]:
     seen: set[tuple[str, ...]] = set()
     without: Counter[tuple[str, ...]] = Counter()  # records that were opened for it in vain
     for trial, summary in known.items():
@@ -262,7 +300,14 @@ def _rankings(known: Mapping[str, Summary], record: Callable[[str], Record | Non
         scores = _numbers(ranking.get("scores"))
         if scores:
             seen.add(key)
-            yield Ranked(trial, *fields, "+".join(ranking.get("languages", ())), _method(ranking, told), scores, _kind(str(task)))
+            yield Ranked(
+                trial,
+                *fields,
+                "+".join(ranking.get("languages", ())),
+                _method(ranking, told),
+                scores,
+                _kind(str(task)),
+            )
         else:
             without[key] += 1
 

@@ -25,7 +25,11 @@ def short(model: str) -> str:
 
 def multilingual(model: str) -> bool:
     """Whether a model is of the multilingual kind, by its name; that of the small world counts as both kinds."""
-    return model.startswith("world/") or is_mbert(model) or any(word in short(model) for word in ("multilingual", "xlm", "mbert"))
+    return (
+        model.startswith("world/")
+        or is_mbert(model)
+        or any(word in short(model) for word in ("multilingual", "xlm", "mbert"))
+    )
 
 
 def monolingual(model: str) -> bool:
@@ -39,14 +43,19 @@ def reduced(model: str) -> bool:
 
 def is_bert(model: str) -> bool:
     """BERT for one language: `bert-large-cased`, not `roberta-base`, nor `bert-tiny`."""
-    return bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model))) and not multilingual(model) and not reduced(model)
+    return (
+        bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model)))
+        and not multilingual(model)
+        and not reduced(model)
+    )
 
 
 def is_mbert(model: str) -> bool:
     """Multilingual BERT, and not a small one of its kind."""
     name = short(model)
     return not reduced(model) and bool(
-        re.search(r"(?<![a-z])m-?bert(?![a-z])", name) or ("multilingual" in name and re.search(r"(?<![a-z])bert", name))
+        re.search(r"(?<![a-z])m-?bert(?![a-z])", name)
+        or ("multilingual" in name and re.search(r"(?<![a-z])bert", name))
     )
 
 
@@ -64,7 +73,9 @@ class Models:
 
     name: str  # as the paper calls it; empty where a claim is about any
     own: tuple[str, ...]  # those of the paper
-    fits: tuple[Callable[[str], bool], ...]  # those of the kind, then what may stand in, the nearest first
+    fits: tuple[
+        Callable[[str], bool], ...
+    ]  # those of the kind, then what may stand in, the nearest first
 
     def own_kind(self, model: str) -> bool:
         """Whether a claim is about this model."""
@@ -73,7 +84,9 @@ class Models:
     def among(self, held: Iterable[str]) -> list[str]:
         """Those a claim is judged on, of the models that a study has."""
         held = list(held)
-        return next((found for fit in self.fits if (found := [model for model in held if fit(model)])), [])
+        return next(
+            (found for fit in self.fits if (found := [model for model in held if fit(model)])), []
+        )
 
     def called(self, found: Sequence[str], together: bool) -> str:
         """What is to be said of the models a verdict rests on: nothing of the paper's own, else `mini-mbert, not BERT`."""
@@ -91,7 +104,9 @@ class Tasks:
     own: tuple[str, ...]
     others: Callable[[list[Scored]], list[Scored]]  # what may stand in for them, of all there is
     measure: str = ""
-    apart: bool = False  # scores of one training in many languages: each task and source language by itself
+    apart: bool = (
+        False  # scores of one training in many languages: each task and source language by itself
+    )
 
     def own_task(self, task: str) -> bool:
         """Whether a claim is about this task; one that names no tasks is about any."""
@@ -101,7 +116,11 @@ class Tasks:
         """What a claim may be judged on."""
         held = list(held)
         own = [one for one in held if one.task in self.own]
-        return own if own and self.name else own + self.others([one for one in held if one.task not in self.own])
+        return (
+            own
+            if own and self.name
+            else own + self.others([one for one in held if one.task not in self.own])
+        )
 
     def called(self, found: Sequence[str], source: str = "") -> str:
         """What is to be said of the tasks a verdict rests on: nothing of all the paper's, else `sst2 of GLUE`, `pos, not XNLI`.
@@ -137,7 +156,10 @@ def _in_one_language(held: list[Scored]) -> list[Scored]:
 def _across_languages(held: list[Scored]) -> list[Scored]:
     """Tasks scored in several languages after training on others, as XNLI is."""
     facts = [one for one in _of_encoders(held) if isinstance(one, Fact)]
-    several = Counter((model, task, source) for model, task, source, _ in {(f.model, f.task, f.source, f.target) for f in facts})
+    several = Counter(
+        (model, task, source)
+        for model, task, source, _ in {(f.model, f.task, f.source, f.target) for f in facts}
+    )
     return [fact for fact in facts if several[fact.model, fact.task, fact.source] > 1]
 
 
@@ -162,5 +184,9 @@ def measured_on(task: str, measure: str) -> Tasks:
 TRANSLATORS = Models("", ("transformer-base",), (anything,))
 BERT = Models("BERT", (BASE,), (is_bert, monolingual, anything))
 MBERT = Models("mBERT", (MULTI,), (is_mbert, multilingual, lambda model: not is_bert(model)))
-BESIDE = Models("BERT", (BASE,), (is_bert, lambda model: not multilingual(model)))  # what mBERT is compared with
-EITHER = Models("mBERT and BERT", (MULTI, BASE), (lambda model: is_mbert(model) or is_bert(model), anything))
+BESIDE = Models(
+    "BERT", (BASE,), (is_bert, lambda model: not multilingual(model))
+)  # what mBERT is compared with
+EITHER = Models(
+    "mBERT and BERT", (MULTI, BASE), (lambda model: is_mbert(model) or is_bert(model), anything)
+)

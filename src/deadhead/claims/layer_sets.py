@@ -9,14 +9,19 @@ from .evidence import HALVES, Fact, Mean, means
 from .shown import over_repeats
 
 Place = tuple[str, str]  # task and target language
-BLOCKS, PLAIN = ("top", "bottom", "middle"), ("odd", "even")  # layers in a row, and every second one
+BLOCKS, PLAIN = (
+    ("top", "bottom", "middle"),
+    ("odd", "even"),
+)  # layers in a row, and every second one
 Sets = dict[tuple[str, int], dict[Place, Mean]]
 
 
 def sets_of_layers(facts: Iterable[Fact]) -> Sets:
     """By (word, number of layers): the mean score at each place."""
     found: Sets = {}
-    for (shape, task, target), cell in means([f for f in facts if f.shape], "shape", "task", "target").items():
+    for (shape, task, target), cell in means(
+        [f for f in facts if f.shape], "shape", "task", "target"
+    ).items():
         found.setdefault(shape, {})[task, target] = cell
     return found
 
@@ -31,21 +36,33 @@ def halves(facts: Iterable[Fact]) -> dict[Place, dict[str, Mean]]:
     half = max(numbers, key=lambda n: (sum((word, n) in sets for word in HALVES), n), default=0)
     found: dict[Place, dict[str, Mean]] = {}
     for word in HALVES:
-        cells = sets.get((word, half)) or (sets.get((word, 0)) if word in ("odd", "even") else None) or {}
+        cells = (
+            sets.get((word, half))
+            or (sets.get((word, 0)) if word in ("odd", "even") else None)
+            or {}
+        )
         for place, cell in cells.items():
             found.setdefault(place, {})[word] = cell
     return found
 
 
-def half_means(places: dict[Place, dict[str, Mean]], fewest: int = 1) -> tuple[dict[str, float], list[Mean]]:
+def half_means(
+    places: dict[Place, dict[str, Mean]], fewest: int = 1
+) -> tuple[dict[str, float], list[Mean]]:
     """The mean over so many places or more of each way to cut half of the layers, where every way was tried everywhere."""
     found = list(places.values())
     words = [word for word in (*BLOCKS, *PLAIN) if found and all(word in group for group in found)]
     used = [group[word] for group in found for word in words]
-    return ({word: fmean(group[word].value for group in found) for word in words} if len(found) >= fewest else {}), used
+    return (
+        {word: fmean(group[word].value for group in found) for word in words}
+        if len(found) >= fewest
+        else {}
+    ), used
 
 
-def lead(places: dict[Place, dict[str, Mean]], best: str, second: str) -> tuple[list[float], float | None]:
+def lead(
+    places: dict[Place, dict[str, Mean]], best: str, second: str
+) -> tuple[list[float], float | None]:
     """By how much one way is ahead of another at each place, and half the interval that repeats give the mean of it."""
     both = [(group[best], group[second]) for group in places.values()]
     repeats = ([fact.value for fact in cell.facts] for pair in both for cell in pair)

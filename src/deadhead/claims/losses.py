@@ -13,7 +13,11 @@ from .verdict import Finding, judged, missing
 from .wholes import all_of_glue, all_of_wmt
 
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
-SAMPLED = (*DRAWN, "per_layer", "per_block")  # removals that draw at least which heads of a layer or block go
+SAMPLED = (
+    *DRAWN,
+    "per_layer",
+    "per_block",
+)  # removals that draw at least which heads of a layer or block go
 SLACK = 1e-9  # for differences of printed decimals
 
 
@@ -33,11 +37,17 @@ def near(facts: Iterable[Fact], share: float) -> list[Fact]:
     return [f for f in found if abs((f.share or 0) - share) <= nearest + SLACK]
 
 
-def lost(facts: Sequence[Fact], some: Sequence[Fact]) -> dict[tuple[str, str, float], tuple[float, Mean]]:
+def lost(
+    facts: Sequence[Fact], some: Sequence[Fact]
+) -> dict[tuple[str, str, float], tuple[float, Mean]]:
     """By (task, target, share): how many points the pruned ones of a task and language lost, where the unpruned score is known."""
     full = means([f for f in facts if f.remove == "none"], "task", "target")
     cells = means(some, "task", "target", "share")
-    return {key: (full[key[:2]].value - cell.value, cell) for key, cell in cells.items() if key[:2] in full}
+    return {
+        key: (full[key[:2]].value - cell.value, cell)
+        for key, cell in cells.items()
+        if key[:2] in full
+    }
 
 
 def rest(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[Fact]:
@@ -61,7 +71,9 @@ def noise(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> float | No
     return over_repeats([fact.value for fact in cell.facts] for _, cell in found.values())
 
 
-def each_noise(facts: Sequence[Fact], found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[float | None]:
+def each_noise(
+    facts: Sequence[Fact], found: dict[tuple[str, str, float], tuple[float, Mean]]
+) -> list[float | None]:
     """Half the interval that repeats give each of the losses."""
     full = means([f for f in facts if f.remove == "none"], "task", "target")
     return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in found.items()]
@@ -72,15 +84,22 @@ def scatter(evidence: Evidence, wanted: float) -> Finding:
 
     One training scored in many languages is one condition, whose deviation is the mean over them.
     """
-    cells = means([f for f in final(evidence) if f.strategy in SAMPLED], "task", "source", "remove", "target")
+    cells = means(
+        [f for f in final(evidence) if f.strategy in SAMPLED], "task", "source", "remove", "target"
+    )
     conditions: dict[tuple[str, ...], list[Mean]] = {}
     for (*condition, _), cell in cells.items():
         if len(cell.facts) >= FEWEST and cell.value:
             conditions.setdefault(tuple(condition), []).append(cell)
     if len(conditions) < FEWEST:
         return missing("three draws or more of each of three conditions with random heads gone")
-    values = [fmean(100 * stdev(f.value for f in cell.facts) / cell.value for cell in several) for several in conditions.values()]
-    numbers = f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions (stated: {wanted:g} %)"
+    values = [
+        fmean(100 * stdev(f.value for f in cell.facts) / cell.value for cell in several)
+        for several in conditions.values()
+    ]
+    numbers = (
+        f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions (stated: {wanted:g} %)"
+    )
     used = [fact for several in conditions.values() for cell in several for fact in cell.facts]
     return judged(as_stated(values, wanted, ABOUT * wanted), numbers, "", used)
 
@@ -92,7 +111,9 @@ def sharper(evidence: Evidence, bend: float) -> Finding:
     by_share: dict[float, dict[tuple[str, str], float]] = {}
     for (task, target, share), (points, cell) in found.items():
         full = points + cell.value
-        by_share.setdefault(share, {})[task, target] = points if cell.facts[0].translated else drop(full, cell.value)
+        by_share.setdefault(share, {})[task, target] = (
+            points if cell.facts[0].translated else drop(full, cell.value)
+        )
     most = max((len(values) for values in by_share.values()), default=0)
     known = {share: values for share, values in sorted(by_share.items()) if len(values) == most}
     curve = {share: fmean(values.values()) for share, values in known.items()}
@@ -104,7 +125,10 @@ def sharper(evidence: Evidence, bend: float) -> Finding:
     unit = "BLEU" if facts[0].translated else "% of the score"
     numbers = f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, {beyond:.2f} from there to {last:g} %"
     places = known[at]
-    leads = [10 * (known[last][place] - places[place]) / (last - at) - 10 * places[place] / at for place in places]
+    leads = [
+        10 * (known[last][place] - places[place]) / (last - at) - 10 * places[place] / at
+        for place in places
+    ]
     whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
     cells = [cell for _, cell in found.values()]
     return judged(above(leads, 0.0, whole), numbers, spread(cells, evidence.printed), rest(found))

@@ -22,7 +22,11 @@ from .strength import LEVEL, lucky_share, signs
 from .verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
 
 PAPER = "luck"
-ARMS = {"seeds": "unpruned models with other seeds", "random": "random heads", "highest": "the highest-ranked heads"}
+ARMS = {
+    "seeds": "unpruned models with other seeds",
+    "random": "random heads",
+    "highest": "the highest-ranked heads",
+}
 ANY = Models("", OF["mbert"].own, (anything,))  # the paper has controls of one model
 ANY_COUNTED = Models("", BOTH.own, (anything,))
 FEWEST = 6  # groups; with fewer no order of signs is rarer than 5 in 100
@@ -30,30 +34,44 @@ FEWEST = 6  # groups; with fewer no order of signs is rarer than 5 in 100
 
 def beats(evidence: Evidence, arm: str) -> Finding:
     """Whether the lowest-k search beats a control with as many trials, by more than chance would give."""
-    found = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.source != s.target]
+    found = [
+        s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.source != s.target
+    ]
     found = [s for s in found if s.arms["lowest"].budget == s.arms[arm].budget]
     groups = [_group(s) for s in found]
     leads = [s.arms["lowest"].gain - s.arms[arm].gain for s in found]
     ahead = sum(lead > 0 for lead in leads)
     if len(set(groups)) < FEWEST:
-        so_far = f" (so far ahead in {ahead} of {len(found)} pairs, by {fmean(leads):+.2f} points on average)" if found else ""
+        so_far = (
+            f" (so far ahead in {ahead} of {len(found)} pairs, by {fmean(leads):+.2f} points on average)"
+            if found
+            else ""
+        )
         what = f"lowest-k searches with the control `{arm}` of {FEWEST} trainings or more; there are {len(set(groups))}{so_far}"
         return missing(what)
     excess = beyond_luck(leads, groups)
     numbers = f"ahead of {ARMS[arm]} in {ahead} of {len(found)} pairs, by {excess.mean:+.2f} points (95 %: {excess.low:+.2f} to {excess.high:+.2f})"
-    strength = (
-        f"permutation p = {excess.p:.2g} over {excess.groups} groups of pairs that share trainings; {signs(leads)}{_alone(found, arm)}"
-    )
+    strength = f"permutation p = {excess.p:.2g} over {excess.groups} groups of pairs that share trainings; {signs(leads)}{_alone(found, arm)}"
     if excess.low > 0 and excess.p < LEVEL:
         return judged(Shown(HOLDS, excess.low), numbers, strength, found)
-    return judged(Shown(FAILS, excess.high) if excess.high < 0 else Shown(UNSHOWN, excess.low), numbers, strength, found)
+    return judged(
+        Shown(FAILS, excess.high) if excess.high < 0 else Shown(UNSHOWN, excess.low),
+        numbers,
+        strength,
+        found,
+    )
 
 
 def _group(search: Search) -> Hashable:
     """What tells the trainings behind a pair: the trial of the unpruned model, or for printed numbers what would share one."""
     if search.trials:
         return search.trials[0]
-    return search.model, search.task, search.source, "" if search.setting == "cross-lingual" else search.target
+    return (
+        search.model,
+        search.task,
+        search.source,
+        "" if search.setting == "cross-lingual" else search.target,
+    )
 
 
 def _alone(found: Sequence[Search], arm: str) -> str:
@@ -61,7 +79,13 @@ def _alone(found: Sequence[Search], arm: str) -> str:
     whole = [s for s in found if 0 < len(s.arms["lowest"].scores) == len(s.arms[arm].scores)]
     if not whole:
         return ""
-    ps = sorted((luck(s.full, s.arms["lowest"].scores, s.arms[arm].scores).p, f"{s.task} {s.source}-{s.target}") for s in whole)
+    ps = sorted(
+        (
+            luck(s.full, s.arms["lowest"].scores, s.arms[arm].scores).p,
+            f"{s.task} {s.source}-{s.target}",
+        )
+        for s in whole
+    )
     clear = sum(p < LEVEL for p, _ in ps)
     best = ", ".join(f"{pair} p = {p:.2g}" for p, pair in ps[:3])
     return f"; {clear} of {len(whole)} pairs clear by themselves (exact p; clearest: {best})"
@@ -80,19 +104,37 @@ def counted(evidence: Evidence, task: str) -> Finding:
         )
     better = sum(gain(s) > 0 for s in found)
     numbers = f"{better} of {len(found)} pairs gain ({border} would be more than luck)"
-    strength = f"{chance(found)}; pairs taken as independent; a search that stops early has less luck"
+    strength = (
+        f"{chance(found)}; pairs taken as independent; a search that stops early has less luck"
+    )
     fewer = binom.cdf(better, len(found), lucky_share(budgets)) < LEVEL
-    return judged(Shown(HOLDS if better >= border else FAILS if fewer else UNSHOWN, better - border), numbers, strength, found)
+    return judged(
+        Shown(HOLDS if better >= border else FAILS if fewer else UNSHOWN, better - border),
+        numbers,
+        strength,
+        found,
+    )
 
 
 def _claims() -> Iterator[Claim]:
     for arm, what in ARMS.items():
         text = f"The best of the lowest-k search beats the best of as many trials with {what}."
-        yield Claim(f"L-{arm}", PAPER, text, about_searches(partial(beats, arm=arm), ANY, ON_POS_AND_NER, together=True, general=True))
+        yield Claim(
+            f"L-{arm}",
+            PAPER,
+            text,
+            about_searches(
+                partial(beats, arm=arm), ANY, ON_POS_AND_NER, together=True, general=True
+            ),
+        )
     for name, task in TASKS.items():
         text = f"On {name} cutting the lowest-ranked heads helps more pairs than the best of as many equally good trials would."
         yield Claim(
-            f"L-count-{name}", PAPER, text, about_searches(partial(counted, task=task), ANY_COUNTED, together=True, general=True), "pairs"
+            f"L-count-{name}",
+            PAPER,
+            text,
+            about_searches(partial(counted, task=task), ANY_COUNTED, together=True, general=True),
+            "pairs",
         )
 
 

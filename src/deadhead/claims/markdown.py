@@ -19,4 +19,7 @@ def _row(one: Verdict) -> tuple[str, ...]:
     margin = "" if one.margin is None else f"{one.margin:+.3g} {one.unit}"
     verdict = f"**{one.verdict}**" if one.verdict == FAILS else one.verdict
     verdict += f": {one.follows}" if one.follows else ""
-    return tuple(text.replace("|", "\\|") for text in (one.id, one.statement, verdict, margin, one.numbers, one.strength))
+    return tuple(
+        text.replace("|", "\\|")
+        for text in (one.id, one.statement, verdict, margin, one.numbers, one.strength)
+    )

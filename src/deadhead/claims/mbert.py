@@ -14,7 +14,18 @@ from .about import about, against
 from .evidence import GLUE, Evidence, Fact, Mean, means
 from .from_papers import stated
 from .kinds import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
-from .layer_sets import BLOCKS, PLAIN, Place, Sets, behind, half_means, halves, lead, listed, sets_of_layers
+from .layer_sets import (
+    BLOCKS,
+    PLAIN,
+    Place,
+    Sets,
+    behind,
+    half_means,
+    halves,
+    lead,
+    listed,
+    sets_of_layers,
+)
 from .losses import at, final, lost, near, noise
 from .mbert_measures import CLAIMS as ON_MEASURES
 from .mbert_xnli import CLAIMS as IN_LANGUAGES
@@ -36,7 +47,9 @@ def m1(evidence: Evidence) -> Finding:
     next_worst = min((name for name in by_word if name != "middle"), key=lambda name: by_word[name])
     leads, draws = lead(places, next_worst, "middle")
     shown = above(leads, 0.0, _whole(places), draws)
-    return judged(shown, f"mean left: {listed(by_word)}", spread(used, evidence.printed), behind(used))
+    return judged(
+        shown, f"mean left: {listed(by_word)}", spread(used, evidence.printed), behind(used)
+    )
 
 
 def _whole(places: Iterable[Place]) -> bool:
@@ -54,10 +67,23 @@ def m2(evidence: Evidence) -> Finding:
     }
     leads = {key: one.value - other.value for key, (one, other) in both.items()}
     if len(leads) < 4:
-        return missing("accuracy with the odd or even layers gone, and with as many in a row, in four comparisons")
-    better = [f"{task}: {block} beats {plain} by {-lead:.2f}" for (task, block, plain), lead in leads.items() if lead < 0]
-    used = [cell for cells in found.values() for word, cell in cells.items() if word in (*BLOCKS, *PLAIN)]
-    numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons" + (f"; {', '.join(better)}" if better else "")
+        return missing(
+            "accuracy with the odd or even layers gone, and with as many in a row, in four comparisons"
+        )
+    better = [
+        f"{task}: {block} beats {plain} by {-lead:.2f}"
+        for (task, block, plain), lead in leads.items()
+        if lead < 0
+    ]
+    used = [
+        cell
+        for cells in found.values()
+        for word, cell in cells.items()
+        if word in (*BLOCKS, *PLAIN)
+    ]
+    numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons" + (
+        f"; {', '.join(better)}" if better else ""
+    )
     strength = f"{signs(leads.values())}; {spread(used, evidence.printed)}"
     whole = _whole(found) and len(leads) == len(found) * len(BLOCKS) * len(PLAIN)
     draws = [by_repeats([one.repeats, other.repeats]) for one, other in both.values()]
@@ -72,9 +98,18 @@ def m3(evidence: Evidence, other: Evidence) -> Finding:
         return missing("accuracy with the even layers gone, and with as many odd ones")
     leads, draws = lead(places, "even", "odd")
     theirs = [cells for cells in halves(final(other)).values() if set(PLAIN) <= set(cells)]
-    beside = f"; {_who(other)}: {listed({word: fmean(c[word].value for c in theirs) for word in PLAIN})}" if theirs else ""
+    beside = (
+        f"; {_who(other)}: {listed({word: fmean(c[word].value for c in theirs) for word in PLAIN})}"
+        if theirs
+        else ""
+    )
     numbers = f"mean left: {listed({word: by_word[word] for word in PLAIN})}{beside}"
-    return judged(above(leads, 0.0, _whole(places), draws), numbers, spread(used, evidence.printed), behind(used))
+    return judged(
+        above(leads, 0.0, _whole(places), draws),
+        numbers,
+        spread(used, evidence.printed),
+        behind(used),
+    )
 
 
 def _who(other: Evidence) -> str:
@@ -95,7 +130,9 @@ def about_as_stated(evidence: Evidence, share: float) -> Finding:
     full = fmean(points + cell.value for points, cell in losses.values())
     draws = noise(losses)
     percent = None if draws is None else 100 * draws / full
-    shown = as_stated(values, wanted, ABOUT * wanted, all_of_glue(task for task, *_ in losses), percent)
+    shown = as_stated(
+        values, wanted, ABOUT * wanted, all_of_glue(task for task, *_ in losses), percent
+    )
     numbers = f"stated {wanted:g} %; found {facts[0].model} {fmean(values):.2f} %"
     return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
@@ -103,9 +140,16 @@ def about_as_stated(evidence: Evidence, share: float) -> Finding:
 def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
     """By (task, share): the scores of BERT and of mBERT."""
     ours, theirs = (
-        means([f for f in final(one) if f.share is not None and _curve(f)], "task", "target", "share") for one in (evidence, other)
+        means(
+            [f for f in final(one) if f.share is not None and _curve(f)], "task", "target", "share"
+        )
+        for one in (evidence, other)
     )
-    return {(at(*place), share): (theirs[*place, share], ours[*place, share]) for *place, share in ours if (*place, share) in theirs}
+    return {
+        (at(*place), share): (theirs[*place, share], ours[*place, share])
+        for *place, share in ours
+        if (*place, share) in theirs
+    }
 
 
 def _gap(cells: tuple[Mean, Mean]) -> float:
@@ -118,12 +162,20 @@ def _curve(fact: Fact) -> bool:
 
 def m6(evidence: Evidence, other: Evidence) -> Finding:
     gaps = _gaps(evidence, other)
-    moved = {key: _gap(cells) - _gap(gaps[key[0], 0.0]) for key, cells in gaps.items() if key[1] and (key[0], 0.0) in gaps}
+    moved = {
+        key: _gap(cells) - _gap(gaps[key[0], 0.0])
+        for key, cells in gaps.items()
+        if key[1] and (key[0], 0.0) in gaps
+    }
     if len({share for _, share in moved}) < 2:
-        return missing("accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads drawn out")
+        return missing(
+            "accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads drawn out"
+        )
     (task, share), most = max(moved.items(), key=lambda item: abs(item[1]))
     numbers = f"the gap moves most on {task} at {share:g} %: by {most:+.2f} points"
-    whole = {(task, round(share)) for task, share in moved} == {(task, share) for task in GLUE for share in TENTHS}
+    whole = {(task, round(share)) for task, share in moved} == {
+        (task, share) for task in GLUE for share in TENTHS
+    }
     used = [cell for cells in gaps.values() for cell in cells]
     draws = [by_repeats(cell.repeats for cell in (*gaps[key], *gaps[key[0], 0.0])) for key in moved]
     shown = every([POINT - abs(value) for value in moved.values()], whole, ties=True, noise=draws)
@@ -131,7 +183,9 @@ def m6(evidence: Evidence, other: Evidence) -> Finding:
 
 
 def m7(evidence: Evidence, other: Evidence) -> Finding:
-    unpruned = {task: cells for (task, share), cells in _gaps(evidence, other).items() if share == 0}
+    unpruned = {
+        task: cells for (task, share), cells in _gaps(evidence, other).items() if share == 0
+    }
     at0 = {task: _gap(cells) for task, cells in unpruned.items()}
     if not at0:
         return missing("accuracy of unpruned BERT and mBERT on one of the four tasks")
@@ -143,14 +197,19 @@ def m7(evidence: Evidence, other: Evidence) -> Finding:
     return judged(shown, numbers, spread(used, evidence.printed), behind(used))
 
 
-def _lags(sets: Sets) -> tuple[dict[Place, dict[bool, list[float]]], dict[Place, list[float]], list[Mean]]:
+def _lags(
+    sets: Sets,
+) -> tuple[dict[Place, dict[bool, list[float]]], dict[Place, list[float]], list[Mean]]:
     """By place: how far the middle is behind the ends, up to a third of the layers and beyond, and top minus bottom."""
     lags: dict[Place, dict[bool, list[float]]] = {}
     ends: dict[Place, list[float]] = {}
     used = []
     for (word, n), cells in sets.items():
         for place, middle in cells.items() if word == "middle" else ():
-            top, bottom = sets.get(("top", n), {}).get(place), sets.get(("bottom", n), {}).get(place)
+            top, bottom = (
+                sets.get(("top", n), {}).get(place),
+                sets.get(("bottom", n), {}).get(place),
+            )
             share = middle.facts[0].share
             if top and bottom and share is not None:
                 ends.setdefault(place, []).append(top.value - bottom.value)
@@ -162,9 +221,15 @@ def _lags(sets: Sets) -> tuple[dict[Place, dict[bool, list[float]]], dict[Place,
 
 def m8(evidence: Evidence) -> Finding:
     lags, ends, used = _lags(sets_of_layers(final(evidence)))
-    both = {place: {deep: fmean(values) for deep, values in by.items()} for place, by in lags.items() if len(by) == 2}
+    both = {
+        place: {deep: fmean(values) for deep, values in by.items()}
+        for place, by in lags.items()
+        if len(by) == 2
+    }
     if not both:
-        return missing("accuracy with top, middle and bottom layers gone, at most a third of them and more")
+        return missing(
+            "accuracy with top, middle and bottom layers gone, at most a third of them and more"
+        )
     few, many = (fmean(by[deep] for by in both.values()) for deep in (False, True))
     between = [fmean(ends[place]) for place in both]
     whole = _whole(both)
@@ -173,9 +238,7 @@ def m8(evidence: Evidence) -> Finding:
         above([by[True] - by[False] for by in both.values()], 0.0, whole),
         above([by[True] - abs(fmean(between)) for by in both.values()], 0.0, whole),
     ]
-    numbers = (
-        f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; top minus bottom {fmean(between):+.2f}"
-    )
+    numbers = f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; top minus bottom {fmean(between):+.2f}"
     strength = f"top against bottom: {signs(v for some in ends.values() for v in some)}; {spread(used, evidence.printed)}"
     return judged(worst(parts), numbers, strength, behind(used))
 

@@ -20,7 +20,9 @@ PAPER = "mbert-prunability"
 CLOSE = ("en", "es", "de", "vi")  # languages said to overlap after one epoch
 APART = ("sw", "tr", "ar")
 TOGETHER = ("hi", "ur")
-RECOVERED = stated(PAPER, "share_of_final_accuracy_after_1_epoch_percent") - 0.5  # percent; what rounds to it
+RECOVERED = (
+    stated(PAPER, "share_of_final_accuracy_after_1_epoch_percent") - 0.5
+)  # percent; what rounds to it
 APART_BEFORE = 0.25  # silhouette: up to it clusters have no structure worth the name (Kaufman and Rousseeuw 1990)
 NO_FIRST = "XNLI scores after the first epoch (finetune: {first: true}) and after further ones, of pruned models"
 EARLY = ("first", "after")  # the stage after one epoch, or where it was not kept, the last
@@ -30,7 +32,9 @@ def recovered(evidence: Evidence) -> tuple[dict[tuple[str, str], float], list[Fa
     """By trial and language: how many percent of the last epoch's score are there after the first, of pruned models."""
     facts = [f for f in evidence.facts if f.remove != "none" and f.trial]
     last = {(f.trial, f.target): f.value for f in facts if f.epoch is None and f.value}
-    early = {(f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last}
+    early = {
+        (f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last
+    }
     shares = {place: 100 * recovery([value], [last[place]]) for place, value in early.items()}
     trials = {trial for trial, _ in shares}
     return shares, [f for f in facts if f.trial in trials]
@@ -43,7 +47,9 @@ def m16(evidence: Evidence) -> Finding:
     mean, by_trial = fmean(shares.values()), list(_means(shares, 0).values())
     numbers = f"one epoch gives {mean:.1f} % of the last epoch's score ({min(shares.values()):.1f} to {max(shares.values()):.1f} %)"
     strength = f"trials: {len(by_trial)}, languages: {len(_means(shares, 1))}"
-    return judged(above(by_trial, RECOVERED), numbers, strength, used)  # one training scored in many languages is one experiment
+    return judged(
+        above(by_trial, RECOVERED), numbers, strength, used
+    )  # one training scored in many languages is one experiment
 
 
 def m21(evidence: Evidence) -> Finding:
@@ -54,14 +60,25 @@ def m21(evidence: Evidence) -> Finding:
     least = min(by_language, key=lambda name: by_language[name])
     enough = sum(share >= RECOVERED for share in by_language.values())
     numbers = f"in {enough} of {len(by_language)} languages, least in {least} ({by_language[least]:.1f} %)"
-    draws = [over_repeats([[share for (_, at), share in shares.items() if at == name]]) for name in by_language]
-    shown = every([share - RECOVERED for share in by_language.values()], all_of_xnli(by_language), ties=True, noise=draws)
+    draws = [
+        over_repeats([[share for (_, at), share in shares.items() if at == name]])
+        for name in by_language
+    ]
+    shown = every(
+        [share - RECOVERED for share in by_language.values()],
+        all_of_xnli(by_language),
+        ties=True,
+        noise=draws,
+    )
     return judged(shown, numbers, f"trials: {len(_means(shares, 0))}", used)
 
 
 def _means(shares: dict[tuple[str, str], float], place: int) -> dict[str, float]:
     """The means by trial (place 0) or by language (place 1)."""
-    return {name: fmean(v for key, v in shares.items() if key[place] == name) for name in dict.fromkeys(key[place] for key in shares)}
+    return {
+        name: fmean(v for key, v in shares.items() if key[place] == name)
+        for name in dict.fromkeys(key[place] for key in shares)
+    }
 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:
@@ -70,20 +87,35 @@ def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:
     for one in evidence.measured:
         if one.name == name and one.remove != "none":
             found.setdefault(one.trial, {})[one.stage] = one
-    pairs = [(by["before"], next((by[stage] for stage in EARLY if stage in by), None)) for by in found.values() if "before" in by]
+    pairs = [
+        (by["before"], next((by[stage] for stage in EARLY if stage in by), None))
+        for by in found.values()
+        if "before" in by
+    ]
     return [(before, after) for before, after in pairs if after is not None]
 
 
 def m17(evidence: Evidence) -> Finding:
     runs = stages(evidence, "entropy")
-    moved = [entropy_change(before.values, after.values, layers=_layers(before)) for before, after in runs]
+    moved = [
+        entropy_change(before.values, after.values, layers=_layers(before))
+        for before, after in runs
+    ]
     whole = [one for one in moved if set(one) == {"bottom", "middle", "top"}]
     if not whole:
-        return missing("entropy of the heads left in every third of the layers, before training and after one epoch (measure: entropy)")
+        return missing(
+            "entropy of the heads left in every third of the layers, before training and after one epoch (measure: entropy)"
+        )
     mean = {name: fmean(one[name] for one in whole) for name in ("bottom", "middle", "top")}
     leads = [one["top"] - max(one["middle"], one["bottom"]) for one in whole]
-    wanted = ", ".join(f"{name} {stated(PAPER, 'entropy_change_alive_heads', of=name):.3f}" for name in mean)
-    numbers = "mean change in nats: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()) + f" (stated: {wanted})"
+    wanted = ", ".join(
+        f"{name} {stated(PAPER, 'entropy_change_alive_heads', of=name):.3f}" for name in mean
+    )
+    numbers = (
+        "mean change in nats: "
+        + ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
+        + f" (stated: {wanted})"
+    )
     strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} trials"
     return judged(above(leads, 0.0), numbers, strength, [before for before, _ in runs])
 
@@ -101,7 +133,9 @@ def distance(centroids: dict[str, Any]) -> dict[frozenset[str], float]:
 def m18(evidence: Evidence) -> Finding:
     runs = stages(evidence, "embeddings")
     if not runs:
-        return missing("embeddings of sentences before training and after one epoch (measure: embeddings)")
+        return missing(
+            "embeddings of sentences before training and after one epoch (measure: embeddings)"
+        )
     margins, told = [], []
     for before, after in runs:
         apart = distance(after.values["centroids"])
@@ -111,11 +145,24 @@ def m18(evidence: Evidence) -> Finding:
             "apart": [d for pair, d in apart.items() if pair & set(APART)],
         }
         if not all(groups.values()):
-            return missing("embeddings of two of en, es, de, vi; of hi and ur; and of one of sw, tr, ar")
-        middle, mean = fmean(apart.values()), {name: fmean(values) for name, values in groups.items()}
+            return missing(
+                "embeddings of two of en, es, de, vi; of hi and ur; and of one of sw, tr, ar"
+            )
+        middle, mean = (
+            fmean(apart.values()),
+            {name: fmean(values) for name, values in groups.items()},
+        )
         fall = before.values["silhouette"] - after.values["silhouette"]
         before_it = before.values["silhouette"] - APART_BEFORE
-        margins.append(min(before_it, fall, 1 - mean["close"] / middle, 1 - mean["together"] / middle, mean["apart"] / middle - 1))
+        margins.append(
+            min(
+                before_it,
+                fall,
+                1 - mean["close"] / middle,
+                1 - mean["together"] / middle,
+                mean["apart"] / middle - 1,
+            )
+        )
         told.append(
             f"silhouette {before.values['silhouette']:.2f} to {after.values['silhouette']:.2f}; distances over their mean: "
             + ", ".join(f"{name} {value / middle:.2f}" for name, value in mean.items())

@@ -26,10 +26,19 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
     groups: dict[tuple[str, str, str], list[Gain]] = {}
     for s in evidence.pairs:
         if _fits(s):
-            groups.setdefault((s.model, s.task, s.setting), []).append((s.source, s.target, s.arms["lowest"].gain))
+            groups.setdefault((s.model, s.task, s.setting), []).append(
+                (s.source, s.target, s.arms["lowest"].gain)
+            )
     found = []
     for (model, task, setting), gains in groups.items():
-        alike = _alike(gains, {r.language: r for r in evidence.rankings if (r.model, r.task, r.method) == (model, task, "gradient")})
+        alike = _alike(
+            gains,
+            {
+                r.language: r
+                for r in evidence.rankings
+                if (r.model, r.task, r.method) == (model, task, "gradient")
+            },
+        )
         if alike is None:
             continue  # URIEL takes its time: only for who has rankings of these languages as well
         for against, told in (("uriel distance", _apart(gains)), ("ranking similarity", alike)):
@@ -40,8 +49,18 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
 
 def _fits(s: Search) -> bool:
     """Whether a search is one of the paper's: one source, another target, all of its data, ranked by gradient."""
-    plain = s.parts is None and s.rank in ("", "gradient") and set(s.train.split("+")) - {""} <= {s.source, s.target}
-    return plain and s.task in TASKS and s.setting in SETTINGS and s.source != s.target and "lowest" in s.arms
+    plain = (
+        s.parts is None
+        and s.rank in ("", "gradient")
+        and set(s.train.split("+")) - {""} <= {s.source, s.target}
+    )
+    return (
+        plain
+        and s.task in TASKS
+        and s.setting in SETTINGS
+        and s.source != s.target
+        and "lowest" in s.arms
+    )
 
 
 def _apart(gains: Sequence[Gain]) -> Correlation | None:

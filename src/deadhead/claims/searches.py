@@ -16,13 +16,29 @@ CROSS, MULTI = "cross-lingual", "multi-lingual"
 PAPER_LRP = "lrp rule=alpha-beta"  # the LRP of the paper's time; the epsilon rule is of 2024 and ranks heads differently
 OF = {
     "mbert": Models(
-        "mBERT", (MBERT,), (is_mbert, lambda model: multilingual(model) and not is_xlmr(model), lambda model: not is_xlmr(model))
+        "mBERT",
+        (MBERT,),
+        (
+            is_mbert,
+            lambda model: multilingual(model) and not is_xlmr(model),
+            lambda model: not is_xlmr(model),
+        ),
     ),
     "xlm-r": Models(
-        "XLM-R", (XLM,), (is_xlmr, lambda model: multilingual(model) and not is_mbert(model), lambda model: not is_mbert(model))
+        "XLM-R",
+        (XLM,),
+        (
+            is_xlmr,
+            lambda model: multilingual(model) and not is_mbert(model),
+            lambda model: not is_mbert(model),
+        ),
     ),
 }
-BOTH = Models("mBERT and XLM-R", (MBERT, XLM), (lambda model: is_mbert(model) or is_xlmr(model), multilingual, anything))
+BOTH = Models(
+    "mBERT and XLM-R",
+    (MBERT, XLM),
+    (lambda model: is_mbert(model) or is_xlmr(model), multilingual, anything),
+)
 MODELS = {name: kind.own[0] for name, kind in OF.items()}
 
 
@@ -53,7 +69,9 @@ def noise(found: Sequence[Search]) -> float | None:
 def lead_noise(found: Sequence[Search], arm: str) -> list[float | None]:
     """Half the interval that repeats with other seeds give the lead of the lowest-k search over another arm, in each search."""
     both = [(s.arms["lowest"].repeats, s.arms[arm].repeats) for s in found]
-    return [over_repeats([[one - other for one, other in zip(*pair, strict=True)]]) for pair in both]
+    return [
+        over_repeats([[one - other for one, other in zip(*pair, strict=True)]]) for pair in both
+    ]
 
 
 def chance(found: Sequence[Search], arm: str = "lowest") -> str:
@@ -62,9 +80,7 @@ def chance(found: Sequence[Search], arm: str = "lowest") -> str:
     seeds = with_seeds(found, arm)
     if not seeds:
         return told
-    return (
-        f"{told}; the best of as many unpruned seeds gains {fmean(seeds):+.2f} on average, in {sum(v > 0 for v in seeds)} of {len(seeds)}"
-    )
+    return f"{told}; the best of as many unpruned seeds gains {fmean(seeds):+.2f} on average, in {sum(v > 0 for v in seeds)} of {len(seeds)}"
 
 
 def lucky_count(found: Sequence[Search]) -> bool:

@@ -31,7 +31,13 @@ WEAK = 0.3  # a rho below it explains less than a tenth of the variance
 ROUNDED = 0.01  # what rounding to two decimals can make of a difference of two printed numbers
 
 
-def as_stated(values: Sequence[float], stated: float, within: float, whole: bool = False, noise: float | None = None) -> Shown:
+def as_stated(
+    values: Sequence[float],
+    stated: float,
+    within: float,
+    whole: bool = False,
+    noise: float | None = None,
+) -> Shown:
     """Whether a mean is the number stated, give or take `within`. `noise`: half the interval that repeats give it."""
     width, how = _width(values, whole, noise)
     if width is None:
@@ -40,7 +46,9 @@ def as_stated(values: Sequence[float], stated: float, within: float, whole: bool
     return between(mean - width, mean + width, stated - within, stated + within, how)
 
 
-def above(values: Sequence[float], border: float, whole: bool = False, noise: float | None = None) -> Shown:
+def above(
+    values: Sequence[float], border: float, whole: bool = False, noise: float | None = None
+) -> Shown:
     """Whether a mean is above a border."""
     width, how = _width(values, whole, noise)
     mean = fmean(values) - border
@@ -48,10 +56,19 @@ def above(values: Sequence[float], border: float, whole: bool = False, noise: fl
         return Shown(UNSHOWN, mean, how)
     if mean - width > SLACK:
         return Shown(HOLDS, mean - width, how)
-    return Shown(FAILS, mean + width, how) if mean + width <= SLACK else Shown(UNSHOWN, mean - width, how)
+    return (
+        Shown(FAILS, mean + width, how)
+        if mean + width <= SLACK
+        else Shown(UNSHOWN, mean - width, how)
+    )
 
 
-def every(leads: Sequence[float], whole: bool = False, ties: bool = False, noise: Sequence[float | None] = ()) -> Shown:
+def every(
+    leads: Sequence[float],
+    whole: bool = False,
+    ties: bool = False,
+    noise: Sequence[float | None] = (),
+) -> Shown:
     """Whether every one of some differences is above 0 (with `ties`: or 0).
 
     One that is not refutes it, but only if it is beyond chance itself. `noise`: half the interval that repeats give
@@ -62,9 +79,19 @@ def every(leads: Sequence[float], whole: bool = False, ties: bool = False, noise
     cases = _cases(len(leads), whole)
     if least >= -SLACK if ties else least > 0:
         enough = whole or sign_test(len(leads), 0) < LEVEL
-        return Shown(HOLDS if enough else UNSHOWN, least, cases if enough else f"{cases}: as many would agree by chance")
-    widths = [ROUNDED if width is None and whole else width for width in noise or [None] * len(leads)]
-    clear = [lead for lead, width in zip(leads, widths, strict=True) if width is not None and lead + width < -SLACK]
+        return Shown(
+            HOLDS if enough else UNSHOWN,
+            least,
+            cases if enough else f"{cases}: as many would agree by chance",
+        )
+    widths = [
+        ROUNDED if width is None and whole else width for width in noise or [None] * len(leads)
+    ]
+    clear = [
+        lead
+        for lead, width in zip(leads, widths, strict=True)
+        if width is not None and lead + width < -SLACK
+    ]
     if clear:
         return Shown(FAILS, min(clear), cases)
     if not whole and above(leads, 0.0).verdict == FAILS:
@@ -85,7 +112,11 @@ def at_least(count: int, cases: int, share: float, whole: bool = False) -> Shown
     low, high, how = _share(count, cases, whole)
     if low >= share - SLACK:
         return Shown(HOLDS, cases * (low - share), how)
-    return Shown(FAILS if high < share - SLACK else UNSHOWN, cases * ((high if high < share else low) - share), how)
+    return Shown(
+        FAILS if high < share - SLACK else UNSHOWN,
+        cases * ((high if high < share else low) - share),
+        how,
+    )
 
 
 def most(count: int, cases: int, whole: bool = False) -> Shown:
@@ -93,12 +124,16 @@ def most(count: int, cases: int, whole: bool = False) -> Shown:
     return at_least(count, cases, (cases // 2 + 1) / cases if whole else 0.5 + SLACK, whole)
 
 
-def level(differences: Sequence[float], within: float, whole: bool = False, noise: float | None = None) -> Shown:
+def level(
+    differences: Sequence[float], within: float, whole: bool = False, noise: float | None = None
+) -> Shown:
     """Whether some differences favour neither side: they go both ways, and their mean is 0, give or take `within`."""
     found = as_stated(differences, 0.0, within, whole, noise)
     more, less = [v for v in differences if v > 0], [-v for v in differences if v < 0]
     if found.verdict == HOLDS and abs(len(more) - len(less)) > len(differences) % 2:
-        return Shown(FAILS if whole else UNSHOWN, -min(more if len(more) > len(less) else less), found.how)
+        return Shown(
+            FAILS if whole else UNSHOWN, -min(more if len(more) > len(less) else less), found.how
+        )
     return found
 
 
@@ -118,7 +153,9 @@ def at_face(holds: bool, margin: float, whole: bool) -> Shown:
     return Shown((HOLDS if whole else UNSHOWN) if holds else FAILS, margin, how)
 
 
-def over_repeats(groups: Iterable[Sequence[float]], shared: bool = False, sides: int = 1) -> float | None:
+def over_repeats(
+    groups: Iterable[Sequence[float]], shared: bool = False, sides: int = 1
+) -> float | None:
     """Half of the 95 % interval of the mean of some means, out of the repeats behind each; None where nothing was repeated.
 
     `shared`: the same trainings are behind all of them, so that their errors do not cancel out.
@@ -133,7 +170,12 @@ def over_repeats(groups: Iterable[Sequence[float]], shared: bool = False, sides:
     if shared:
         return float(t.ppf(1 - LEVEL / 2, min(map(len, several)) - 1)) * fmean(errors)
     freedom = sum(len(group) - 1 for group in several)
-    return sides * float(t.ppf(1 - LEVEL / 2, freedom)) * sum(error**2 for error in errors) ** 0.5 / len(errors)
+    return (
+        sides
+        * float(t.ppf(1 - LEVEL / 2, freedom))
+        * sum(error**2 for error in errors) ** 0.5
+        / len(errors)
+    )
 
 
 def by_repeats(cells: Iterable[Sequence[float]], weight: float = 1.0) -> float | None:
@@ -147,8 +189,14 @@ def by_repeats(cells: Iterable[Sequence[float]], weight: float = 1.0) -> float |
     freedom = sum(len(group) - 1 for group in groups)
     if not freedom:
         return None
-    variance = sum((len(group) - 1) * stdev(group) ** 2 for group in groups if len(group) > 1) / freedom
-    return abs(weight) * float(t.ppf(1 - LEVEL / 2, freedom)) * (variance * sum(1 / len(group) for group in groups)) ** 0.5
+    variance = (
+        sum((len(group) - 1) * stdev(group) ** 2 for group in groups if len(group) > 1) / freedom
+    )
+    return (
+        abs(weight)
+        * float(t.ppf(1 - LEVEL / 2, freedom))
+        * (variance * sum(1 / len(group) for group in groups)) ** 0.5
+    )
 
 
 def _width(values: Sequence[float], whole: bool, noise: float | None) -> tuple[float | None, str]:
@@ -178,8 +226,18 @@ def _share(count: int, cases: int, whole: bool) -> tuple[float, float, str]:
     if whole:
         return count / cases, count / cases, _cases(cases, whole)
     low, high = binomtest(count, cases).proportion_ci(1 - LEVEL)
-    return float(low), float(high), f"95 % interval {cases * low:.0f} to {cases * high:.0f} of {cases}"
+    return (
+        float(low),
+        float(high),
+        f"95 % interval {cases * low:.0f} to {cases * high:.0f} of {cases}",
+    )
 
 
 def _cases(n: int, whole: bool) -> str:
-    return f"n = {n}" if not whole else f"all {n} cases it speaks of" if n > 1 else "the one case it speaks of"
+    return (
+        f"n = {n}"
+        if not whole
+        else f"all {n} cases it speaks of"
+        if n > 1
+        else "the one case it speaks of"
+    )

@@ -19,7 +19,9 @@ def spread(cells: Iterable[Mean], printed: bool = False) -> str:
     cells = list(cells)
     if printed:
         return "as printed: no spread given for a cell"
-    repeated = [[fact.value for fact in cell.facts] for cell in cells if len(cell.facts) > 1 and cell.value]
+    repeated = [
+        [fact.value for fact in cell.facts] for cell in cells if len(cell.facts) > 1 and cell.value
+    ]
     if not repeated:
         return "one seed: no spread"
     return f"up to {max(map(len, repeated))} repeats a cell, sd {share_of_mean(repeated):.2f} % of the mean"
@@ -39,9 +41,7 @@ def lucky_share(budgets: Sequence[float]) -> float:
 
 def by_luck(better: int, budgets: Sequence[float]) -> str:
     """How many of the best of some trials would beat one by luck, in words."""
-    return (
-        f"luck alone: {lucky_share(budgets) * len(budgets):.1f} of {len(budgets)}, as many or more with p = {luck_p(better, budgets):.2g}"
-    )
+    return f"luck alone: {lucky_share(budgets) * len(budgets):.1f} of {len(budgets)}, as many or more with p = {luck_p(better, budgets):.2g}"
 
 
 def luck_p(better: int, budgets: Sequence[float]) -> float:

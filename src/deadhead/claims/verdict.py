@@ -13,9 +13,16 @@ from typing import Any
 from .evidence import Evidence, Fact, Measured, Merged, Ranked, Search
 
 HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"  # what was judged
-UNTESTED, OPEN = "not tested here", "not enough data"  # it is about other models or tasks; there is too little of its own
+UNTESTED, OPEN = (
+    "not tested here",
+    "not enough data",
+)  # it is about other models or tasks; there is too little of its own
 VERDICTS = (HOLDS, UNSHOWN, FAILS, UNTESTED, OPEN)
-NO, IN_PART, LUCKY = "does not follow", "follows in part", "no more than luck"  # how a claim fails on the papers' own tables
+NO, IN_PART, LUCKY = (
+    "does not follow",
+    "follows in part",
+    "no more than luck",
+)  # how a claim fails on the papers' own tables
 
 MOST_TRIALS = 300  # ids that a verdict names as plain data
 
@@ -28,14 +35,14 @@ class Verdict:
     paper: str
     statement: str
     verdict: str  # of VERDICTS
-    margin: float | None  # how far within the border (below 0: beyond it), in the units of the claim
+    margin: (
+        float | None
+    )  # how far within the border (below 0: beyond it), in the units of the claim
     numbers: str  # what it rests on; for OPEN, what is missing; for UNTESTED, what it is about and what there is
     strength: str  # how much chance there is in it
     trials: tuple[str, ...] = ()  # ids of the records behind it
     unit: str = ""  # of the margin
-    follows: str = (
-        ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables; LUCKY also where a study has it by luck alone
-    )
+    follows: str = ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables; LUCKY also where a study has it by luck alone
 
     @property
     def judged(self) -> bool:
@@ -92,7 +99,9 @@ class Claim:
             found.strength,
             found.trials,
             self.unit,
-            LUCKY if found.lucky and found.verdict in (HOLDS, UNSHOWN) and not evidence.printed else "",
+            LUCKY
+            if found.lucky and found.verdict in (HOLDS, UNSHOWN) and not evidence.printed
+            else "",
         )
 
 
@@ -105,7 +114,9 @@ def judged(
 ) -> Finding:
     """What is shown of it. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
     looked_at = list(rests_on)
-    several = dict.fromkeys(one.trials if isinstance(one, Search | Merged) else (one.trial,) for one in looked_at)  # targets share them
+    several = dict.fromkeys(
+        one.trials if isinstance(one, Search | Merged) else (one.trial,) for one in looked_at
+    )  # targets share them
     trials = dict.fromkeys(trial for some in several for trial in some if trial)
     on = dict.fromkeys((one.model, one.task) for one in looked_at)
     failed = {one.trial for one in looked_at if isinstance(one, Fact) and one.failed}
@@ -113,7 +124,15 @@ def judged(
     if failed:
         parts.append(f"{len(failed)} of {len(trials)} trainings failed: one label for everything")
     strength = "; ".join(part for part in parts if part)
-    return Finding(shown.verdict, round(shown.margin, 4) + 0.0, numbers, strength, tuple(trials), tuple(on), lucky)
+    return Finding(
+        shown.verdict,
+        round(shown.margin, 4) + 0.0,
+        numbers,
+        strength,
+        tuple(trials),
+        tuple(on),
+        lucky,
+    )
 
 
 def missing(what: str) -> Finding:

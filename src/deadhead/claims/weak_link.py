@@ -26,12 +26,21 @@ def w1(evidence: Evidence) -> Finding:
     facts = final(evidence)
     found = lost(facts, [f for f in drawn(facts) if (f.share or 0) <= 60 + NEAR])
     if max((share for _, _, share in found), default=0.0) < 50:
-        return missing("BLEU of an unpruned translation model and with 50 to 60 % of its heads drawn out")
+        return missing(
+            "BLEU of an unpruned translation model and with 50 to 60 % of its heads drawn out"
+        )
     border = stated(PAPER, "max_bleu_drop_up_to_percent")
     cells = [cell for _, cell in found.values()]
     numbers = f"largest loss up to 60 %: {max(points for points, _ in found.values()):.2f} BLEU"
-    whole = all_of_wmt(target for _, target, _ in found) and {share for *_, share in found} == UP_TO_60
-    shown = every([border - points for points, _ in found.values()], whole, ties=True, noise=each_noise(facts, found))
+    whole = (
+        all_of_wmt(target for _, target, _ in found) and {share for *_, share in found} == UP_TO_60
+    )
+    shown = every(
+        [border - points for points, _ in found.values()],
+        whole,
+        ties=True,
+        noise=each_noise(facts, found),
+    )
     return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
 
 
@@ -41,23 +50,36 @@ def w2(evidence: Evidence) -> Finding:
     if not found:
         return missing("BLEU of an unpruned translation model and with 75 % of its heads drawn out")
     border, cells = stated(PAPER, "bleu_drop_upper_bound"), [cell for _, cell in found.values()]
-    leads, whole = [border - points for points, _ in found.values()], all_of_wmt(target for _, target, _ in found)
+    leads, whole = (
+        [border - points for points, _ in found.values()],
+        all_of_wmt(target for _, target, _ in found),
+    )
     shown = every(leads, whole, noise=each_noise(facts, found))
-    return judged(shown, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
+    return judged(
+        shown, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found)
+    )
 
 
 def w3(evidence: Evidence) -> Finding:
     facts = final(evidence)
-    found = {key: value for key, value in lost(facts, near(facts, 87)).items() if key[1] in ("en-ru", "en-de")}
+    found = {
+        key: value
+        for key, value in lost(facts, near(facts, 87)).items()
+        if key[1] in ("en-ru", "en-de")
+    }
     if not found:
         return missing("BLEU on en-ru or en-de, unpruned and with one head kept in every layer")
     parts = []
     for (_, target, _), (points, cell) in found.items():
         wanted = stated(PAPER, "bleu_drop_at_percent", target=target)
         draws = over_repeats([[f.value for f in cell.facts]])
-        parts.append(as_stated([points], wanted, BLEU, whole=True, noise=draws))  # one number for each language pair
+        parts.append(
+            as_stated([points], wanted, BLEU, whole=True, noise=draws)
+        )  # one number for each language pair
     cells = [cell for _, cell in found.values()]
-    return judged(worst(parts), f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found))
+    return judged(
+        worst(parts), f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found)
+    )
 
 
 def w3b(evidence: Evidence) -> Finding:
@@ -65,7 +87,9 @@ def w3b(evidence: Evidence) -> Finding:
     found = lost(facts, [f for f in drawn(facts) if (f.share or 0) >= 60 - NEAR])
     steps, back, draws = [], [], []
     for pair in dict.fromkeys(key[:2] for key in found):
-        curve = sorted((share, points) for (*at, share), (points, _) in found.items() if tuple(at) == pair)
+        curve = sorted(
+            (share, points) for (*at, share), (points, _) in found.items() if tuple(at) == pair
+        )
         for (low, first), (high, second) in itertools.pairwise(curve):
             steps.append(second - first)
             draws.append(by_repeats(found[*pair, share][1].repeats for share in (low, high)))
@@ -89,26 +113,50 @@ def kept(remove: str) -> tuple[tuple[int, ...], ...]:
 
 
 def w4(evidence: Evidence) -> Finding:
-    cells = means([f for f in final(evidence) if re.fullmatch(r"per_layer [\d,/;=A-Za-z]+", f.remove)], "target", "remove")
+    cells = means(
+        [f for f in final(evidence) if re.fullmatch(r"per_layer [\d,/;=A-Za-z]+", f.remove)],
+        "target",
+        "remove",
+    )
     by_kept = {(target, kept(remove)): cell for (target, remove), cell in cells.items()}
     differences, used = {}, []
     for (target, blocks), cell in by_kept.items():
         low, high = blocks[0][: len(blocks[0]) // 2], blocks[0][-(len(blocks[0]) // 2) :]
         other = by_kept.get((target, tuple(block[::-1] for block in blocks)))
-        if other is not None and sum(low) > sum(high):  # the low layers of the encoder are important, and keep more
+        if other is not None and sum(low) > sum(
+            high
+        ):  # the low layers of the encoder are important, and keep more
             share = cell.facts[0].share
             differences["?" if share is None else f"{share:.0f}"] = cell.value - other.value
             used += [cell, other]
     if len(differences) < 2:
-        return missing("BLEU at two percentages, with the important layers keeping more heads and keeping fewer")
+        return missing(
+            "BLEU at two percentages, with the important layers keeping more heads and keeping fewer"
+        )
     values = list(differences.values())
-    shown = level(values, BLEU, len(values) == CUTS, over_repeats(([f.value for f in cell.facts] for cell in used), sides=2))
-    numbers = "kept minus pruned: " + ", ".join(f"{share} %: {value:+.2f}" for share, value in differences.items())
-    return judged(shown, numbers, f"{signs(values)}; {spread(used, evidence.printed)}", [f for c in used for f in c.facts])
+    shown = level(
+        values,
+        BLEU,
+        len(values) == CUTS,
+        over_repeats(([f.value for f in cell.facts] for cell in used), sides=2),
+    )
+    numbers = "kept minus pruned: " + ", ".join(
+        f"{share} %: {value:+.2f}" for share, value in differences.items()
+    )
+    return judged(
+        shown,
+        numbers,
+        f"{signs(values)}; {spread(used, evidence.printed)}",
+        [f for c in used for f in c.facts],
+    )
 
 
 def w5(evidence: Evidence) -> Finding:
-    cells = means([f for f in final(evidence) if re.fullmatch(r"per_block [\d/;=A-Za-z]+", f.remove)], "target", "remove")
+    cells = means(
+        [f for f in final(evidence) if re.fullmatch(r"per_block [\d/;=A-Za-z]+", f.remove)],
+        "target",
+        "remove",
+    )
     groups: dict[tuple[str, tuple[int, ...]], dict[str, Mean]] = {}
     for (target, remove), cell in cells.items():
         counts = [block[0] for block in kept(remove)]
@@ -117,28 +165,45 @@ def w5(evidence: Evidence) -> Finding:
             groups.setdefault((target, tuple(sorted(counts))), {})[least] = cell
     whole = [group for group in groups.values() if len(group) == 3]
     if len(whole) < 3:
-        return missing("BLEU at three percentages, each with the encoder, the cross and the decoder block keeping fewest")
+        return missing(
+            "BLEU at three percentages, each with the encoder, the cross and the decoder block keeping fewest"
+        )
     best = [max(group, key=lambda name: group[name].value) for group in whole]
-    at = ", ".join(f"{group[name].facts[0].share or 0:.0f} %: {name} fewest" for group, name in zip(whole, best, strict=True))
+    at = ", ".join(
+        f"{group[name].facts[0].share or 0:.0f} %: {name} fewest"
+        for group, name in zip(whole, best, strict=True)
+    )
     used = [cell for group in whole for cell in group.values()]
     shown = _each_wins(whole, best)
-    return judged(shown, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts])
+    return judged(
+        shown, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts]
+    )
 
 
 def _each_wins(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
     """Whether each block is best somewhere. Three of them would be, by luck, in 4 of 9 tries: their leads have to be beyond noise."""
     if len(set(best)) < 3:
         return _never_best(groups, best)
-    draws = over_repeats([f.value for f in cell.facts] for group in groups for cell in group.values())
+    draws = over_repeats(
+        [f.value for f in cell.facts] for group in groups for cell in group.values()
+    )
     leads: dict[str, float] = {}
     for group, name in zip(groups, best, strict=True):
         second = max(cell.value for other, cell in group.items() if other != name)
         leads[name] = max(leads.get(name, 0.0), group[name].value - second)
     if draws is None:
-        return Shown(UNSHOWN, min(leads.values()), "no repeats: luck alone would do it in 4 of 9 tries")
-    alone = draws * (len(groups) * 3) ** 0.5 * 2**0.5  # of a difference of two cells, out of that of the mean of all
+        return Shown(
+            UNSHOWN, min(leads.values()), "no repeats: luck alone would do it in 4 of 9 tries"
+        )
+    alone = (
+        draws * (len(groups) * 3) ** 0.5 * 2**0.5
+    )  # of a difference of two cells, out of that of the mean of all
     clear = min(leads.values()) - alone
-    return Shown(HOLDS if clear > 0 else UNSHOWN, clear, f"leads of {min(leads.values()):.2f} BLEU or more, 95 % interval +-{alone:.2f}")
+    return Shown(
+        HOLDS if clear > 0 else UNSHOWN,
+        clear,
+        f"leads of {min(leads.values()):.2f} BLEU or more, 95 % interval +-{alone:.2f}",
+    )
 
 
 def _never_best(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
@@ -148,9 +213,14 @@ def _never_best(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
         pairs = [(group[first], group[name]) for group, first in zip(groups, best, strict=True)]
         gaps = [one.value - other.value for one, other in pairs]
         widths = [by_repeats(cell.repeats for cell in pair) for pair in pairs]
-        clear = all(gap - (ROUNDED if width is None else width) > SLACK for gap, width in zip(gaps, widths, strict=True))
+        clear = all(
+            gap - (ROUNDED if width is None else width) > SLACK
+            for gap, width in zip(gaps, widths, strict=True)
+        )
         how = f"at {len(groups)} percentages" + (
-            "" if clear else ", with a block that is never best, but level with the best by its repeats"
+            ""
+            if clear
+            else ", with a block that is never best, but level with the best by its repeats"
         )
         found.append(Shown(FAILS if clear else UNSHOWN, -min(gaps), how))
     return worst(found)

@@ -15,7 +15,19 @@ from .from_papers import stated
 from .kinds import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from .layer_sets import halves, sets_of_layers
 from .losses import at, final, lost, near, noise, rest, scatter, sharper, told
-from .shown import POINT, WEAK, above, as_stated, at_least, by_repeats, every, level, most, over_repeats, worst
+from .shown import (
+    POINT,
+    WEAK,
+    above,
+    as_stated,
+    at_least,
+    by_repeats,
+    every,
+    level,
+    most,
+    over_repeats,
+    worst,
+)
 from .strength import LEVEL, signs, spread
 from .verdict import FAILS, Claim, Finding, Shown, judged, missing
 from .wholes import all_of_glue
@@ -31,10 +43,18 @@ def w6(evidence: Evidence) -> Finding:
     found = lost(facts, near(facts, 50))
     if not found:
         return missing("accuracy on GLUE, unpruned and with half of the heads drawn out")
-    border, mean = stated(PAPER, "mean_accuracy_drop_upper_bound"), fmean(points for points, _ in found.values())
+    border, mean = (
+        stated(PAPER, "mean_accuracy_drop_upper_bound"),
+        fmean(points for points, _ in found.values()),
+    )
     numbers = f"mean loss {mean:.2f} points ({told(found)})"
     cells = [cell for _, cell in found.values()]
-    shown = above([border - points for points, _ in found.values()], 0.0, all_of_glue(task for task, *_ in found), noise(found))
+    shown = above(
+        [border - points for points, _ in found.values()],
+        0.0,
+        all_of_glue(task for task, *_ in found),
+        noise(found),
+    )
     return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
 
 
@@ -49,11 +69,20 @@ def w8(evidence: Evidence) -> Finding:
             differences[n] = fmean(top[place].value - bottom[place].value for place in both)
     if len(differences) < 2:
         return missing("accuracy with the top and with the bottom layers gone, at two depths")
-    numbers = "top gone minus bottom gone, by layers: " + ", ".join(f"{n}: {value:+.2f}" for n, value in differences.items())
-    used = [cell for word in ("top", "bottom") for n in differences for cell in sets[word, n].values()]
+    numbers = "top gone minus bottom gone, by layers: " + ", ".join(
+        f"{n}: {value:+.2f}" for n, value in differences.items()
+    )
+    used = [
+        cell for word in ("top", "bottom") for n in differences for cell in sets[word, n].values()
+    ]
     strength = f"{signs(differences.values())}; {spread(used, evidence.printed)}"
     whole = set(differences) == DEPTHS and all_of_glue(task for task, _ in sets["top", depths[0]])
-    shown = level(list(differences.values()), POINT, whole, over_repeats(([f.value for f in cell.facts] for cell in used), sides=2))
+    shown = level(
+        list(differences.values()),
+        POINT,
+        whole,
+        over_repeats(([f.value for f in cell.facts] for cell in used), sides=2),
+    )
     return judged(shown, numbers, strength, [f for c in used for f in c.facts])
 
 
@@ -72,7 +101,9 @@ def ends_and_middle(facts: Iterable[Fact]) -> dict[tuple[str, str, int], tuple[M
 def w9(evidence: Evidence) -> Finding:
     found = ends_and_middle(final(evidence))
     if len(found) < 4:
-        return missing("accuracy with k layers of both ends and with 2k of the middle gone, in four cases")
+        return missing(
+            "accuracy with k layers of both ends and with 2k of the middle gone, in four cases"
+        )
     differences = [ends.value - middle.value for ends, middle in found.values()]
     worse, share = sum(value > 0 for value in differences), stated(PAPER, "cases_middle_worse") / 16
     used = [cell for pair in found.values() for cell in pair]
@@ -89,46 +120,82 @@ def _all_middles(found: Iterable[tuple[str, str, int]], tasks: Iterable[str] = G
 
 def w10(evidence: Evidence) -> Finding:
     found = ends_and_middle(final(evidence))
-    by_task = {task: [pair for (name, *_), pair in found.items() if name == task] for task in dict.fromkeys(key[0] for key in found)}
-    extra = {task: fmean(ends.value - middle.value for ends, middle in pairs) for task, pairs in by_task.items()}
+    by_task = {
+        task: [pair for (name, *_), pair in found.items() if name == task]
+        for task in dict.fromkeys(key[0] for key in found)
+    }
+    extra = {
+        task: fmean(ends.value - middle.value for ends, middle in pairs)
+        for task, pairs in by_task.items()
+    }
     if not extra:
-        return missing("accuracy on qnli or sst2 with k layers of both ends and with 2k of the middle gone")
+        return missing(
+            "accuracy on qnli or sst2 with k layers of both ends and with 2k of the middle gone"
+        )
     border = stated(PAPER, "extra_mean_drop_middle_lower_bound")
     each = ", ".join(f"{task} {value:.2f}" for task, value in extra.items())
     used = [cell for pair in found.values() for cell in pair]
     both = f"; both together {fmean(extra.values()):.2f}" if len(extra) > 1 else ""
     numbers = f"extra loss of the middle: {each}{both}"
-    draws = [by_repeats((cell.repeats for pair in pairs for cell in pair), 1 / len(pairs)) for pairs in by_task.values()]
-    shown = every([value - border for value in extra.values()], _all_middles(found, ("qnli", "sst2")), noise=draws)
-    return judged(shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
+    draws = [
+        by_repeats((cell.repeats for pair in pairs for cell in pair), 1 / len(pairs))
+        for pairs in by_task.values()
+    ]
+    shown = every(
+        [value - border for value in extra.values()],
+        _all_middles(found, ("qnli", "sst2")),
+        noise=draws,
+    )
+    return judged(
+        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts]
+    )
 
 
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     """Whether every second layer gone leaves more than as many top or bottom layers gone, on every task."""
-    places = {place: group for place, group in halves(final(evidence)).items() if {word, "top", "bottom"} <= set(group)}
+    places = {
+        place: group
+        for place, group in halves(final(evidence)).items()
+        if {word, "top", "bottom"} <= set(group)
+    }
     found = list(places.values())
     if not found:
-        return missing(f"accuracy with the {word}, the top and the bottom layers gone, as many of each")
+        return missing(
+            f"accuracy with the {word}, the top and the bottom layers gone, as many of each"
+        )
     leads = [group[word].value - max(group["top"].value, group["bottom"].value) for group in found]
     used = [group[name] for group in found for name in (word, "top", "bottom")]
     numbers = f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, the smallest lead {min(leads):+.2f} points"
     strength = f"{signs(leads)}; {spread(used, evidence.printed)}"
     best = [max((group["top"], group["bottom"]), key=lambda cell: cell.value) for group in found]
-    draws = [by_repeats([group[word].repeats, other.repeats]) for group, other in zip(found, best, strict=True)]
+    draws = [
+        by_repeats([group[word].repeats, other.repeats])
+        for group, other in zip(found, best, strict=True)
+    ]
     shown = every(leads, all_of_glue(task for task, _ in places), noise=draws)
     return judged(shown, numbers, strength, [f for c in used for f in c.facts])
 
 
 def w12(evidence: Evidence) -> Finding:
-    found = {place: group for place, group in halves(final(evidence)).items() if {"odd", "even", "top", "bottom"} <= set(group)}
+    found = {
+        place: group
+        for place, group in halves(final(evidence)).items()
+        if {"odd", "even", "top", "bottom"} <= set(group)
+    }
     if not found:
         return missing("accuracy with the odd, even, top and bottom layers gone, as many of each")
-    best = {at(*place): max(group, key=lambda name: group[name].value) for place, group in found.items()}
+    best = {
+        at(*place): max(group, key=lambda name: group[name].value) for place, group in found.items()
+    }
     won = sum(name == "odd" for name in best.values())
     used = [cell for group in found.values() for cell in group.values()]
-    numbers = f"odd is best on {won} of {len(best)}: " + ", ".join(f"{task} {name}" for task, name in best.items())
+    numbers = f"odd is best on {won} of {len(best)}: " + ", ".join(
+        f"{task} {name}" for task, name in best.items()
+    )
     shown = most(won, len(best), all_of_glue(task for task, _ in found))
-    return judged(shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts])
+    return judged(
+        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts]
+    )
 
 
 def weight_runs(evidence: Evidence) -> list[Measured]:
@@ -144,14 +211,19 @@ def w15(evidence: Evidence) -> Finding:
                 gaps.append(100 * even(run.values).gap)
                 used.append(run)
     if not gaps:
-        return missing("how far weights moved (measure: weights) in trials that remove whole layers")
+        return missing(
+            "how far weights moved (measure: weights) in trials that remove whole layers"
+        )
     border = stated(PAPER, "max_layer_difference_of_weight_change_percent")
     within = sum(gap < border for gap in gaps)
     numbers = f"largest difference between two layers {max(gaps):.1f} %; below {border:g} % in {within} of {len(gaps)} runs"
     by_set: dict[tuple[str, str], list[float]] = {}
     for run, gap in zip(used, gaps, strict=True):
         by_set.setdefault((run.task, run.remove), []).append(gap)
-    whole, draws = len({remove for _, remove in by_set}) >= SETS, [by_repeats([several]) for several in by_set.values()]
+    whole, draws = (
+        len({remove for _, remove in by_set}) >= SETS,
+        [by_repeats([several]) for several in by_set.values()],
+    )
     shown = every([border - fmean(several) for several in by_set.values()], whole, noise=draws)
     return judged(shown, numbers, f"runs: {len(gaps)}", used)
 
@@ -159,15 +231,23 @@ def w15(evidence: Evidence) -> Finding:
 def w16(evidence: Evidence) -> Finding:
     runs = weight_runs(evidence)
     tests = [("the layer's height", by_layer(run.values)) for run in runs]
-    tests += [("the distance from a cut layer", by_distance(run.values, run.removed)) for run in runs]
+    tests += [
+        ("the distance from a cut layer", by_distance(run.values, run.removed)) for run in runs
+    ]
     tests = [(name, test) for name, test in tests if not isnan(test.p)]
-    if not any(len(tests) * 2 / factorial(test.n) < LEVEL for _, test in tests):  # not even a perfect order would be clear
-        return missing(f"how far weights moved (measure: weights) in a model with layers enough to show a pattern in {len(runs)} runs")
+    if not any(
+        len(tests) * 2 / factorial(test.n) < LEVEL for _, test in tests
+    ):  # not even a perfect order would be clear
+        return missing(
+            f"how far weights moved (measure: weights) in a model with layers enough to show a pattern in {len(runs)} runs"
+        )
     adjusted = holm([test.p for _, test in tests])
     at = min(range(len(tests)), key=lambda i: (adjusted[i], tests[i][1].p))
     name, test = tests[at]
     numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
-    strength = f"p = {test.p:.2g}, {adjusted[at]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
+    strength = (
+        f"p = {test.p:.2g}, {adjusted[at]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
+    )
     if adjusted[at] < LEVEL:
         return judged(Shown(FAILS, min(WEAK - abs(test.rho), 0.0)), numbers, strength, runs)
     return judged(worst(_no_pattern(tests)), numbers, strength, runs)
@@ -184,7 +264,14 @@ def _no_pattern(tests: Iterable[tuple[str, Correlation]]) -> list[Shown]:
 ON_WEIGHTS = measured_on("mnli", "weights")
 SD = stated(PAPER, "std_as_percent_of_mean", model=BERT.own[0])
 TASKS = {"W10": ON_QNLI_AND_SST2, "W15": ON_WEIGHTS, "W16": ON_WEIGHTS}
-GENERAL = {"W7", "W8", "W11", "W12", "W13", "W16"}  # on heads and layers of any encoder; the others have numbers of BERT
+GENERAL = {
+    "W7",
+    "W8",
+    "W11",
+    "W12",
+    "W13",
+    "W16",
+}  # on heads and layers of any encoder; the others have numbers of BERT
 CLAIMS = tuple(
     Claim(name, PAPER, statement, about(judge, BERT, TASKS.get(name, ON_GLUE), general=name in GENERAL), unit)
     for name, unit, statement, judge in (

@@ -11,7 +11,19 @@ from .from_papers import printed
 from .kinds import MULTI
 
 TRANSLATED = {"en-ru", "en-de"}
-SPOKEN = {"en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "sw"}  # of XNLI, those the paper scores
+SPOKEN = {
+    "en",
+    "es",
+    "de",
+    "vi",
+    "zh",
+    "hi",
+    "el",
+    "ur",
+    "ar",
+    "tr",
+    "sw",
+}  # of XNLI, those the paper scores
 TENTHS = set(range(10, 100, 10))  # percent of the heads drawn out
 
 
@@ -27,9 +39,13 @@ def all_of_wmt(targets: Iterable[str]) -> bool:
     return set(targets) == TRANSLATED
 
 
-def all_pairs(found: Sequence[Search], chosen: Callable[[Evidence], Sequence[Search]], several: bool = False) -> bool:
+def all_pairs(
+    found: Sequence[Search], chosen: Callable[[Evidence], Sequence[Search]], several: bool = False
+) -> bool:
     """Whether these are the pairs that the paper's tables have, chosen there in the same way: of one model, or of `several`."""
-    tables = printed() if several else of_models(printed(), (MULTI,))  # which have the same pairs for each model
+    tables = (
+        printed() if several else of_models(printed(), (MULTI,))
+    )  # which have the same pairs for each model
     return Counter(map(_pair, found)) == Counter(map(_pair, chosen(tables)))
 
 

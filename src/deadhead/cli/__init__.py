@@ -16,7 +16,20 @@ import typer
 
 from .. import __version__
 from ..errors import DeadheadError, Notice
-from . import claims, data, demo, evaluate, export, models, rank, report, serve, status, studies, training
+from . import (
+    claims,
+    data,
+    demo,
+    evaluate,
+    export,
+    models,
+    rank,
+    report,
+    serve,
+    status,
+    studies,
+    training,
+)
 from .command import Command
 
 app = typer.Typer(
@@ -62,7 +75,11 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def root(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False) -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
     pass
 
 

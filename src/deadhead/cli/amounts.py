@@ -8,7 +8,13 @@ def clock(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours >= 48:
         return f"{hours / 24:.1f} days"
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+    return (
+        f"{hours}:{minutes:02}:{rest:02}"
+        if hours
+        else f"{minutes}:{rest:02}"
+        if minutes
+        else f"{rest} s"
+    )
 
 
 def in_bytes(number: float) -> str:

@@ -31,17 +31,39 @@ ON_PAPER = {  # how a claim fails on the papers' own tables
 
 def claims(
     studies: Annotated[
-        list[Path] | None, typer.Argument(metavar="[STUDY]...", help="Folders of studies; their records are pooled.", show_default=False)
+        list[Path] | None,
+        typer.Argument(
+            metavar="[STUDY]...",
+            help="Folders of studies; their records are pooled.",
+            show_default=False,
+        ),
     ] = None,
-    published: Annotated[bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")] = False,
-    paper: Annotated[str | None, typer.Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck.")] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")
+    ] = False,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck."
+        ),
+    ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also list the claims that were not tested or have not enough data, one by one.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Also list the claims that were not tested or have not enough data, one by one.",
+        ),
     ] = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="A Markdown table, with those not tested and those without enough data.")
+        bool,
+        typer.Option(
+            "--markdown",
+            help="A Markdown table, with those not tested and those without enough data.",
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document instead of a table.")
+    ] = False,
 ) -> None:
     """Check every claim of the papers: does it hold, is it compatible with the numbers but not shown, does it not hold?
 
@@ -60,14 +82,19 @@ def claims(
     from ..studies.scores import Studied
 
     if bool(studies) == published:
-        raise DeadheadError("name the folder of a study, or give --published; one of the two.", "deadhead claims STUDY")
+        raise DeadheadError(
+            "name the folder of a study, or give --published; one of the two.",
+            "deadhead claims STUDY",
+        )
     read = [Studied.at(study) for study in studies or ()]
     for one in read:
         if one.damaged:
             typer.secho(f"{one.home}: {damage(one.damaged)}", fg="yellow", err=True)
     found = of_papers(paper) if published else check(*read, paper=paper)
     if as_json:
-        typer.echo(json.dumps([verdict.to_dict() for verdict in found], indent=1, ensure_ascii=False))
+        typer.echo(
+            json.dumps([verdict.to_dict() for verdict in found], indent=1, ensure_ascii=False)
+        )
         return
     if as_markdown:
         typer.echo(markdown(found), nl=False)
@@ -85,11 +112,18 @@ def _show(found: list[Verdict], every: bool) -> None:
     failed = {how: [one for one in shown if one.follows == how] for how in (NO, IN_PART, LUCKY)}
     for how, several in {**failed, "": [one for one in shown if not one.follows]}.items():
         if several:
-            title = f"{ON_PAPER[how]}: {len(several)}" if how else "The others" if any(failed.values()) else None
+            title = (
+                f"{ON_PAPER[how]}: {len(several)}"
+                if how
+                else "The others"
+                if any(failed.values())
+                else None
+            )
             Console().print(_table(several, title))
     counts = [f"{name} {sum(one.verdict == name for one in found)}" for name in COLOURS]
     typer.echo(
-        f"Claims: {len(found)}; {', '.join(counts)}." + ("" if len(shown) == len(found) else " --all lists the rest, with what is missing.")
+        f"Claims: {len(found)}; {', '.join(counts)}."
+        + ("" if len(shown) == len(found) else " --all lists the rest, with what is missing.")
     )
     for how, several in failed.items():
         if several:
@@ -99,7 +133,9 @@ def _show(found: list[Verdict], every: bool) -> None:
                 if len(refuted) in (0, len(several))
                 else f"; of these {len(refuted)} {'does' if len(refuted) == 1 else 'do'} not hold: {', '.join(refuted)}"
             )
-            typer.echo(f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}{which}")
+            typer.echo(
+                f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}{which}"
+            )
 
 
 def _table(shown: list[Verdict], title: str | None) -> Table:
@@ -107,10 +143,22 @@ def _table(shown: list[Verdict], title: str | None) -> Table:
     from rich.text import Text
 
     table = Table(show_lines=True, title=title, title_justify="left")
-    for name, share in (("claim", 3), ("verdict, margin", 3), ("statement", 6), ("numbers, how sure", 8)):
+    for name, share in (
+        ("claim", 3),
+        ("verdict, margin", 3),
+        ("statement", 6),
+        ("numbers, how sure", 8),
+    ):
         table.add_column(name, ratio=share, overflow="fold")
     for one in shown:
         margin = "" if one.margin is None else f"\n{one.margin:+.3g} {one.unit}"
-        verdict = Text.assemble((one.verdict, COLOURS[one.verdict]), f", {one.follows}" if one.follows else "", margin)
-        table.add_row(one.id, verdict, Text(one.statement), Text.assemble(one.numbers, "\n" if one.strength else "", (one.strength, "dim")))
+        verdict = Text.assemble(
+            (one.verdict, COLOURS[one.verdict]), f", {one.follows}" if one.follows else "", margin
+        )
+        table.add_row(
+            one.id,
+            verdict,
+            Text(one.statement),
+            Text.assemble(one.numbers, "\n" if one.strength else "", (one.strength, "dim")),
+        )
     return table

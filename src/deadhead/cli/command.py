@@ -18,5 +18,7 @@ class Command(TyperCommand):
                 raise typer.BadParameter("expected a value, got nothing", ctx, param_hint=name)
             if not arg:
                 option = args[place - 1] if place and args[place - 1].startswith("-") else None
-                raise typer.BadParameter("expected a value, got an empty one", ctx, param_hint=option)
+                raise typer.BadParameter(
+                    "expected a value, got an empty one", ctx, param_hint=option
+                )
         return super().parse_args(ctx, args)

@@ -13,20 +13,41 @@ if TYPE_CHECKING:
     from ..tasks.check import Finding
     from ..tasks.hubsets import HubSet
 
-app = typer.Typer(name="data", help="Look at data: what a folder holds, which tasks are known.", no_args_is_help=True)
+app = typer.Typer(
+    name="data",
+    help="Look at data: what a folder holds, which tasks are known.",
+    no_args_is_help=True,
+)
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
 # what commands that read data ask alike
-TaskName = Annotated[str | None, typer.Option("--task", metavar="NAME", help="The task, such as pos.")]
-TaskFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task.")]
-Root = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
+TaskName = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help="The task, such as pos.")
+]
+TaskFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A task of your own, in YAML, instead of --task."),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub."
+    ),
+]
 Corpus = Annotated[
     str | None,
-    typer.Option("--source", metavar="CORPUS", help="Another corpus than the default one, such as wikiann or ud-2.17."),
+    typer.Option(
+        "--source",
+        metavar="CORPUS",
+        help="Another corpus than the default one, such as wikiann or ud-2.17.",
+    ),
 ]
 Length = Annotated[int, typer.Option(help="Sub-words in a window.")]
 MaxExamples = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="At most N examples of each set, drawn at random; by default all.")
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="At most N examples of each set, drawn at random; by default all."
+    ),
 ]
 
 
@@ -41,13 +62,24 @@ def check(
             help="A folder of data, with a manifest.json or with telling names; by default DEADHEAD_DATA.",
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="The task, in a folder that does not name it.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The task, in a folder that does not name it."),
+    ] = None,
     task_file: TaskFile = None,
     malformed: Annotated[
-        str | None, typer.Option(metavar="error|drop", help="Refuse lines of tables that cannot be read, or skip and count them.")
+        str | None,
+        typer.Option(
+            metavar="error|drop",
+            help="Refuse lines of tables that cannot be read, or skip and count them.",
+        ),
     ] = None,
     paper: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Compare sizes with those of a paper: contributions, mbert-prunability.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compare sizes with those of a paper: contributions, mbert-prunability.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +87,9 @@ def check(
     if folder is None:
         raise typer.BadParameter("name a folder of data, or set DEADHEAD_DATA", param_hint="DIR")
     if malformed not in (None, "error", "drop"):
-        raise typer.BadParameter(f"got {malformed!r}; expected error or drop", param_hint="--malformed")
+        raise typer.BadParameter(
+            f"got {malformed!r}; expected error or drop", param_hint="--malformed"
+        )
     if paper is not None:
         _compare(folder, paper, task, as_json)
         return
@@ -73,7 +107,9 @@ def check(
         skipped = sum(row.skipped is not None for row in rows)
         read = len(rows) - len(bad) - skipped
         files = f"; {skipped} file{'s' * (skipped != 1)} skipped" if skipped else ""
-        typer.echo(f"{read} splits read, {sum(row.sentences for row in rows):,} sentences; {len(bad)} cannot be read{files}.")
+        typer.echo(
+            f"{read} splits read, {sum(row.sentences for row in rows):,} sentences; {len(bad)} cannot be read{files}."
+        )
     if bad:
         raise typer.Exit(1)
 
@@ -84,29 +120,51 @@ def _compare(folder: Path, paper: str, task: str | None, as_json: bool) -> None:
 
     rows: list[Size] = []
     if not as_json:
-        typer.echo(f"{'task':6} {'lang':4} {'split':5} {'paper ':>9} {'here':>8} {'differs by':>10}  corpus of the paper; what was read")
+        typer.echo(
+            f"{'task':6} {'lang':4} {'split':5} {'paper ':>9} {'here':>8} {'differs by':>10}  corpus of the paper; what was read"
+        )
     for row in sizes(folder, paper, task):
         rows.append(row)
         if not as_json:
             here = "-" if row.ours is None else f"{row.ours:,}"
-            differs = "missing" if row.difference is None else f"{row.difference:+,}" if row.difference else "equal"
-            read = "; ".join(filter(None, (row.corpus, row.source, row.release and f"release {row.release}", row.note)))
+            differs = (
+                "missing"
+                if row.difference is None
+                else f"{row.difference:+,}"
+                if row.difference
+                else "equal"
+            )
+            read = "; ".join(
+                filter(
+                    None,
+                    (row.corpus, row.source, row.release and f"release {row.release}", row.note),
+                )
+            )
             stated = f"{row.published:,}{' ' if row.from_paper else '*'}"
-            typer.echo(f"{row.task:6} {row.language:4} {row.split:5} {stated:>9} {here:>8} {differs:>10}  {read}")
-    equal, missing = sum(row.difference == 0 for row in rows), sum(row.difference is None for row in rows)
+            typer.echo(
+                f"{row.task:6} {row.language:4} {row.split:5} {stated:>9} {here:>8} {differs:>10}  {read}"
+            )
+    equal, missing = (
+        sum(row.difference == 0 for row in rows),
+        sum(row.difference is None for row in rows),
+    )
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=1))
     else:
         if not all(row.from_paper for row in rows):
             typer.echo("* a figure of the corpus, which the paper does not print")
-        typer.echo(f"{len(rows)} numbers: {equal} equal, {len(rows) - equal - missing} differ, {missing} missing here.")
+        typer.echo(
+            f"{len(rows)} numbers: {equal} equal, {len(rows) - equal - missing} differ, {missing} missing here."
+        )
     if equal < len(rows):
         raise typer.Exit(1)
 
 
 def chosen_task(name: str | None, file: Path | None) -> str | Task | None:
     """The one of --task and --task-file that was given, if any."""
-    if (name is not None and file is not None) or (name is not None and name.endswith((".yaml", ".yml"))):
+    if (name is not None and file is not None) or (
+        name is not None and name.endswith((".yaml", ".yml"))
+    ):
         raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     from ..tasks import read_task_file
 
@@ -135,7 +193,9 @@ def _line(finding: Finding) -> str:
     place = f"{finding.task:22} {finding.language:6} {finding.split:6} {finding.source:20}"
     if finding.error:
         return f"{place} ERROR {finding.error}"
-    notes = [f"UD {finding.release}"] * bool(finding.release) + [f"{name}: {n}" for name, n in finding.notes.items()]
+    notes = [f"UD {finding.release}"] * bool(finding.release) + [
+        f"{name}: {n}" for name, n in finding.notes.items()
+    ]
     notes += [f"only with source: {finding.only_with}"] * bool(finding.only_with)
     more = f"  ({'; '.join(notes)})" if notes else ""
     return f"{place} {finding.sentences:7} sentences {len(finding.labels):4} labels  {finding.fingerprint}{more}"
@@ -148,7 +208,10 @@ def list_tasks(as_json: AsJson = False) -> None:
 
     if as_json:
         shown = ("name", "kind", "metrics", "languages", "labels")
-        rows = [{**{key: getattr(task, key) for key in shown}, "hub": list(map(_hub, task.hub))} for task in TASKS.values()]
+        rows = [
+            {**{key: getattr(task, key) for key in shown}, "hub": list(map(_hub, task.hub))}
+            for task in TASKS.values()
+        ]
         typer.echo(json.dumps(rows, indent=1))
         return
     for t in TASKS.values():

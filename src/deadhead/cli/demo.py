@@ -22,9 +22,12 @@ PIPED = 140  # characters of a line where no terminal says how many it has
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="STUDY", help="The folder of the study; the same again to go on.")] = Path(
-        "deadhead-demo"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="STUDY", help="The folder of the study; the same again to go on."
+        ),
+    ] = Path("deadhead-demo"),
     workers: Workers = None,
     overrides: Set = None,
     as_json: AsJson = False,
@@ -47,7 +50,10 @@ def demo(
     recipe = load(RECIPE, overrides or ())
     workers = workers or usual_workers(recipe)
     if not as_json:
-        typer.echo(f"{recipe.about} ({len(recipe.trials)} trials, {workers} at a time, in {out}).", err=True)
+        typer.echo(
+            f"{recipe.about} ({len(recipe.trials)} trials, {workers} at a time, in {out}).",
+            err=True,
+        )
     with watched(recipe, quiet=as_json) as watch:
         result = run_study(recipe, out, workers=workers, watch=watch)
     made, page = tables(out), str(write(out, out / "page.html"))
@@ -79,8 +85,17 @@ def as_rich(table: Mapping[str, Any], console: Console) -> Table:
     labels = [" ".join(str(label) for label in row) for row in table["rows"]]
     width = max(map(len, labels), default=0)
     spread = console.width >= width + 4 + SPREAD * len(table["columns"])
-    look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0), "title_justify": "left", "caption_justify": "left"}
-    made = Table(title=table["title"], caption=" ".join(filter(None, [table["note"], table.get("test")])), **look)
+    look: dict[str, Any] = {
+        "box": SIMPLE,
+        "padding": (0, 1, 0, 0),
+        "title_justify": "left",
+        "caption_justify": "left",
+    }
+    made = Table(
+        title=table["title"],
+        caption=" ".join(filter(None, [table["note"], table.get("test")])),
+        **look,
+    )
     made.add_column(" / ".join(table["row_names"]), min_width=width, no_wrap=True)
     for column in table["columns"]:
         made.add_column(" ".join(str(label) for label in column), justify="right", no_wrap=True)
@@ -92,6 +107,8 @@ def as_rich(table: Mapping[str, Any], console: Console) -> Table:
 def _cell(cell: Mapping[str, Any], spread: bool) -> str:
     if cell["ours"] is None:
         return cell["state"] if cell["state"] in ("failed", "missing") else ""
-    told = f"{cell['ours']:.1f}" + (f" ±{cell['spread']:.1f}" if spread and cell["spread"] is not None else "")
+    told = f"{cell['ours']:.1f}" + (
+        f" ±{cell['spread']:.1f}" if spread and cell["spread"] is not None else ""
+    )
     colour = COLOURS.get(cell["mark"], "")
     return f"[{colour}]{told}[/]" if colour else told

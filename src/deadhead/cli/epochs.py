@@ -22,9 +22,16 @@ def following(epochs: int) -> Iterator[tuple[Callable[[Tick], None], Callable[[E
     from ..training.progress import clock
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]} left"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]} left"),
+    )
     last = time.monotonic()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         line = bar.add_task("", total=None, left="?")
 
         def update(tick: Tick) -> None:
@@ -55,7 +62,11 @@ def epoch_line(epoch: Epoch, epochs: int) -> str:
 def metric_words(scores: dict[str, float]) -> str:
     """The first metric in points, and where there are several sets, that of each."""
     metric = next(iter(scores))
-    each = {name.removeprefix(f"{metric} "): value for name, value in scores.items() if name.startswith(f"{metric} ")}
+    each = {
+        name.removeprefix(f"{metric} "): value
+        for name, value in scores.items()
+        if name.startswith(f"{metric} ")
+    }
     apart = ", ".join(f"{name} {shown(metric, value)}" for name, value in each.items())
     return f"{metric} {shown(metric, scores[metric])}" + (f" ({apart})" if apart else "")
 

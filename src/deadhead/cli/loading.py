@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ..rankers import Progress
 
 
-def model_and_tokenizer(name: str, auto: str | None, dtype: str | None, place: str) -> tuple[Any, Any]:
+def model_and_tokenizer(
+    name: str, auto: str | None, dtype: str | None, place: str
+) -> tuple[Any, Any]:
     """The model on its device and its tokenizer. On a CPU it is float32 unless asked otherwise: small floats are slow
     there, and round."""
     loaded = load_model(name, auto, dtype or ("float32" if place == "cpu" else None), device=place)
@@ -31,7 +33,8 @@ def tokenizer_of(name: str, loaded: Any) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
     except UNREADABLE as problem:
         raise DataError(
-            f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}", "save the tokenizer into the model's folder"
+            f"no tokenizer lies with {name}: {str(problem).splitlines()[0]}",
+            "save the tokenizer into the model's folder",
         ) from None
     if getattr(loaded.config, "pad_token_id", None) is None:
         loaded.config.pad_token_id = Pieces(tokenizer).pad
@@ -46,7 +49,12 @@ def watched(title: str) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         line = bar.add_task(title, total=None)
 

@@ -9,7 +9,9 @@ import typer
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).", show_default=False
+        metavar="MODEL",
+        help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).",
+        show_default=False,
     ),
 ]
 Auto = Annotated[
@@ -19,11 +21,19 @@ Auto = Annotated[
         help="Load it as this auto class of transformers, such as AutoModelForTokenClassification; by default as it was saved.",
     ),
 ]
-Dtype = Annotated[str | None, typer.Option(metavar="TYPE", help="Precision of the weights: float32, bfloat16, float16, or auto as saved.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE",
+        help="Precision of the weights: float32, bfloat16, float16, or auto as saved.",
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 
 
-def load_model(name: str, auto: str | None = None, dtype: Any = None, *, device: Any = None, **config: Any) -> Any:
+def load_model(
+    name: str, auto: str | None = None, dtype: Any = None, *, device: Any = None, **config: Any
+) -> Any:
     """The model by this name, as these options ask for it, on this device if one is given.
 
     Args:

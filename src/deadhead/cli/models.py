@@ -20,13 +20,31 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 
 
 def heads(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="A folder with a saved model, or its name on the hub.")] = "",
-    check: Annotated[bool, typer.Option("--check", help="Prove masked = pruned = reloaded on this model's own weights.")] = False,
-    coverage: Annotated[bool, typer.Option("--coverage", help="Prove every model type of the installed transformers.")] = False,
-    only: Annotated[str, typer.Option(metavar="TYPES", help="With --coverage: these model types, by commas.")] = "",
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]", help="A folder with a saved model, or its name on the hub."
+        ),
+    ] = "",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Prove masked = pruned = reloaded on this model's own weights."
+        ),
+    ] = False,
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="Prove every model type of the installed transformers."),
+    ] = False,
+    only: Annotated[
+        str, typer.Option(metavar="TYPES", help="With --coverage: these model types, by commas.")
+    ] = "",
     auto: Auto = None,
     dtype: Dtype = None,
-    device: Annotated[str | None, typer.Option(help="With --check: cpu or cuda; by default a GPU if there is one.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="With --check: cpu or cuda; by default a GPU if there is one."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the heads of a model: layers x heads, parameters, share of the model.
@@ -42,7 +60,8 @@ def heads(
     if coverage:
         if model or check or auto or dtype or device:
             raise typer.BadParameter(
-                "--coverage builds models of its own: leave out MODEL, --check, --auto, --dtype and --device", param_hint="--coverage"
+                "--coverage builds models of its own: leave out MODEL, --check, --auto, --dtype and --device",
+                param_hint="--coverage",
             )
         _coverage([t.strip() for t in only.split(",") if t.strip()], as_json)
         return
@@ -65,7 +84,8 @@ def heads(
         _show_heads(layout, facts)
     if check and not all(p["holds"] for p in facts["check"].values()):
         raise DeadheadError(
-            "the proof does not hold: removing heads of this model is not exact.", "do not prune it; please report the model type"
+            "the proof does not hold: removing heads of this model is not exact.",
+            "do not prune it; please report the model type",
         )
 
 
@@ -73,11 +93,18 @@ def _facts(name: str, loaded: Any, layout: HeadLayout) -> dict[str, Any]:
     from ..heads.discover import located
 
     found = located(loaded)
-    modules = [m for site in found for m in (site.core, *(part.module for part in site.parts.values()))]
-    in_attention = sum(p.numel() for p in {id(p): p for m in modules for p in m.parameters()}.values())
+    modules = [
+        m for site in found for m in (site.core, *(part.module for part in site.parts.values()))
+    ]
+    in_attention = sum(
+        p.numel() for p in {id(p): p for m in modules for p in m.parameters()}.values()
+    )
     total = sum(p.numel() for p in loaded.parameters())
     per_head = {
-        (s.block, s.layer): sum(getattr(p.module, n).numel() for p in s.parts.values() for n, _ in p.tensors) // max(1, len(s.kept))
+        (s.block, s.layer): sum(
+            getattr(p.module, n).numel() for p in s.parts.values() for n, _ in p.tensors
+        )
+        // max(1, len(s.kept))
         for s in found
     }
     return {
@@ -109,7 +136,11 @@ def _proofs(loaded: Any) -> dict[str, Any]:
     from ..heads.coverage import batch_for, prompt_for
     from ..heads.proof import prove, sample
 
-    layout, batch, prompt = discover(loaded), _placed(batch_for(loaded), loaded), _placed(prompt_for(loaded), loaded)
+    layout, batch, prompt = (
+        discover(loaded),
+        _placed(batch_for(loaded), loaded),
+        _placed(prompt_for(loaded), loaded),
+    )
     return {
         title: prove(loaded, batch, sample(layout, whole), generate=prompt).to_dict()
         for title, whole in (("uneven", False), ("a layer emptied", True))
@@ -119,7 +150,11 @@ def _proofs(loaded: Any) -> dict[str, Any]:
 
 def _placed(inputs: dict[str, Any] | None, loaded: Any) -> Any:
     """The tensors among these on the device of the model."""
-    return None if inputs is None else {k: v.to(loaded.device) if hasattr(v, "to") else v for k, v in inputs.items()}
+    return (
+        None
+        if inputs is None
+        else {k: v.to(loaded.device) if hasattr(v, "to") else v for k, v in inputs.items()}
+    )
 
 
 def _show_heads(layout: HeadLayout, facts: dict[str, Any]) -> None:
@@ -136,18 +171,37 @@ def _show_heads(layout: HeadLayout, facts: dict[str, Any]) -> None:
     for block in layout.blocks:
         size = layout.size(block)
         digits = len(str(size - 1))
-        table = Table("layer", " ".join(f"{i:{digits}}" for i in range(size)), "left", "weights a head", title=block, title_justify="left")
+        table = Table(
+            "layer",
+            " ".join(f"{i:{digits}}" for i in range(size)),
+            "left",
+            "weights a head",
+            title=block,
+            title_justify="left",
+        )
         table.columns[1].no_wrap = True
         for a in layout.of(block):
-            marks = " ".join(" " * (digits - 1) + ("●" if i in a.kept else "·" if i < a.size else " ") for i in range(size))
+            marks = " ".join(
+                " " * (digits - 1) + ("●" if i in a.kept else "·" if i < a.size else " ")
+                for i in range(size)
+            )
             note = f" (x {a.shared_by} layers)" if a.shared_by > 1 else ""
-            table.add_row(f"{a.layer}{note}", f"[green]{marks}[/]", f"{len(a.kept)} of {a.size}", f"{per_head[block, a.layer]:,}")
+            table.add_row(
+                f"{a.layer}{note}",
+                f"[green]{marks}[/]",
+                f"{len(a.kept)} of {a.size}",
+                f"{per_head[block, a.layer]:,}",
+            )
         console.print(table)
         first = layout.of(block)[0]
         if first.group > 1:
-            console.print(f"Each {first.group} heads in a row read one key/value head; remove whole groups, or equally many of each.")
+            console.print(
+                f"Each {first.group} heads in a row read one key/value head; remove whole groups, or equally many of each."
+            )
         if first.shared_by > 1:
-            console.print(f"These weights serve {first.shared_by} layers: a head that goes, goes from all of them.")
+            console.print(
+                f"These weights serve {first.shared_by} layers: a head that goes, goes from all of them."
+            )
     for path, why in facts["passed_over"].items():
         console.print(f"[yellow]passed over[/] {path}: {why}", highlight=False)
     if "check" in facts:
@@ -158,12 +212,25 @@ def _show_proofs(console: Any, proofs: dict[str, Any]) -> None:
     from rich.table import Table
 
     columns = ("effect", "opened", "pruned", "reloaded", "generated")
-    table = Table("heads removed", *columns, "holds", title="largest difference in any output", title_justify="left")
+    table = Table(
+        "heads removed",
+        *columns,
+        "holds",
+        title="largest difference in any output",
+        title_justify="left",
+    )
     for title, proof in proofs.items():
         cells = [
-            f"{proof[c]:.1e}" if isinstance(proof[c], float) else {True: "same", False: "differs", None: "-"}[proof[c]] for c in columns
+            f"{proof[c]:.1e}"
+            if isinstance(proof[c], float)
+            else {True: "same", False: "differs", None: "-"}[proof[c]]
+            for c in columns
         ]
-        table.add_row(f"{title} ({proof['removed']})", *cells, "[green]yes[/]" if proof["holds"] else "[red]no[/]")
+        table.add_row(
+            f"{title} ({proof['removed']})",
+            *cells,
+            "[green]yes[/]" if proof["holds"] else "[red]no[/]",
+        )
     console.print(table)
 
 
@@ -193,11 +260,24 @@ def _coverage(types: list[str], as_json: bool) -> None:
 
 def _with_progress(rows: Any, total: int) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("proving", total=total)
         row: Row
         for row in rows:
@@ -207,22 +287,54 @@ def _with_progress(rows: Any, total: int) -> Any:
 
 def prune(
     model: Model,
-    out: Annotated[Path, typer.Option(help="Folder to write the pruned model to.", show_default=False)],
-    heads: Annotated[str, typer.Option(metavar="LIST", help="These heads, by commas: encoder.3.7,encoder.4.0")] = "",
-    random: Annotated[float | None, typer.Option(metavar="PERCENT", help="This share of all heads, drawn at random.")] = None,
-    per: Annotated[str, typer.Option(help="With --random: draw from the whole model, or equally per block or layer.")] = "model",
-    layers: Annotated[str, typer.Option(metavar="SET", help="All heads of these layers: 'top 3 + bottom 3', 'odd', '0,2,5-7'.")] = "",
-    keep: Annotated[str, typer.Option(metavar="DIGITS", help="Heads to keep in each layer, drawn at random: 888444")] = "",
-    lowest: Annotated[int | None, typer.Option(metavar="K", help="The K lowest heads of --ranking.")] = None,
-    highest: Annotated[int | None, typer.Option(metavar="K", help="The K highest heads of --ranking.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder to write the pruned model to.", show_default=False)
+    ],
+    heads: Annotated[
+        str, typer.Option(metavar="LIST", help="These heads, by commas: encoder.3.7,encoder.4.0")
+    ] = "",
+    random: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="This share of all heads, drawn at random."),
+    ] = None,
+    per: Annotated[
+        str,
+        typer.Option(
+            help="With --random: draw from the whole model, or equally per block or layer."
+        ),
+    ] = "model",
+    layers: Annotated[
+        str,
+        typer.Option(
+            metavar="SET", help="All heads of these layers: 'top 3 + bottom 3', 'odd', '0,2,5-7'."
+        ),
+    ] = "",
+    keep: Annotated[
+        str,
+        typer.Option(metavar="DIGITS", help="Heads to keep in each layer, drawn at random: 888444"),
+    ] = "",
+    lowest: Annotated[
+        int | None, typer.Option(metavar="K", help="The K lowest heads of --ranking.")
+    ] = None,
+    highest: Annotated[
+        int | None, typer.Option(metavar="K", help="The K highest heads of --ranking.")
+    ] = None,
     ranking: Annotated[Path | None, typer.Option(help="A ranking made by `deadhead rank`.")] = None,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     auto: Auto = None,
     dtype: Dtype = None,
     drop_output_bias: Annotated[
-        bool, typer.Option("--drop-output-bias", help="A layer that loses its last head loses its output bias too.")
+        bool,
+        typer.Option(
+            "--drop-output-bias", help="A layer that loses its last head loses its output bias too."
+        ),
     ] = False,
-    form: Annotated[str, typer.Option(help="compact: small weights, for deadhead. padded: full shapes, zeroed, for everyone.")] = "compact",
+    form: Annotated[
+        str,
+        typer.Option(
+            help="compact: small weights, for deadhead. padded: full shapes, zeroed, for everyone."
+        ),
+    ] = "compact",
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -236,17 +348,29 @@ def prune(
 
         deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
     """
-    ways: dict[str, Any] = {"heads": heads, "random": random, "layers": layers, "per_layer": keep, "lowest": lowest, "highest": highest}
+    ways: dict[str, Any] = {
+        "heads": heads,
+        "random": random,
+        "layers": layers,
+        "per_layer": keep,
+        "lowest": lowest,
+        "highest": highest,
+    }
     asked = {name: value for name, value in ways.items() if value not in ("", None)}
     if len(asked) != 1:
         met = f"met {len(asked)}" if asked else "met none"
-        raise typer.BadParameter(f"give exactly one of --heads, --random, --layers, --keep, --lowest, --highest ({met})")
+        raise typer.BadParameter(
+            f"give exactly one of --heads, --random, --layers, --keep, --lowest, --highest ({met})"
+        )
     how, amount = next(iter(asked.items()))
     check_folder(out, "--out", model=model, force=force)
     ranked = None
     if how in ("lowest", "highest"):
         if ranking is None:
-            raise HeadError(f"--{how} needs a ranking.", f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json")
+            raise HeadError(
+                f"--{how} needs a ranking.",
+                f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json",
+            )
         from ..ranking import Ranking
 
         ranked = Ranking.load(ranking)
@@ -255,13 +379,19 @@ def prune(
     from ..heads.source import fetch, stored_dtype
     from ..strategies import choose
 
-    kept = stored_dtype(model) if dtype in (None, "auto") else dtype  # what the config says may be twice as large
+    kept = (
+        stored_dtype(model) if dtype in (None, "auto") else dtype
+    )  # what the config says may be twice as large
     loaded = load_model(model, auto, kept)
     layout = discover(loaded)
     options: dict[str, Any] = {} if ranked is None else {"scores": ranked.scores_for(layout)}
     if how == "random":
         options["per"] = per
-    gone = layout.check(h for h in amount.split(",")) if how == "heads" else layout.check(choose(how, layout, amount, seed=seed, **options))
+    gone = (
+        layout.check(h for h in amount.split(","))
+        if how == "heads"
+        else layout.check(choose(how, layout, amount, seed=seed, **options))
+    )
     before = sum(p.numel() for p in loaded.parameters())
     cut(loaded, gone, drop_output_bias=drop_output_bias)
     fetch(model)
@@ -288,7 +418,11 @@ def _kept_files(loaded: Any) -> list[str]:
     from ..heads.source import source_of, taken_along
 
     source = source_of(loaded)
-    return [] if source is None else [str(f) for f in taken_along(source, tokenizer=True) if (source / f).is_file()]
+    return (
+        []
+        if source is None
+        else [str(f) for f in taken_along(source, tokenizer=True) if (source / f).is_file()]
+    )
 
 
 def _show_pruned(facts: dict[str, Any], asked_dtype: str | None) -> None:
@@ -303,7 +437,9 @@ def _show_pruned(facts: dict[str, Any], asked_dtype: str | None) -> None:
 
 
 def bench(
-    model: Annotated[str, typer.Argument(metavar="DIR", help="The pruned model.", show_default=False)],
+    model: Annotated[
+        str, typer.Argument(metavar="DIR", help="The pruned model.", show_default=False)
+    ],
     against: Annotated[str, typer.Option(help="The model to compare it with.", show_default=False)],
     batch: Annotated[str, typer.Option(help="Batch sizes, by commas.")] = "1,8",
     length: Annotated[str, typer.Option(help="Lengths in tokens, by commas.")] = "32,128",
@@ -322,7 +458,14 @@ def bench(
     from ..heads.bench import bench as measure
 
     loading: dict[str, Any] = {"auto": auto, "dtype": dtype or "auto", "device": device}
-    result = measure(model, against, batches=_numbers(batch), lengths=_numbers(length), repeats=repeats, **loading)
+    result = measure(
+        model,
+        against,
+        batches=_numbers(batch),
+        lengths=_numbers(length),
+        repeats=repeats,
+        **loading,
+    )
     if as_json:
         typer.echo(json.dumps(result, indent=1))
         return
@@ -334,7 +477,10 @@ def bench(
     columns = ("", result["model"], result["against"], "ratio")
     table = Table(*columns, title=title, title_justify="left", caption=note, caption_justify="left")
     for row in result["rows"]:
-        cells = [_amount(row["what"], row[side], row.get("spread", (None, None))[i]) for i, side in enumerate(("model", "against"))]
+        cells = [
+            _amount(row["what"], row[side], row.get("spread", (None, None))[i])
+            for i, side in enumerate(("model", "against"))
+        ]
         table.add_row(row["what"], *cells, "-" if row["ratio"] is None else f"{row['ratio']:.3f}")
     Console().print(table)
 

@@ -10,7 +10,12 @@ import typer
 
 def report(
     studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY...", help="The folder of a study; of several, to compare them.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="STUDY...",
+            help="The folder of a study; of several, to compare them.",
+            show_default=False,
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -22,7 +27,11 @@ def report(
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option("--figures", metavar="DIR", help="Also every figure as SVG, PNG and PDF, every table as CSV, Markdown and LaTeX."),
+        typer.Option(
+            "--figures",
+            metavar="DIR",
+            help="Also every figure as SVG, PNG and PDF, every table as CSV, Markdown and LaTeX.",
+        ),
     ] = None,
 ) -> None:
     """Make one page of a study: tables beside published numbers, figures, claims, every trial. It may still be running.
@@ -37,7 +46,11 @@ def report(
     from ..report.page import write
 
     page = out or studies[0] / ("report.html" if len(studies) == 1 else "comparison.html")
-    write(studies if len(studies) > 1 else studies[0], page, lambda text: typer.secho(text, fg="yellow", err=True))
+    write(
+        studies if len(studies) > 1 else studies[0],
+        page,
+        lambda text: typer.secho(text, fg="yellow", err=True),
+    )
     typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
     if figures is not None:
         names = [study.resolve().name for study in studies]

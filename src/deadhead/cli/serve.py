@@ -9,10 +9,18 @@ import typer
 
 
 def serve(
-    folder: Annotated[Path, typer.Argument(metavar="STUDY_OR_FOLDER", help="A study, or a folder of several.", show_default=False)],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY_OR_FOLDER", help="A study, or a folder of several.", show_default=False
+        ),
+    ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
     host: Annotated[
-        str | None, typer.Option(help="Listen on this address instead of this machine alone; whoever reaches it can read the studies.")
+        str | None,
+        typer.Option(
+            help="Listen on this address instead of this machine alone; whoever reaches it can read the studies."
+        ),
     ] = None,
 ) -> None:
     """Show the page of a study live in a browser while it runs; of a folder of studies, choose or compare them. Nothing is written.

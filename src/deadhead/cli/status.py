@@ -21,8 +21,12 @@ QUIET = 30.0  # seconds without a sign of life worth a word
 
 def status(
     study: Study,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every second until it ends.")] = False,
-    failures: Annotated[bool, typer.Option("--failures", help="Show what failed, and why.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every second until it ends.")
+    ] = False,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Show what failed, and why.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """How far a study has come: done, running, failed, left, and how long it will take.
@@ -61,10 +65,22 @@ def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
 def _lines(found: Status) -> Iterator[str]:
     from ..studies.records import damage
 
-    state = "stopping" if found.stopping else "running" if found.active else "complete" if not found.left else "not running"
+    state = (
+        "stopping"
+        if found.stopping
+        else "running"
+        if found.active
+        else "complete"
+        if not found.left
+        else "not running"
+    )
     left = f", about {clock(found.eta)} to go" if found.eta is not None and found.left else ""
     if found.eta is None and found.running:
-        left = ", the time to go cannot be told: what runs takes longer than any trial before" if found.done else ""
+        left = (
+            ", the time to go cannot be told: what runs takes longer than any trial before"
+            if found.done
+            else ""
+        )
     yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
     if found.others:
         yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
@@ -85,4 +101,6 @@ def _show_failures(study: Path, found: Status) -> None:
     for name in found.failures:
         record = read(study, name)
         fields = {k: v for k, v in record.trial.content.items() if k not in ("finetune", "steps")}
-        typer.echo(f"\n{name}  {json.dumps(fields, ensure_ascii=False)}\n{(record.error or '').rstrip()}")
+        typer.echo(
+            f"\n{name}  {json.dumps(fields, ensure_ascii=False)}\n{(record.error or '').rstrip()}"
+        )

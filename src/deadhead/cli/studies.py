@@ -20,38 +20,83 @@ if TYPE_CHECKING:
     from ..studies.plan import Plan
 
 MUCH = 100_000_000  # bytes worth a word
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A built-in recipe, or a .yaml file of your own.", show_default=False)]
-Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again.")]
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="A built-in recipe, or a .yaml file of your own.", show_default=False
+    ),
+]
+Study = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="The folder of the study.", show_default=False)
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="A.B=C", help="Override a field; can be given again."),
+]
 Scale = Annotated[str | None, typer.Option(help="A scale the recipe offers, such as mini.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Trials at a time.", show_default="one on each GPU, else as many as cores and memory hold")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Trials at a time.",
+        show_default="one on each GPU, else as many as cores and memory hold",
+    ),
 ]
-Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub.")]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="DIR", help="The folder of data; by default DEADHEAD_DATA, or the hub."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
 
 
 def run(
     recipe: RecipeName,
     out: Annotated[
-        Path, typer.Option("--out", metavar="STUDY", help="The folder of the study; the same again to go on.", show_default=False)
+        Path,
+        typer.Option(
+            "--out",
+            metavar="STUDY",
+            help="The folder of the study; the same again to go on.",
+            show_default=False,
+        ),
     ],
     workers: Workers = None,
     executor: Annotated[str, typer.Option(help="local, serial or ray.")] = "local",
     scale: Scale = None,
     overrides: Set = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run again what failed.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also run again what failed.")
+    ] = False,
     accept_changed: Annotated[
         bool,
-        typer.Option("--accept-changed", help="Continue although model or data files changed; old records stay, marked."),
+        typer.Option(
+            "--accept-changed",
+            help="Continue although model or data files changed; old records stay, marked.",
+        ),
     ] = False,
     data: Data = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of one trial on the CPU; they change last digits.", show_default="1")] = None,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started.")] = None,
-    gpus: Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, such as 0.25.")] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Of one trial on the CPU; they change last digits.", show_default="1"
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Ray cluster; `auto` finds one. By default a local one is started."),
+    ] = None,
+    gpus: Annotated[
+        float | None, typer.Option(help="With ray: GPUs of a trial, such as 0.25.")
+    ] = None,
     trial_timeout: Annotated[
         str | None,
-        typer.Option(metavar="SECONDS|off", help="End a trial that takes longer, and try it once more.", show_default="when it hangs"),
+        typer.Option(
+            metavar="SECONDS|off",
+            help="End a trial that takes longer, and try it once more.",
+            show_default="when it hangs",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,9 +114,13 @@ def run(
     chosen = _chosen(recipe, overrides, scale)
     _surround(data, threads)
     workers = workers or usual_workers(chosen)
-    options = {name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None}
+    options = {
+        name: value for name, value in (("address", address), ("gpus", gpus)) if value is not None
+    }
     if options and executor != "ray":
-        raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in options)}: only with --executor ray")
+        raise typer.BadParameter(
+            f"{' and '.join(f'--{name}' for name in options)}: only with --executor ray"
+        )
     limit = _seconds(trial_timeout)
     with watched(chosen, quiet=as_json) as watch:
         result = run_study(
@@ -102,7 +151,9 @@ def _seconds(timeout: str | None) -> float | str | None:
     try:
         return float(timeout)
     except ValueError:
-        raise typer.BadParameter(f"--trial-timeout: got {timeout!r}, expected a number of seconds, or off") from None
+        raise typer.BadParameter(
+            f"--trial-timeout: got {timeout!r}, expected a number of seconds, or off"
+        ) from None
 
 
 def _chosen(recipe: str, overrides: list[str] | None, scale: str | None) -> Recipe:
@@ -118,7 +169,10 @@ def _chosen(recipe: str, overrides: list[str] | None, scale: str | None) -> Reci
         try:
             named(name)
         except UnknownName as problem:
-            raise RecipeError(f"{chosen.where(('claims', i))}: {problem.message}", "deadhead claims --published lists them") from None
+            raise RecipeError(
+                f"{chosen.where(('claims', i))}: {problem.message}",
+                "deadhead claims --published lists them",
+            ) from None
     return chosen
 
 
@@ -134,7 +188,9 @@ def tell(result: Result, out: Path) -> None:
         f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; {result.ran} run in {clock(result.seconds)}."
     )
     if result.failed:
-        typer.echo(f"What failed: deadhead status {out} --failures; to try again, give --retry-failed.")
+        typer.echo(
+            f"What failed: deadhead status {out} --failures; to try again, give --retry-failed."
+        )
     if result.left:
         typer.echo("To go on, give the same command again.")
         return
@@ -142,7 +198,9 @@ def tell(result: Result, out: Path) -> None:
 
     models, size = clean(out, dry=True)
     if size >= MUCH:
-        typer.echo(f"{models} trained models that no trial waits for take {in_bytes(size)}; to free them: deadhead clean {out}")
+        typer.echo(
+            f"{models} trained models that no trial waits for take {in_bytes(size)}; to free them: deadhead clean {out}"
+        )
 
 
 @contextmanager
@@ -152,20 +210,34 @@ def watched(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]
         with _shown(recipe, quiet=quiet) as watch:
             yield watch
     except KeyboardInterrupt:
-        typer.echo("stopped at once; what was finished is kept. To go on, give the same command again.", err=True)
+        typer.echo(
+            "stopped at once; what was finished is kept. To go on, give the same command again.",
+            err=True,
+        )
         raise typer.Exit(130) from None
 
 
 @contextmanager
 def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None] | None]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None if quiet else _log_line()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         line = bar.add_task(recipe.name, total=len(recipe.trials))
         say_once = _said_once(lambda text: bar.console.print(text))
@@ -173,10 +245,16 @@ def _shown(recipe: Recipe, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]]
         def watch(facts: dict[str, Any]) -> None:
             say_once(facts)
             notes = [one["note"] for one in facts["running"].values() if one["note"]]
-            state = "finishing the running trials (Ctrl-C again: at once)" if facts["stopping"] else (notes[0] if notes else "")
+            state = (
+                "finishing the running trials (Ctrl-C again: at once)"
+                if facts["stopping"]
+                else (notes[0] if notes else "")
+            )
             done, failed = _recorded(facts)
             told = f" {failed} failed" if failed else ""
-            bar.update(line, completed=done + failed, description=f"{recipe.name}{told} {state}".strip())
+            bar.update(
+                line, completed=done + failed, description=f"{recipe.name}{told} {state}".strip()
+            )
 
         yield watch
 
@@ -190,7 +268,11 @@ def _log_line(every: float = 60.0) -> Callable[[dict[str, Any]], None]:
         if time.monotonic() - last[0] >= every:
             last[0] = time.monotonic()
             done, failed = _recorded(facts)
-            print(f"{done}/{facts['total']} done, {failed} failed, {len(facts['running'])} running", file=sys.stderr, flush=True)
+            print(
+                f"{done}/{facts['total']} done, {failed} failed, {len(facts['running'])} running",
+                file=sys.stderr,
+                flush=True,
+            )
 
     return watch
 
@@ -219,7 +301,10 @@ def _said_once(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
 
 def plan(
     recipe: RecipeName,
-    out: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="Count what this folder already holds.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="STUDY", help="Count what this folder already holds."),
+    ] = None,
     workers: Workers = None,
     scale: Scale = None,
     overrides: Set = None,
@@ -248,21 +333,31 @@ def plan(
     _show_plan(found)
     if trials:
         for trial in chosen.trials:
-            typer.echo(f"{trial.id}  {json.dumps({k: v for k, v in trial.content.items() if k != 'finetune'}, ensure_ascii=False)}")
+            typer.echo(
+                f"{trial.id}  {json.dumps({k: v for k, v in trial.content.items() if k != 'finetune'}, ensure_ascii=False)}"
+            )
 
 
 def _show_plan(found: Plan) -> None:
     from ..studies.records import damage
 
     already = f", {found.done} of them done already" if found.done else ""
-    already += f", {found.failed} failed (`run --retry-failed` tries those again)" if found.failed else ""
+    already += (
+        f", {found.failed} failed (`run --retry-failed` tries those again)" if found.failed else ""
+    )
     cells = f" for {found.cells:,} cells" if found.cells != found.trials else ""
     typer.echo(f"{found.name}: {found.trials:,} trial{'s' * (found.trials != 1)}{cells}{already}.")
     shared = f", {found.shared:,} of them shared by several trials" if found.shared else ""
     typer.echo(f"  {found.trainings:,} trainings{shared}; {found.rankings:,} rankings.")
-    typer.echo(f"  About {clock(found.seconds)} and {in_bytes(found.bytes)} of disk ({found.basis}).")
+    typer.echo(
+        f"  About {clock(found.seconds)} and {in_bytes(found.bytes)} of disk ({found.basis})."
+    )
     damaged = [damage(found.damaged)] if found.damaged else []
-    for line in (*damaged, *found.warnings, *(f"Too little data: {line}" for line in found.shortfalls)):
+    for line in (
+        *damaged,
+        *found.warnings,
+        *(f"Too little data: {line}" for line in found.shortfalls),
+    ):
         typer.secho(f"  {line}", fg="yellow")
     if found.lacking:
         typer.secho("  Missing, and `run` would begin nothing without it:", fg="yellow")
@@ -282,7 +377,9 @@ def recipes(as_json: AsJson = False) -> None:
         stored = read(file.read_text(encoding="utf-8"), name).data
         found[name] = str(stored.get("about", "")) if isinstance(stored, dict) else ""
     if as_json:
-        typer.echo(json.dumps([{"name": name, "about": about} for name, about in found.items()], indent=1))
+        typer.echo(
+            json.dumps([{"name": name, "about": about} for name, about in found.items()], indent=1)
+        )
         return
     width = max(map(len, found), default=0)
     for name, about in found.items():
@@ -292,12 +389,21 @@ def recipes(as_json: AsJson = False) -> None:
     )
 
 
-def stop(study: Study, now: Annotated[bool, typer.Option("--now", help="At once, without finishing the running trials.")] = False) -> None:
+def stop(
+    study: Study,
+    now: Annotated[
+        bool, typer.Option("--now", help="At once, without finishing the running trials.")
+    ] = False,
+) -> None:
     """Ask a running study to stop once the running trials are done. `deadhead run` goes on with it later."""
     from ..studies import stop as ask
 
     if ask(study, now=now):
-        typer.echo("asked to stop at once." if now else "asked to stop; the running trials are finished first.")
+        typer.echo(
+            "asked to stop at once."
+            if now
+            else "asked to stop; the running trials are finished first."
+        )
     else:
         typer.echo("nothing is running there.")
 
@@ -315,5 +421,7 @@ def clean(study: Study) -> None:
 
     models, size = tidy(study)
     typer.echo(
-        f"{models} trained model{'' if models == 1 else 's'} deleted, {in_bytes(size)} freed." if models else "there is nothing to delete."
+        f"{models} trained model{'' if models == 1 else 's'} deleted, {in_bytes(size)} freed."
+        if models
+        else "there is nothing to delete."
     )

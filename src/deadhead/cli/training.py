@@ -25,23 +25,65 @@ KEPT = ("last", "best")
 
 
 def finetune(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, pruned or not, or a name on the hub.", show_default=False)],
-    lang: Annotated[str, typer.Option(help="The language to learn from, such as en; several by commas.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder, pruned or not, or a name on the hub.",
+            show_default=False,
+        ),
+    ],
+    lang: Annotated[
+        str,
+        typer.Option(
+            help="The language to learn from, such as en; several by commas.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)
+    ],
     task: TaskName = None,
     task_file: TaskFile = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Passes over the data; by default 3.", show_default=False)] = None,
-    rate: Annotated[float | None, typer.Option(help="The highest learning rate; by default 3e-5.", show_default=False)] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", min=1, help="Examples in an update; by default 32.", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(metavar="NAME", help="The settings of a paper, such as contributions.")] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Passes over the data; by default 3.", show_default=False
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="The highest learning rate; by default 3e-5.", show_default=False),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Examples in an update; by default 32.", show_default=False
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The settings of a paper, such as contributions."),
+    ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Another setting, such as precision=bf16; can be given again.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Another setting, such as precision=bf16; can be given again.",
+        ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Of the new classifier, the order of the data and dropout; by default 0, or the paper's.", show_default=False),
+        typer.Option(
+            help="Of the new classifier, the order of the data and dropout; by default 0, or the paper's.",
+            show_default=False,
+        ),
     ] = None,
-    weights: Annotated[str, typer.Option(help="Write the weights of the last epoch, or of the best on dev: last or best.")] = "last",
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="Write the weights of the last epoch, or of the best on dev: last or best."
+        ),
+    ] = "last",
     data: Root = None,
     source: Corpus = None,
     max_examples: MaxExamples = None,
@@ -50,12 +92,15 @@ def finetune(
     dtype: Annotated[
         str | None,
         typer.Option(
-            metavar="TYPE", help="Precision to write: float32, bfloat16, float16; by default that of MODEL. It trains in float32."
+            metavar="TYPE",
+            help="Precision to write: float32, bfloat16, float16; by default that of MODEL. It trains in float32.",
         ),
     ] = None,
     device: Device = None,
     force: Force = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of lines.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document instead of lines.")
+    ] = False,
 ) -> None:
     """Learn a task: put a new classifier on a model, whole or pruned, and train it; one that knows the labels already goes on.
 
@@ -81,19 +126,36 @@ def finetune(
 
     under_way = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, unfinished=under_way.begun)
-    settings = _settings(preset, task, option or [], {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed})
+    settings = _settings(
+        preset, task, option or [], {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
+    )
     place, precision = device_named(device), None if dtype in (None, "auto") else dtype_named(dtype)
-    asked: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang, **settings.to_dict()}
-    asked |= {"--max-examples": max_examples, "--max-length": max_length, "--auto": auto, "--dtype": dtype, "--weights": weights}
+    asked: dict[str, Any] = {
+        "MODEL": model,
+        "--task": task or str(task_file),
+        "--lang": lang,
+        **settings.to_dict(),
+    }
+    asked |= {
+        "--max-examples": max_examples,
+        "--max-length": max_length,
+        "--auto": auto,
+        "--dtype": dtype,
+        "--weights": weights,
+    }
     _check(under_way, asked, force)
-    chosen, dev, without = _data(known, languages_of(lang), {"root": data, "source": source}, max_examples, settings.seed)
+    chosen, dev, without = _data(
+        known, languages_of(lang), {"root": data, "source": source}, max_examples, settings.seed
+    )
     begun = start(model, chosen, settings.seed, auto)
     asked |= {"the data": chosen.fingerprint, "the weights of MODEL": begun.digest}
     _check(under_way, asked, force)
     tokenizer = tokenizer_of(model, begun.model)
     sets = _encoded(begun, tokenizer, {"train": chosen, **dev}, max_length)
     if not dev and weights == "best":
-        raise DeadheadError(f"--weights best needs dev data, and there is none: {without}.", "leave --weights out")
+        raise DeadheadError(
+            f"--weights best needs dev data, and there is none: {without}.", "leave --weights out"
+        )
     for line in without:
         typer.echo(line, err=True)
     under_way.begin(asked)
@@ -106,7 +168,9 @@ def finetune(
     _report(history, begun, chosen, dev, without, out, weights, as_json)
 
 
-def _settings(preset: str | None, task: str | None, option: list[str], given: dict[str, Any]) -> Settings:
+def _settings(
+    preset: str | None, task: str | None, option: list[str], given: dict[str, Any]
+) -> Settings:
     from ..finetune import Settings
     from ..finetune import preset as paper
 
@@ -114,7 +178,11 @@ def _settings(preset: str | None, task: str | None, option: list[str], given: di
     others = options_of(option)
     for name in named.keys() & others.keys():
         raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
-    return Settings.from_dict(named | others) if preset is None else paper(preset, task, **named, **others)
+    return (
+        Settings.from_dict(named | others)
+        if preset is None
+        else paper(preset, task, **named, **others)
+    )
 
 
 def _check(under_way: Any, asked: dict[str, Any], force: bool) -> None:
@@ -140,20 +208,29 @@ def _data(
         if isinstance(place, str):
             dev[language] = draw_examples(load_data(task, language, "dev", **where), most, seed)
         else:
-            without.append(f"no dev data of {train.task.name} in {language}, so its epochs are not scored ({place.message.rstrip('.')})")
+            without.append(
+                f"no dev data of {train.task.name} in {language}, so its epochs are not scored ({place.message.rstrip('.')})"
+            )
     return draw_examples(train, most, seed), dev, without
 
 
-def _encoded(begun: Start, tokenizer: Any, sets: dict[str, Dataset], max_length: int) -> dict[str, Encoded]:
+def _encoded(
+    begun: Start, tokenizer: Any, sets: dict[str, Dataset], max_length: int
+) -> dict[str, Encoded]:
     """The training data in numbers, with the labels in the model's order, and the dev data alike."""
     from ..tasks import encode
     from ..training.labels import model_labels
 
     labels = model_labels(begun.model, sets["train"])
-    return {name: encode(data, tokenizer, max_length=max_length, labels=labels) for name, data in sets.items()}
+    return {
+        name: encode(data, tokenizer, max_length=max_length, labels=labels)
+        for name, data in sets.items()
+    }
 
 
-def _trained(begun: Start, sets: dict[str, Encoded], settings: Settings, place: Any, under_way: Any) -> History:
+def _trained(
+    begun: Start, sets: dict[str, Encoded], settings: Settings, place: Any, under_way: Any
+) -> History:
     """Train, or go on from where it was stopped."""
     from ..finetune import finetune as train
 
@@ -164,10 +241,20 @@ def _trained(begun: Start, sets: dict[str, Encoded], settings: Settings, place: 
     try:
         with following(settings.epochs) as (update, each):
             history = train(
-                begun.model, sets["train"], settings, dev=dev or None, folder=under_way.path, device=place, progress=update, each=each
+                begun.model,
+                sets["train"],
+                settings,
+                dev=dev or None,
+                folder=under_way.path,
+                device=place,
+                progress=update,
+                each=each,
             )
     except KeyboardInterrupt:
-        typer.echo(f"stopped after epoch {under_way.epochs} of {settings.epochs}; give the same command again to resume", err=True)
+        typer.echo(
+            f"stopped after epoch {under_way.epochs} of {settings.epochs}; give the same command again to resume",
+            err=True,
+        )
         raise
     if history.state != "done":
         under_way.give_up()
@@ -176,12 +263,27 @@ def _trained(begun: Start, sets: dict[str, Encoded], settings: Settings, place: 
 
 
 def _report(
-    history: History, begun: Start, chosen: Dataset, dev: dict[str, Dataset], without: list[str], out: Path, weights: str, as_json: bool
+    history: History,
+    begun: Start,
+    chosen: Dataset,
+    dev: dict[str, Dataset],
+    without: list[str],
+    out: Path,
+    weights: str,
+    as_json: bool,
 ) -> None:
-    losses, seconds = [epoch.loss for epoch in history.epochs], sum(epoch.seconds for epoch in history.epochs)
+    losses, seconds = (
+        [epoch.loss for epoch in history.epochs],
+        sum(epoch.seconds for epoch in history.epochs),
+    )
     written = str(next(begun.model.parameters()).dtype).removeprefix("torch.")
     if as_json:
-        facts = {"out": str(out), "examples": len(chosen), "fingerprint": chosen.fingerprint, "settings": history.settings.to_dict()}
+        facts = {
+            "out": str(out),
+            "examples": len(chosen),
+            "fingerprint": chosen.fingerprint,
+            "settings": history.settings.to_dict(),
+        }
         scored = {
             "dev": {name: len(one) for name, one in dev.items()},
             "metric": history.metric,
@@ -189,9 +291,17 @@ def _report(
             "best": history.best if history.metric else None,
             "weights": weights,
             "dtype": written,
-            "notes": [*without, *history.notes, *(f"{name}: {count}" for name, count in chosen.notes.items())],
+            "notes": [
+                *without,
+                *history.notes,
+                *(f"{name}: {count}" for name, count in chosen.notes.items()),
+            ],
         }
-        typer.echo(json.dumps({**facts, "losses": losses, "seconds": round(seconds, 1), **scored}, indent=1))
+        typer.echo(
+            json.dumps(
+                {**facts, "losses": losses, "seconds": round(seconds, 1), **scored}, indent=1
+            )
+        )
         return
     told = ", ".join(f"{loss:.3f}" for loss in losses)
     typer.echo(
@@ -199,7 +309,9 @@ def _report(
     )
     if history.metric:
         each = "; ".join(metric_words(epoch.scores) for epoch in history.epochs)
-        typer.echo(f"dev ({sum(map(len, dev.values())):,} examples): {each}; best after epoch {history.best}")
+        typer.echo(
+            f"dev ({sum(map(len, dev.values())):,} examples): {each}; best after epoch {history.best}"
+        )
     source = str(begun.dtype).removeprefix("torch.")
     typer.echo(
         f"the weights of the {weights} epoch, "

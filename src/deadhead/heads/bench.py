@@ -66,16 +66,34 @@ def bench(
     ]
     for b, n in shapes:
         batch = [{k: v.to(place) for k, v in inputs(m, b, n).items()} for m in pair]
-        rows.append(_row(f"FLOPs {b} x {n}", [_flops(m, x) for m, x in zip(pair, batch, strict=True)]))
+        rows.append(
+            _row(f"FLOPs {b} x {n}", [_flops(m, x) for m, x in zip(pair, batch, strict=True)])
+        )
         rows.append(_latency(f"seconds {b} x {n}", pair, batch, repeats, place))
     b, n = shapes[-1]
-    rows.append(_row(f"peak memory bytes {b} x {n}", [_peak(name, b, n, place, auto, dtype) for name in names]))
-    return {"model": names[0], "against": names[1], "device": _device_name(place), "threads": torch.get_num_threads(), "rows": rows}
+    rows.append(
+        _row(
+            f"peak memory bytes {b} x {n}",
+            [_peak(name, b, n, place, auto, dtype) for name in names],
+        )
+    )
+    return {
+        "model": names[0],
+        "against": names[1],
+        "device": _device_name(place),
+        "threads": torch.get_num_threads(),
+        "rows": rows,
+    }
 
 
 def _row(what: str, values: list[Any]) -> dict[str, Any]:
     ours, theirs = values
-    return {"what": what, "model": ours, "against": theirs, "ratio": ours / theirs if ours is not None and theirs else None}
+    return {
+        "what": what,
+        "model": ours,
+        "against": theirs,
+        "ratio": ours / theirs if ours is not None and theirs else None,
+    }
 
 
 def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
@@ -84,21 +102,34 @@ def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
     main = getattr(model, "main_input_name", "input_ids")
     config = model.config
     if main == "pixel_values":
-        size = config.image_size if isinstance(config.image_size, list | tuple) else (config.image_size, config.image_size)
+        size = (
+            config.image_size
+            if isinstance(config.image_size, list | tuple)
+            else (config.image_size, config.image_size)
+        )
         return {"pixel_values": torch.randn(batch, config.num_channels, *size, generator=generator)}
     if main == "input_features":
         return {
-            "input_features": torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions, generator=generator),
-            "decoder_input_ids": torch.randint(3, config.vocab_size, (batch, length), generator=generator),
+            "input_features": torch.randn(
+                batch, config.num_mel_bins, 2 * config.max_source_positions, generator=generator
+            ),
+            "decoder_input_ids": torch.randint(
+                3, config.vocab_size, (batch, length), generator=generator
+            ),
         }
     words = int(model.get_input_embeddings().weight.shape[0])
     places = getattr(config, "max_position_embeddings", None)
     if isinstance(places, int) and length > places:
-        raise DeadheadError(f"length {length} is more than the {places} positions this model has.", f"use --length {places - 2} or less")
+        raise DeadheadError(
+            f"length {length} is more than the {places} positions this model has.",
+            f"use --length {places - 2} or less",
+        )
     batch_of = {"input_ids": torch.randint(3, words, (batch, length), generator=generator)}
     batch_of["attention_mask"] = torch.ones_like(batch_of["input_ids"])
     if getattr(config, "is_encoder_decoder", False):
-        batch_of["decoder_input_ids"] = torch.randint(3, words, (batch, length), generator=generator)
+        batch_of["decoder_input_ids"] = torch.randint(
+            3, words, (batch, length), generator=generator
+        )
     return batch_of
 
 
@@ -108,17 +139,29 @@ def _flops(model: Any, batch: dict[str, torch.Tensor]) -> int:
     from torch.utils.flop_counter import FlopCounterMode
 
     # the counter does not see into fused attention
-    with sdpa_kernel(SDPBackend.MATH), onednn(is_half(model)), FlopCounterMode(display=False) as counter:
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        onednn(is_half(model)),
+        FlopCounterMode(display=False) as counter,
+    ):
         model(**batch)
     return int(counter.get_total_flops())
 
 
 @torch.no_grad()
-def _latency(what: str, pair: list[Any], batch: list[dict[str, torch.Tensor]], repeats: int, place: torch.device) -> dict[str, Any]:
+def _latency(
+    what: str,
+    pair: list[Any],
+    batch: list[dict[str, torch.Tensor]],
+    repeats: int,
+    place: torch.device,
+) -> dict[str, Any]:
     times: list[list[float]] = [[], []]
     for turn in range(repeats + 2):
         for i in (0, 1):
-            with onednn(is_half(pair[i])):  # else a model of half precision may change what computes the other one
+            with onednn(
+                is_half(pair[i])
+            ):  # else a model of half precision may change what computes the other one
                 _wait(place)
                 start = time.perf_counter()
                 pair[i](**batch[i])
@@ -149,9 +192,18 @@ def _disk(name: str) -> int | None:
     return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
 
 
-def _peak(name: str, batch: int, length: int, place: torch.device, auto: str | None = None, dtype: str = AS_SAVED) -> int | None:
+def _peak(
+    name: str,
+    batch: int,
+    length: int,
+    place: torch.device,
+    auto: str | None = None,
+    dtype: str = AS_SAVED,
+) -> int | None:
     words = (name, str(batch), str(length), str(place), auto or "", dtype)
-    done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False
+    )
     return int(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 
@@ -160,14 +212,24 @@ def most_held(place: torch.device) -> int:
     if place.type == "cuda":
         return torch.cuda.max_memory_allocated(place)
     status = Path("/proc/self/status")
-    if status.exists():  # to getrusage, on Linux, what the process that started this one held counts as well
-        return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    if (
+        status.exists()
+    ):  # to getrusage, on Linux, what the process that started this one held counts as well
+        return next(
+            int(line.split()[1]) * 1024
+            for line in status.read_text().splitlines()
+            if line.startswith("VmHWM:")
+        )
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def _device_name(place: torch.device) -> str:
     import platform
 
-    return torch.cuda.get_device_name(place) if place.type == "cuda" else f"{platform.machine()} CPU"
+    return (
+        torch.cuda.get_device_name(place) if place.type == "cuda" else f"{platform.machine()} CPU"
+    )

@@ -33,13 +33,25 @@ def is_ours(text: str) -> bool:
     return MARK in text or MADE in text
 
 
-def card(model: nn.Module, layout: HeadLayout, form: str, source: Path | None = None, note: str = "") -> str:
+def card(
+    model: nn.Module, layout: HeadLayout, form: str, source: Path | None = None, note: str = ""
+) -> str:
     """The model card of this model, which came from this folder. `note`: what else happened to it."""
     about, original = _card_of(source)
     load = HOW[form] if layout.removed else WHOLE
-    parts = (_what(model, layout, source), note, _kept(source, about), f"## Load\n\n{load}", original)
+    parts = (
+        _what(model, layout, source),
+        note,
+        _kept(source, about),
+        f"## Load\n\n{load}",
+        original,
+    )
     text = "\n\n".join(part for part in parts if part)
-    tags = [*dict.fromkeys([*_list(about.get("tags")), "deadhead", *(["pruned"] if layout.removed else [])])]
+    tags = [
+        *dict.fromkeys(
+            [*_list(about.get("tags")), "deadhead", *(["pruned"] if layout.removed else [])]
+        )
+    ]
     front = {"library_name": "transformers", **about, "tags": tags}
     if (name := _name(model)) and not Path(name).is_absolute() and "/" in name:
         front["base_model"] = split(name)[0]
@@ -50,8 +62,15 @@ def _what(model: Any, layout: HeadLayout, source: Path | None) -> str:
     """What was done to which model."""
     left, total, cls = len(layout), len(layout) + len(layout.removed), type(model).__name__
     name = _name(model) or "an unnamed model"
-    if Path(name).is_absolute() or Path(name).exists() or name.startswith((".", "~")) or "\\" in name:
-        name = Path(name.replace("\\", "/")).name  # where it lay on this machine is nobody's business
+    if (
+        Path(name).is_absolute()
+        or Path(name).exists()
+        or name.startswith((".", "~"))
+        or "\\" in name
+    ):
+        name = Path(
+            name.replace("\\", "/")
+        ).name  # where it lay on this machine is nobody's business
     rows = "\n".join(
         f"| {a.block} | {a.layer} | {spans(h.index for h in a.removed)} | {len(a.kept)} of {a.size} |"
         for a in layout.attentions
@@ -74,7 +93,11 @@ def _what(model: Any, layout: HeadLayout, source: Path | None) -> str:
 def _gone_before(source: Path | None) -> int:
     """Heads that the source had lost already."""
     try:
-        removed = json.loads((source / "config.json").read_text(encoding="utf-8"))[RECORD]["removed"] if source else {}
+        removed = (
+            json.loads((source / "config.json").read_text(encoding="utf-8"))[RECORD]["removed"]
+            if source
+            else {}
+        )
         return sum(len(heads) for layers in removed.values() for heads in layers.values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0  # not written by deadhead
@@ -90,7 +113,9 @@ def _kept(source: Path | None, about: dict[str, Any]) -> str:
         return ""
     files = [str(file) for file in taken_along(source, tokenizer=True) if (source / file).is_file()]
     licences = [file for file in files if LICENCE.match(file)]
-    kept = [f"Its licence ({about['license']}) applies to this model too." if "license" in about else ""]
+    kept = [
+        f"Its licence ({about['license']}) applies to this model too." if "license" in about else ""
+    ]
     kept += [f"The licence is in {', '.join(licences)}." if licences else ""]
     kept += ["The modules of sentence-transformers were kept." if "modules.json" in files else ""]
     return " ".join(line for line in kept if line)

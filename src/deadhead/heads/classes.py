@@ -29,9 +29,14 @@ def saved_class(config: Any, folder: str | Path) -> Any:
 
     names = getattr(config, "architectures", None) or []
     if not isinstance(names, list):
-        raise FolderError(f"{folder}: `architectures` in config.json is not a list.", "save or download the folder again")
+        raise FolderError(
+            f"{folder}: `architectures` in config.json is not a list.",
+            "save or download the folder again",
+        )
     known = transformers.AutoModel._model_mapping
-    cls: Any = getattr(transformers, str(names[0]), None) if names else known.get(type(config), None)
+    cls: Any = (
+        getattr(transformers, str(names[0]), None) if names else known.get(type(config), None)
+    )
     if isinstance(cls, tuple):
         cls = cls[0]
     if not isinstance(cls, type) or not issubclass(cls, transformers.PreTrainedModel):
@@ -57,11 +62,15 @@ def task_class(auto: Any, config: Any, folder: str | Path) -> Any:
     if not hasattr(auto, "_model_mapping"):
         name = getattr(auto, "__name__", repr(auto))
         raise UnsupportedModel(
-            f"auto={name} is no auto class for models.", "give one of transformers, such as AutoModelForTokenClassification"
+            f"auto={name} is no auto class for models.",
+            "give one of transformers, such as AutoModelForTokenClassification",
         )
     known = auto._model_mapping.get(type(config), None)
     if known is None:
-        raise FolderError(f"{folder} is a {config.model_type}, for which there is no {auto.__name__}.", "name a model of another kind")
+        raise FolderError(
+            f"{folder} is a {config.model_type}, for which there is no {auto.__name__}.",
+            "name a model of another kind",
+        )
     return known[0] if isinstance(known, tuple) else known
 
 

@@ -58,7 +58,9 @@ def _tower(path: str) -> str | None:
 
 def _block(site: Site, model: nn.Module, towers: set[str]) -> str:
     parts = site.path.split(".")
-    cross = getattr(site.core, "is_cross_attention", False) is True or any(w in p for p in parts[-3:] for w in CROSS_NAMES)
+    cross = getattr(site.core, "is_cross_attention", False) is True or any(
+        w in p for p in parts[-3:] for w in CROSS_NAMES
+    )
     tower = _tower(site.path)
     if tower:
         return tower
@@ -83,15 +85,24 @@ def _causal(core: nn.Module, config: Any) -> bool:
     causal = getattr(core, "is_causal", None)
     if isinstance(causal, bool):
         return causal
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
 
     kind = getattr(config, "model_type", None)
-    return kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES and kind != "xlnet"
+    return (
+        kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        and kind != "xlnet"
+    )
 
 
 def _number(found: list[Site], model: nn.Module) -> None:
     """Layers take the number in their path; where two would share one (stages, groups), they are counted."""
-    numbers = [next((int(p) for p in site.path.split(".") if p.isdecimal()), None) for site in found]
+    numbers = [
+        next((int(p) for p in site.path.split(".") if p.isdecimal()), None) for site in found
+    ]
     if None in numbers or max(Counter(numbers).values()) > 1:
         numbers = list(range(len(found)))
     config = getattr(model, "config", None)
@@ -110,16 +121,21 @@ def _unknown(model: nn.Module, passed: dict[str, str]) -> UnknownArchitecture:
     others = [path for path, _ in _walk(model) if path not in passed]
     if all(reason.endswith(NO_HEADS) for reason in passed.values()) and not others:
         return NoAttention(
-            f"{kind!r} has no attention heads{f':{chr(10)}{shown}' if reasons else '.'}", "name a model that has softmax attention"
+            f"{kind!r} has no attention heads{f':{chr(10)}{shown}' if reasons else '.'}",
+            "name a model that has softmax attention",
         )
     if reasons and not any("known name" in reason for reason in passed.values()):
         return UnknownArchitecture(
             f"no attention of {kind!r} has heads that deadhead can gate:\n{shown}",
             "name a model whose heads have queries, keys and values of their own; docs/coverage.md lists those that work",
         )
-    looks = [f"  {path}  ({', '.join(n for n, _ in module.named_children())})" for path, module in list(_walk(model))[:4]]
+    looks = [
+        f"  {path}  ({', '.join(n for n, _ in module.named_children())})"
+        for path, module in list(_walk(model))[:4]
+    ]
     return UnknownArchitecture(
-        f"no attention that deadhead can gate was found in {kind!r}. This looks like its attention:\n" + (shown or "\n".join(looks)),
+        f"no attention that deadhead can gate was found in {kind!r}. This looks like its attention:\n"
+        + (shown or "\n".join(looks)),
         "add the names of its parts to the tables at the top of deadhead/heads/sites.py, then run: deadhead heads MODEL --check",
     )
 
@@ -127,5 +143,7 @@ def _unknown(model: nn.Module, passed: dict[str, str]) -> UnknownArchitecture:
 def _walk(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Modules that call themselves attention and hold weights, for the message about an unknown architecture."""
     for path, module in model.named_modules():
-        if re.search(r"ttention|Attn|MLA", type(module).__name__) and any(True for _ in module.parameters()):
+        if re.search(r"ttention|Attn|MLA", type(module).__name__) and any(
+            True for _ in module.parameters()
+        ):
             yield path, module

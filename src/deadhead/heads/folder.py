@@ -51,7 +51,9 @@ def save(
     if form not in FORMS:
         raise unknown_name("form", form, FORMS)
     if not hasattr(model, "save_pretrained"):
-        raise UnsupportedModel(f"{type(model).__name__} is not a transformers model, so it cannot be saved as one.")
+        raise UnsupportedModel(
+            f"{type(model).__name__} is not a transformers model, so it cannot be saved as one."
+        )
     state = unfit(model)
     if state is not None:
         raise state
@@ -62,22 +64,37 @@ def save(
     config = model.config
     try:
         with draft_in(target) as draft:
-            model.config = copy.deepcopy(config)  # saving writes into it, and the user's own may be shared
+            model.config = copy.deepcopy(
+                config
+            )  # saving writes into it, and the user's own may be shared
             setattr(model.config, RECORD, {**record(found), "form": form})
             weights = _padded(model, found) if form == "padded" else None
             # some families fuse projections on disk, which only works out while they have their full shapes
             with quiet():
-                model.save_pretrained(draft, state_dict=weights, max_shard_size=max_shard_size, save_original_format=form == "padded")
+                model.save_pretrained(
+                    draft,
+                    state_dict=weights,
+                    max_shard_size=max_shard_size,
+                    save_original_format=form == "padded",
+                )
             if tokenizer is not None:
                 tokenizer.save_pretrained(draft)
             if source is not None and not source.samefile(target):
                 take_along(source, draft, tokenizer=tokenizer is None)
-            if not (target / CARD).exists() or is_ours((target / CARD).read_text(encoding="utf-8", errors="replace")):
-                model.config = config  # which names the class and the place that the model was loaded from
-                (draft / CARD).write_text(card(model, layout_of(found, {}), form, source, note), encoding="utf-8")
+            if not (target / CARD).exists() or is_ours(
+                (target / CARD).read_text(encoding="utf-8", errors="replace")
+            ):
+                model.config = (
+                    config  # which names the class and the place that the model was loaded from
+                )
+                (draft / CARD).write_text(
+                    card(model, layout_of(found, {}), form, source, note), encoding="utf-8"
+                )
             swap(draft, target)
     except (OSError, SafetensorError) as problem:
-        raise FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder") from problem
+        raise FolderError(
+            f"{target} could not be written: {problem}.", "free some space, or name another folder"
+        ) from problem
     finally:
         model.config = config
     return target
@@ -86,7 +103,9 @@ def save(
 def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:
     """The state of the model with every cut tensor back at its old shape, zeros where heads are gone."""
     state = dict(model.state_dict())
-    names = {id(parameter): name for name, parameter in model.named_parameters(remove_duplicate=False)}
+    names = {
+        id(parameter): name for name, parameter in model.named_parameters(remove_duplicate=False)
+    }
     for site in found:
         for part in site.parts.values():
             rows = part.present(site.kept, site.keys_of(site.kept))
@@ -95,5 +114,7 @@ def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:
                 shape = list(small.shape)
                 shape[axis] = part.size
                 full = small.detach().new_zeros(shape)
-                state[names[id(small)]] = full.index_copy(axis, rows.to(small.device), small.detach())
+                state[names[id(small)]] = full.index_copy(
+                    axis, rows.to(small.device), small.detach()
+                )
     return state

@@ -26,8 +26,14 @@ from .biases import mute, refuse_bias_outside
 from .discover import layout_of, located
 from .sites import Site
 
-NO_MODULES = ("torch/nn/attention/flex_attention.py", "torch/_dynamo/", "torch/_compile.py")  # compiled code without hooks
-OWN_COPY = "give each thread a copy of its own, model = copy.deepcopy(model), or take turns with a lock"
+NO_MODULES = (
+    "torch/nn/attention/flex_attention.py",
+    "torch/_dynamo/",
+    "torch/_compile.py",
+)  # compiled code without hooks
+OWN_COPY = (
+    "give each thread a copy of its own, model = copy.deepcopy(model), or take turns with a lock"
+)
 HEAD_MASKS = ("head_mask", "decoder_head_mask", "cross_attn_head_mask")
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
@@ -35,7 +41,11 @@ Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch
 
 @contextmanager
 def gated(
-    model: nn.Module, gates: Gates | None = None, *, closed: Iterable[Head | str] = (), drop_output_bias: bool = False
+    model: nn.Module,
+    gates: Gates | None = None,
+    *,
+    closed: Iterable[Head | str] = (),
+    drop_output_bias: bool = False,
 ) -> Iterator[nn.Module]:
     """Run the model with some heads closed, or with any gate at every head; nothing is left behind.
 
@@ -130,7 +140,9 @@ def _is_same(module: nn.Module, hooked: nn.Module) -> bool:
 
 
 def _is_replica(module: nn.Module) -> bool:
-    return getattr(module, "_is_replica", False) is True  # of nn.DataParallel, which runs in threads of its own
+    return (
+        getattr(module, "_is_replica", False) is True
+    )  # of nn.DataParallel, which runs in threads of its own
 
 
 def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
@@ -199,7 +211,9 @@ class _Gate:
         return HeadError(f"gates for {rows} examples, but a batch of {got} in {self.name}.", hint)
 
 
-def _readers(layout: HeadLayout, gates: Gates | None, closed: tuple[Head, ...]) -> dict[tuple[str, int], Callable[[], torch.Tensor]]:
+def _readers(
+    layout: HeadLayout, gates: Gates | None, closed: tuple[Head, ...]
+) -> dict[tuple[str, int], Callable[[], torch.Tensor]]:
     """For each attention layer with a gate that may not be 1, a function that reads its gates now."""
     readers: dict[tuple[str, int], Callable[[], torch.Tensor]] = {}
     shut = set(closed)
@@ -212,12 +226,18 @@ def _readers(layout: HeadLayout, gates: Gates | None, closed: tuple[Head, ...]) 
             if tensor is None and not mine and not shut.intersection(heads):
                 continue
             open_ = torch.tensor([0.0 if h in shut else 1.0 for h in heads])
-            readers[place] = _reader(tensor, row, attention.kept, [mine.get(h) for h in heads], open_)
+            readers[place] = _reader(
+                tensor, row, attention.kept, [mine.get(h) for h in heads], open_
+            )
     return readers
 
 
 def _reader(
-    tensor: torch.Tensor | None, row: int, kept: tuple[int, ...], numbers: list[float | torch.Tensor | None], open_: torch.Tensor
+    tensor: torch.Tensor | None,
+    row: int,
+    kept: tuple[int, ...],
+    numbers: list[float | torch.Tensor | None],
+    open_: torch.Tensor,
 ) -> Callable[[], torch.Tensor]:
     asked = any(n is not None for n in numbers)
     all_open = bool((open_ == 1).all())
@@ -231,7 +251,10 @@ def _reader(
                 gate = gate[..., list(kept)]
         if asked:
             first = next((n for n in numbers if isinstance(n, torch.Tensor)), open_)
-            values = [n if isinstance(n, torch.Tensor) else first.new_tensor(1.0 if n is None else n) for n in numbers]
+            values = [
+                n if isinstance(n, torch.Tensor) else first.new_tensor(1.0 if n is None else n)
+                for n in numbers
+            ]
             own = torch.stack(values)
             gate = own if gate is None else gate * own
         if gate is None:
@@ -243,7 +266,9 @@ def _reader(
     return read
 
 
-def _sort(layout: HeadLayout, gates: Gates | None) -> tuple[dict[str, torch.Tensor], dict[Head, float | torch.Tensor]]:
+def _sort(
+    layout: HeadLayout, gates: Gates | None
+) -> tuple[dict[str, torch.Tensor], dict[Head, float | torch.Tensor]]:
     """Gates as given -> one tensor per block, and one number per head."""
     tensors: dict[str, torch.Tensor] = {}
     numbers: dict[Head, float | torch.Tensor] = {}
@@ -267,7 +292,8 @@ def _sort(layout: HeadLayout, gates: Gates | None) -> tuple[dict[str, torch.Tens
                 )
     elif gates is not None:
         raise HeadError(
-            f"gates must be a tensor or a mapping, met {type(gates).__name__}.", "to close heads, write gated(model, closed=heads)"
+            f"gates must be a tensor or a mapping, met {type(gates).__name__}.",
+            "to close heads, write gated(model, closed=heads)",
         )
     for block, tensor in tensors.items():
         wanted = (layout.layers(block), layout.size(block))
@@ -284,8 +310,15 @@ def _one_number(head: Head, value: Any) -> float | torch.Tensor:
         return value
     if isinstance(value, bool | int | float):
         return float(value)
-    kind = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
-    raise HeadError(f"the gate of {head} is {kind}.", "give each head one number; for gates of each example pass {block: tensor}")
+    kind = (
+        f"a tensor of shape {tuple(value.shape)}"
+        if isinstance(value, torch.Tensor)
+        else repr(value)
+    )
+    raise HeadError(
+        f"the gate of {head} is {kind}.",
+        "give each head one number; for gates of each example pass {block: tensor}",
+    )
 
 
 def _refuse_head_mask(kwargs: Mapping[str, Any]) -> None:
@@ -305,6 +338,10 @@ def forget_compiled() -> None:
     frames = sys.modules.get("torch._dynamo.convert_frame")
     if frames is None:
         return
-    compiled = [code.co_filename.replace("\\", "/") for ref in frames.input_codes.seen if (code := ref()) is not None]
+    compiled = [
+        code.co_filename.replace("\\", "/")
+        for ref in frames.input_codes.seen
+        if (code := ref()) is not None
+    ]
     if not all(any(part in name for part in NO_MODULES) for name in compiled):
         torch.compiler.reset()

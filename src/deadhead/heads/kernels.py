@@ -31,12 +31,18 @@ def device_named(name: str | None) -> torch.device:
 def _unknown(name: str) -> DeadheadError:
     """The error for a device torch does not know, with the one that is meant: torch calls a GPU by its maker's software."""
     word = name.partition(":")[0].lower()
-    meant = word if word in DEVICES else "mps" if word == "metal" else "cuda" if word in GPUS else None
+    meant = (
+        word if word in DEVICES else "mps" if word == "metal" else "cuda" if word in GPUS else None
+    )
     if meant is None:
         return unknown_name("device", name, DEVICES)
     here = meant == "cpu" or getattr(torch, meant).is_available()
-    mend = f"use --device {meant}" if here else f"use --device cpu: torch finds no {meant} device here"
-    return UnknownName(f"no device {name!r}. Did you mean {meant!r}? Known: {', '.join(DEVICES)}.", mend)
+    mend = (
+        f"use --device {meant}" if here else f"use --device cpu: torch finds no {meant} device here"
+    )
+    return UnknownName(
+        f"no device {name!r}. Did you mean {meant!r}? Known: {', '.join(DEVICES)}.", mend
+    )
 
 
 @contextmanager
@@ -49,6 +55,8 @@ def computing(model: nn.Module, half: bool = False) -> Iterator[None]:
     positions and plans every new shape anew. At the lengths of sentences it took a quarter of the time of a
     ranking on an H200; without it rankings ran 1.16 times as fast.
     """
-    attention = sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+    attention = sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
     with onednn(half or is_half(model)), attention:
         yield

@@ -26,7 +26,13 @@ from .named import refuse_foreign_shards, refuse_misnamed
 from .quiet import quiet
 from .surgery import BIASES, FORMAT, RECORD, cut, record, refuse_ragged
 
-FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")  # arguments that config and weights share
+FROM_WHERE = (
+    "subfolder",
+    "revision",
+    "token",
+    "cache_dir",
+    "local_files_only",
+)  # arguments that config and weights share
 SAFE: dict[str, Any] = {"use_safetensors": True}  # for from_pretrained
 # what reading a folder that somebody damaged may raise, in transformers' own code and below
 FAULTS = (
@@ -86,7 +92,9 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
     return _settled(model, saved, dtype, folder)
 
 
-def _read(cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _read(
+    cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
     """The model as this class, and what transformers reports about its weights."""
     cuts = bool(saved.removed) and not saved.padded
     built: Any = type(cls.__name__, (cls,), {"__init__": _trimming(cls, saved)}) if cuts else cls
@@ -94,11 +102,17 @@ def _read(cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, 
     try:
         with quiet():  # what transformers would report is raised by `_refuse_misfit`
             model, report = built.from_pretrained(
-                saved.folder, config=config, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **{**SAFE, **kwargs}
+                saved.folder,
+                config=config,
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                **{**SAFE, **kwargs},
             )
     except FAULTS as problem:
         raise FolderError(
-            f"the model in {saved.folder} cannot be loaded: {_first_line(problem)}", unsafe(problem) or "save or download the folder again"
+            f"the model in {saved.folder} cannot be loaded: {_first_line(problem)}",
+            unsafe(problem) or "save or download the folder again",
         ) from problem
     model.__class__ = cls
     return model, report
@@ -109,8 +123,12 @@ def _refuse_misfit(model: Any, report: Mapping[str, Any], saved: Saved, *, task:
     missing = sorted(report["missing_keys"])
     if task:
         missing = [key for key in missing if key.startswith(_body(model))]
-    bad = [f"{key} is missing" for key in missing] + [f"{k[0]} has another shape" for k in report["mismatched_keys"]]
-    if saved.ours and not task:  # what others saved may well hold more than the model reads; what we saved does not
+    bad = [f"{key} is missing" for key in missing] + [
+        f"{k[0]} has another shape" for k in report["mismatched_keys"]
+    ]
+    if (
+        saved.ours and not task
+    ):  # what others saved may well hold more than the model reads; what we saved does not
         bad += [f"{key} has no place" for key in sorted(report["unexpected_keys"])]
     if not bad:
         return
@@ -133,10 +151,14 @@ def _settled(model: Any, saved: Saved, dtype: Any, folder: str | Path) -> Any:
         _refuse_regrown(model, saved)
         _trim(model, saved)
     _drop_biases(model, saved)
-    if saved.removed:  # in memory there is one form only, so that `save_pretrained` writes what is there
+    if (
+        saved.removed
+    ):  # in memory there is one form only, so that `save_pretrained` writes what is there
         setattr(model.config, RECORD, record(located(model)))
     if Path(folder).is_dir():
-        model.config._name_or_path = str(Path(folder).resolve())  # where `save` finds what else lies there, also from another directory
+        model.config._name_or_path = str(
+            Path(folder).resolve()
+        )  # where `save` finds what else lies there, also from another directory
     hold_biases(model)
     return model
 
@@ -156,7 +178,9 @@ def _drop_biases(model: Any, saved: Saved) -> None:
 def _body(model: nn.Module) -> tuple[str, ...]:
     """Where the weights of every task lie: the layers that have attention, whole, and the embeddings. A pooler or classifier may be new."""
     layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in located(model)}
-    embeddings = {name for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
+    embeddings = {
+        name for name, module in model.named_modules() if isinstance(module, nn.Embedding)
+    }
     return tuple(f"{path}." for path in sorted(layers | embeddings))
 
 
@@ -164,9 +188,7 @@ def unsafe(problem: BaseException) -> str | None:
     """What to do about weights that are there, but not as safetensors: a pickle can run code, so none is opened."""
     if "safetensors" not in str(problem) or isinstance(problem, SafetensorError):
         return None
-    return (
-        "only safetensors are read; download those, or make them of a pickle you trust: AutoModel.from_pretrained(OLD).save_pretrained(NEW)"
-    )
+    return "only safetensors are read; download those, or make them of a pickle you trust: AutoModel.from_pretrained(OLD).save_pretrained(NEW)"
 
 
 def _refuse_regrown(model: nn.Module, saved: Saved) -> None:
@@ -187,18 +209,33 @@ def _refuse_regrown(model: nn.Module, saved: Saved) -> None:
 
 def _trim(model: Any, saved: Saved) -> None:
     """Cut the heads a folder lists out of a model that has just been built."""
-    with torch.device("cpu"):  # from_pretrained builds on the meta device, where row numbers have no values
+    with torch.device(
+        "cpu"
+    ):  # from_pretrained builds on the meta device, where row numbers have no values
         found = located(model)
         layout = layout_of(found, {})
-        named = [Head(b, n, i) for b, layers in saved.removed.items() for n, indices in layers.items() for i in indices]
+        named = [
+            Head(b, n, i)
+            for b, layers in saved.removed.items()
+            for n, indices in layers.items()
+            for i in indices
+        ]
         try:
-            gone = set(layout.check(h._replace(block=layout.blocks[0]) if h.block == ANY else h for h in named))
-            left = {s.path: tuple(i for i in s.kept if Head(s.block, s.layer, i) not in gone) for s in found}
+            gone = set(
+                layout.check(
+                    h._replace(block=layout.blocks[0]) if h.block == ANY else h for h in named
+                )
+            )
+            left = {
+                s.path: tuple(i for i in s.kept if Head(s.block, s.layer, i) not in gone)
+                for s in found
+            }
             for site in found:
                 refuse_ragged(site, list(left[site.path]))
         except HeadError as problem:
             raise FolderError(
-                f"{saved.folder}: the removed heads do not fit the model: {problem.message}", "save the folder again"
+                f"{saved.folder}: the removed heads do not fit the model: {problem.message}",
+                "save the folder again",
             ) from problem
         for site in found:
             if left[site.path] != site.kept:
@@ -227,41 +264,69 @@ def _config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if not isinstance(stored, dict):
             raise ValueError("config.json holds no JSON object")
-        if huge := [name for name, value in stored.items() if isinstance(value, int) and abs(value) > LARGEST]:
-            raise ValueError(f"{huge[0]} in config.json is larger than {LARGEST:,}")  # transformers would build until memory ends
+        if huge := [
+            name
+            for name, value in stored.items()
+            if isinstance(value, int) and abs(value) > LARGEST
+        ]:
+            raise ValueError(
+                f"{huge[0]} in config.json is larger than {LARGEST:,}"
+            )  # transformers would build until memory ends
         with quiet():
-            return AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)  # unsaid, the user would be asked
+            return AutoConfig.from_pretrained(
+                folder, trust_remote_code=False, **where
+            )  # unsaid, the user would be asked
     except FAULTS as problem:
         reason = _first_line(problem)
-        raise FolderError(f"{folder} is no model that can be loaded: {reason}", "name a folder or a hub name that exists") from problem
+        raise FolderError(
+            f"{folder} is no model that can be loaded: {reason}",
+            "name a folder or a hub name that exists",
+        ) from problem
 
 
 def _saved(config: Any, folder: str | Path) -> Saved:
     """The removed heads a config lists, ours or those of transformers 4."""
     ours, old = getattr(config, RECORD, None), getattr(config, "pruned_heads", None)
     if ours is None:
-        return Saved(folder, _heads_of({ANY: old}, folder) if old else {}, {}, ours=False, padded=False)
+        return Saved(
+            folder, _heads_of({ANY: old}, folder) if old else {}, {}, ours=False, padded=False
+        )
     if not isinstance(ours, dict):
-        raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again")
+        raise FolderError(
+            f"{folder}: the list of removed heads in config.json is damaged.",
+            "save the folder again",
+        )
     version = ours.get("format")
     if not isinstance(version, int) or version > FORMAT:
-        raise FolderError(f"{folder} is of format {version!r}, this deadhead reads up to {FORMAT}.", "pip install --upgrade deadhead")
+        raise FolderError(
+            f"{folder} is of format {version!r}, this deadhead reads up to {FORMAT}.",
+            "pip install --upgrade deadhead",
+        )
     removed, biases = _heads_of(ours.get("removed"), folder), _layers_of(ours.get(BIASES), folder)
     return Saved(folder, removed, biases, ours=True, padded=ours.get("form") == "padded")
 
 
 def _heads_of(listed: Any, folder: str | Path) -> Removed:
     try:
-        return {block: {int(n): [int(i) for i in gone] for n, gone in layers.items()} for block, layers in listed.items()}
+        return {
+            block: {int(n): [int(i) for i in gone] for n, gone in layers.items()}
+            for block, layers in listed.items()
+        }
     except (TypeError, ValueError, AttributeError) as problem:
-        raise FolderError(f"{folder}: the list of removed heads in config.json is damaged.", "save the folder again") from problem
+        raise FolderError(
+            f"{folder}: the list of removed heads in config.json is damaged.",
+            "save the folder again",
+        ) from problem
 
 
 def _layers_of(listed: Any, folder: str | Path) -> dict[str, set[int]]:
     try:
         return {str(block): {int(n) for n in layers} for block, layers in (listed or {}).items()}
     except (TypeError, ValueError, AttributeError) as problem:
-        raise FolderError(f"{folder}: the list of dropped biases in config.json is damaged.", "save the folder again") from problem
+        raise FolderError(
+            f"{folder}: the list of dropped biases in config.json is damaged.",
+            "save the folder again",
+        ) from problem
 
 
 def _first_line(problem: BaseException) -> str:

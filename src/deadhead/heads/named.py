@@ -22,20 +22,39 @@ def refuse_misnamed(name: str | Path, where: Mapping[str, Any]) -> None:
         raise FolderError(f"{name} is a file.", f"name its folder: {path.parent}")
     near = _nearest(path)
     if not _is_hub_name(name):
-        mend = "name a folder that holds a saved model, or a model on the hub, such as bert-base-cased"
+        mend = (
+            "name a folder that holds a saved model, or a model on the hub, such as bert-base-cased"
+        )
         raise FolderError(f"there is no folder {name}.", f"did you mean {near}?" if near else mend)
     if near and not _on_hub(str(name), where):
-        raise FolderError(f"there is no folder {name}, nor could a model of that name be found on the hub.", f"did you mean {near}?")
+        raise FolderError(
+            f"there is no folder {name}, nor could a model of that name be found on the hub.",
+            f"did you mean {near}?",
+        )
 
 
 def refuse_foreign_shards(folder: Path) -> None:
     """An error if an index of weights in a folder names a file that is not in that folder."""
     for index in folder.glob("*.index.json") if folder.is_dir() else ():
         try:
-            names = {str(name) for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-            raise FolderError(f"{index} is damaged: {problem!r}.", "save or download the folder again") from None
-        outside = sorted(name for name in names if Path(name).name != name or "\\" in name or "\0" in name)
+            names = {
+                str(name)
+                for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            }
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as problem:
+            raise FolderError(
+                f"{index} is damaged: {problem!r}.", "save or download the folder again"
+            ) from None
+        outside = sorted(
+            name for name in names if Path(name).name != name or "\\" in name or "\0" in name
+        )
         if outside:
             raise FolderError(
                 f"{index} names a file outside of its folder: {outside[0]!r}.",
@@ -64,11 +83,15 @@ def _on_hub(name: str, where: Mapping[str, Any]) -> bool:
     """Whether the model was fetched before, or the hub has it: asked once, where loading would ask six times."""
     import huggingface_hub
 
-    cached = huggingface_hub.try_to_load_from_cache(name, "config.json", cache_dir=where.get("cache_dir"), revision=where.get("revision"))
+    cached = huggingface_hub.try_to_load_from_cache(
+        name, "config.json", cache_dir=where.get("cache_dir"), revision=where.get("revision")
+    )
     if isinstance(cached, str) or where.get("local_files_only"):
         return isinstance(cached, str)
     try:
-        huggingface_hub.model_info(name, revision=where.get("revision"), token=where.get("token"), timeout=PATIENCE)
+        huggingface_hub.model_info(
+            name, revision=where.get("revision"), token=where.get("token"), timeout=PATIENCE
+        )
     except Exception:  # no network, no such model, no right to see it: the hub client has an error of its own for each
         return False
     return True

@@ -35,13 +35,20 @@ class Proof:
     pruned: float  # cut out, against closed
     reloaded: float  # saved and loaded, against cut out
     left_behind: float  # after the gates were taken out, against before
-    generated: bool | None  # same tokens with cache, cut out against closed; None where the model does not generate
+    generated: (
+        bool | None
+    )  # same tokens with cache, cut out against closed; None where the model does not generate
     removed: int
 
     @property
     def holds(self) -> bool:
         limit = TOLERANCE * self.effect
-        exact = self.left_behind == 0 and self.opened <= limit and self.pruned <= limit and self.reloaded <= limit
+        exact = (
+            self.left_behind == 0
+            and self.opened <= limit
+            and self.pruned <= limit
+            and self.reloaded <= limit
+        )
         return self.effect > 0 and exact and self.generated is not False
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,19 +65,36 @@ def sample(layout: HeadLayout, whole: bool) -> tuple[Head, ...]:
                 chosen += attention.heads
             else:
                 share = max(1, (len(groups) - 1) // (1 + number % 2)) if len(groups) > 1 else 0
-                chosen += [head for i, group in enumerate(groups) if i % len(groups) and i <= share for head in group]
+                chosen += [
+                    head
+                    for i, group in enumerate(groups)
+                    if i % len(groups) and i <= share
+                    for head in group
+                ]
     return tuple(chosen)
 
 
 @torch.no_grad()
-def prove(model: nn.Module, batch: Mapping[str, Any], heads: tuple[Head, ...], *, generate: Mapping[str, Any] | None = None) -> Proof:
+def prove(
+    model: nn.Module,
+    batch: Mapping[str, Any],
+    heads: tuple[Head, ...],
+    *,
+    generate: Mapping[str, Any] | None = None,
+) -> Proof:
     """Check the identities on a copy of the model, with these inputs, for these heads."""
     model = _settle(copy.deepcopy(model).eval())
     precision = _precision(model, batch, generate)
     model = model.to(precision)
-    batch, generate = _cast(batch, precision), None if generate is None else _cast(generate, precision)
+    batch, generate = (
+        _cast(batch, precision),
+        None if generate is None else _cast(generate, precision),
+    )
     whole = outputs(model, batch)
-    ones = {b: torch.ones(discover(model).layers(b), discover(model).size(b)) for b in discover(model).blocks}
+    ones = {
+        b: torch.ones(discover(model).layers(b), discover(model).size(b))
+        for b in discover(model).blocks
+    }
     with gated(model, ones):
         opened = outputs(model, batch)
     with gated(model, closed=heads):
@@ -97,7 +121,9 @@ def prove(model: nn.Module, batch: Mapping[str, Any], heads: tuple[Head, ...], *
     )
 
 
-def _precision(model: nn.Module, batch: Mapping[str, Any], generate: Mapping[str, Any] | None) -> torch.dtype:
+def _precision(
+    model: nn.Module, batch: Mapping[str, Any], generate: Mapping[str, Any] | None
+) -> torch.dtype:
     """float64, unless the model's own code is written for float32 alone."""
     try:
         trial = model.to(torch.float64)
@@ -116,7 +142,10 @@ def _settle(model: Any) -> Any:
 
 
 def _cast(batch: Mapping[str, Any], precision: torch.dtype) -> dict[str, Any]:
-    return {k: v.to(precision) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in batch.items()}
+    return {
+        k: v.to(precision) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
+        for k, v in batch.items()
+    }
 
 
 def outputs(model: nn.Module, batch: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -129,8 +158,12 @@ def _tensors(answer: Any) -> list[torch.Tensor]:
     if isinstance(answer, torch.Tensor):
         return [answer] if answer.is_floating_point() else []
     if isinstance(answer, Mapping):
-        answer = [v for k, v in answer.items() if k not in ("past_key_values", "mems", "attentions")]
-    return [t for item in answer for t in _tensors(item)] if isinstance(answer, list | tuple) else []
+        answer = [
+            v for k, v in answer.items() if k not in ("past_key_values", "mems", "attentions")
+        ]
+    return (
+        [t for item in answer for t in _tensors(item)] if isinstance(answer, list | tuple) else []
+    )
 
 
 def _apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
@@ -138,7 +171,9 @@ def _apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
         return float("inf")
     # a model may answer -inf or nan by design; the same in both is no difference, in one alone an endless one
     gaps = [
-        float((a - b).abs().masked_fill(_alike(a, b), 0).nan_to_num(float("inf")).max()) for a, b in zip(one, two, strict=True) if a.numel()
+        float((a - b).abs().masked_fill(_alike(a, b), 0).nan_to_num(float("inf")).max())
+        for a, b in zip(one, two, strict=True)
+        if a.numel()
     ]
     return max(gaps, default=0.0)
 

@@ -12,7 +12,11 @@ def quiet() -> Iterator[None]:
     from huggingface_hub.utils import logging as hub
     from transformers.utils import logging
 
-    level, bars, hubs = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.get_verbosity()
+    level, bars, hubs = (
+        logging.get_verbosity(),
+        logging.is_progress_bar_enabled(),
+        hub.get_verbosity(),
+    )
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     hub.set_verbosity_error()

@@ -32,15 +32,45 @@ TRIPLES = (
     ("q_head", "k_head", "v_head"),
 )
 FUSED = ("query_key_value", "qkv_proj", "Wqkv", "c_attn", "in_proj", "qkv", "att_proj")
-OUTPUTS: tuple[str, ...] = ("o_proj", "out_proj", "out_lin", "dense", "o", "c_proj", "Wo", "proj", "projection", "projection_layer")
+OUTPUTS: tuple[str, ...] = (
+    "o_proj",
+    "out_proj",
+    "out_lin",
+    "dense",
+    "o",
+    "c_proj",
+    "Wo",
+    "proj",
+    "projection",
+    "projection_layer",
+)
 OUTPUTS += ("linear_out", "to_out", "attention_out", "post_proj", "output", "output_proj")
-OUTPUTS_OUTSIDE = ("output.dense", "output")  # seen from the parent of the module that owns q, k and v
-WIDTHS = ("head_dim", "attention_head_size", "head_size", "d_head", "key_value_proj_dim", "dim_per_head", "dim_head", "head_width")
+OUTPUTS_OUTSIDE = (
+    "output.dense",
+    "output",
+)  # seen from the parent of the module that owns q, k and v
+WIDTHS = (
+    "head_dim",
+    "attention_head_size",
+    "head_size",
+    "d_head",
+    "key_value_proj_dim",
+    "dim_per_head",
+    "dim_head",
+    "head_width",
+)
 COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
 KEY_COUNTS = ("num_key_value_heads", "num_kv_heads", "kv_heads")
 TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "attn_dim")
 # Further parts whose rows belong to heads, cut along with the queries.
-PER_HEAD_ROWS: tuple[str, ...] = ("query_global", "key_global", "value_global", "w2e_query", "e2w_query", "e2e_query")
+PER_HEAD_ROWS: tuple[str, ...] = (
+    "query_global",
+    "key_global",
+    "value_global",
+    "w2e_query",
+    "e2w_query",
+    "e2e_query",
+)
 PER_HEAD_ROWS += ("pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj")
 PER_HEAD_VECTORS = ("q_bias", "v_bias", "sinks")
 # Further parts known to keep heads apart, which may stay as they are; any other may mix heads, and is refused.
@@ -55,9 +85,24 @@ HARMLESS: tuple[str, ...] = (
 )
 HARMLESS += ("rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv", "rel_logits_proj")
 # Families that fuse q, k and v head by head; all others: all queries, then all keys, then all values.
-INTERLEAVED = ("bloom", "gpt_neox", "gpt_neox_japanese", "falcon", "deberta", "persimmon", "gpt_bigcode")
-LATENT = {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}  # of DeepSeek's attention, and of those that followed it
-NOT_SOFTMAX = re.compile(r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet")
+INTERLEAVED = (
+    "bloom",
+    "gpt_neox",
+    "gpt_neox_japanese",
+    "falcon",
+    "deberta",
+    "persimmon",
+    "gpt_bigcode",
+)
+LATENT = {
+    "q_a_proj",
+    "q_b_proj",
+    "kv_a_proj_with_mqa",
+    "kv_b_proj",
+}  # of DeepSeek's attention, and of those that followed it
+NOT_SOFTMAX = re.compile(
+    r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
+)
 
 NO_HEADS = "is not softmax attention over heads"
 
@@ -67,7 +112,9 @@ class Part:
     """One tensor-bearing piece of an attention layer, and which of its rows belong to which head."""
 
     module: nn.Module
-    tensors: tuple[tuple[str, int], ...]  # names of its parameters, each with the axis the rows run along
+    tensors: tuple[
+        tuple[str, int], ...
+    ]  # names of its parameters, each with the axis the rows run along
     rows: dict[str, torch.Tensor]  # role (q, k, v, o) -> unit x row numbers, as the layer was born
     size: int  # rows it was born with
     cut: bool = True  # False where a norm over all heads follows: the rows must stay, and are dropped after the norm
@@ -90,13 +137,17 @@ class Site:
 
     core: nn.Module  # owns q, k and v
     path: str
-    out: nn.Module | None  # the output projection; its input is where the gate sits (None: XLNet's bare parameters)
+    out: (
+        nn.Module | None
+    )  # the output projection; its input is where the gate sits (None: XLNet's bare parameters)
     size: int
     keys: int  # key/value heads it was born with
     width: int
     kept: tuple[int, ...]
     parts: dict[str, Part] = field(default_factory=dict)
-    norms: dict[str, nn.Module] = field(default_factory=dict)  # query and key norms that span all heads
+    norms: dict[str, nn.Module] = field(
+        default_factory=dict
+    )  # query and key norms that span all heads
     parent: nn.Module | None = None  # of the core
     time_first: bool = False
     shared_by: int = 1
@@ -113,7 +164,16 @@ class Site:
         return tuple(sorted({h * self.keys // self.size for h in heads}))
 
     def attention(self) -> Attention:
-        return Attention(self.block, self.layer, self.size, self.kept, self.width, self.group, self.shared_by, self.path)
+        return Attention(
+            self.block,
+            self.layer,
+            self.size,
+            self.kept,
+            self.width,
+            self.group,
+            self.shared_by,
+            self.path,
+        )
 
 
 @dataclass(frozen=True)
@@ -170,7 +230,11 @@ def look(core: nn.Module, path: str, parent: nn.Module | None) -> Site | str | N
         return f"{name} {NO_HEADS}"
     out = _output(core, parent)
     if out is None:
-        return f"{name} has {', '.join(projections)} but no output projection with a known name" if "ttention" in name else None
+        return (
+            f"{name} has {', '.join(projections)} but no output projection with a known name"
+            if "ttention" in name
+            else None
+        )
     site = _measure(core, path, out, projections)
     if isinstance(site, Site):
         site.time_first = type(core).__module__.endswith("modeling_fsmt")
@@ -187,7 +251,11 @@ def bare(module: Any) -> Any:
 def linear_like(module: object) -> bool:
     """A plain linear map: torch's, GPT-2's Conv1D, or one of them with an adapter around it."""
     inner = bare(module)
-    return isinstance(module, nn.Module) and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D") and module.weight.dim() == 2  # type: ignore[operator]
+    return (
+        isinstance(module, nn.Module)
+        and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D")
+        and module.weight.dim() == 2
+    )  # type: ignore[operator]
 
 
 def out_axis(module: nn.Module) -> int:
@@ -208,7 +276,11 @@ def _projections(core: nn.Module) -> dict[str, nn.Module]:
     for name in FUSED:
         if linear_like(children.get(name)):
             fused = children[name]
-            return {"q": children["q_attn"], "kv": fused} if linear_like(children.get("q_attn")) else {"qkv": fused}
+            return (
+                {"q": children["q_attn"], "kv": fused}
+                if linear_like(children.get("q_attn"))
+                else {"qkv": fused}
+            )
     return {}
 
 
@@ -227,7 +299,9 @@ def output_inside(core: nn.Module, names: tuple[str, ...] = OUTPUTS) -> nn.Modul
 
 def _output(core: nn.Module, parent: nn.Module | None) -> nn.Module | None:
     inside = output_inside(core)
-    return inside if inside is not None or parent is None else output_inside(parent, OUTPUTS_OUTSIDE)
+    return (
+        inside if inside is not None or parent is None else output_inside(parent, OUTPUTS_OUTSIDE)
+    )
 
 
 def _integer(module: nn.Module, names: tuple[str, ...]) -> int | None:
@@ -238,7 +312,9 @@ def _integer(module: nn.Module, names: tuple[str, ...]) -> int | None:
     return None
 
 
-def _measure(core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]) -> Site | str:
+def _measure(
+    core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]
+) -> Site | str:
     """Count heads from weights; a reason where the parts do not add up to heads side by side."""
     name, reads = type(core).__name__, width_of(out, out=False)
     born: Born | None = getattr(bare(next(iter(projections.values()))), MARK, None)
@@ -260,19 +336,31 @@ def _measure(core: nn.Module, path: str, out: nn.Module, projections: dict[str, 
             return f"{name}: its output projection reads {reads} values, which its value projection does not give as {size} heads"
         keys = counted
         site = Site(core, path, out, size, keys, width, tuple(range(size)))
-        if any(width_of(m, out=True) % u or not width_of(m, out=True) for r, u in (("q", size), ("k", keys)) if (m := projections.get(r))):
+        if any(
+            width_of(m, out=True) % u or not width_of(m, out=True)
+            for r, u in (("q", size), ("k", keys))
+            if (m := projections.get(r))
+        ):
             return f"{name}: its queries or keys do not divide into {size} and {keys} heads"
     for role, module in projections.items():
         rows = _rows(core, role, site, module)
-        site.parts[role] = Part(module, _tensors(module), rows, 1 + max(int(r.max()) for r in rows.values()))
-    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), {"o": _even(size, width)}, size * width)
+        site.parts[role] = Part(
+            module, _tensors(module), rows, 1 + max(int(r.max()) for r in rows.values())
+        )
+    site.parts["o"] = Part(
+        out, (("weight", 1 - out_axis(out)),), {"o": _even(size, width)}, size * width
+    )
     return _further_parts(site) or site
 
 
 def _count_keys(projections: dict[str, nn.Module], size: int, width: int) -> int | None:
     if "v" in projections:
         gives = width_of(projections["v"], out=True)
-        return gives // width if gives % width == 0 and gives and size % (gives // width) == 0 else None
+        return (
+            gives // width
+            if gives % width == 0 and gives and size % (gives // width) == 0
+            else None
+        )
     if "kv" in projections:
         return size if width_of(projections["kv"], out=True) == 2 * size * width else None
     rest = width_of(projections["qkv"], out=True) - size * width
@@ -301,7 +389,10 @@ def _rows(core: nn.Module, role: str, site: Site, module: nn.Module) -> dict[str
     if kind == "codegen":  # four partitions, each holding its share of q, then v, then k
         share, (local, head) = size // 4, divmod_heads(size, 4)
         base = local * 3 * share * width + head * width
-        return {r: (base + i * share * width)[:, None] + torch.arange(width) for i, r in enumerate("qvk")}
+        return {
+            r: (base + i * share * width)[:, None] + torch.arange(width)
+            for i, r in enumerate("qvk")
+        }
     if kind == "falcon" and keys > 1 and keys < size:  # each group: its queries, its key, its value
         group = size // keys
         local, head = divmod_heads(size, keys)
@@ -310,7 +401,11 @@ def _rows(core: nn.Module, role: str, site: Site, module: nn.Module) -> dict[str
         return {"q": base[:, None] + torch.arange(width), "k": k, "v": k + width}
     if kind in INTERLEAVED and keys == size:
         return {r: _even(size, width, i * width, 3 * width) for i, r in enumerate("qkv")}
-    return {"q": _even(size, width), "k": _even(keys, width, size * width), "v": _even(keys, width, (size + keys) * width)}
+    return {
+        "q": _even(size, width),
+        "k": _even(keys, width, size * width),
+        "v": _even(keys, width, (size + keys) * width),
+    }
 
 
 def divmod_heads(size: int, parts: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -326,13 +421,18 @@ def _is_cut(core: nn.Module, role: str) -> bool:
 def _tensors(module: nn.Module) -> tuple[tuple[str, int], ...]:
     axis = out_axis(module)
     bias = getattr(module, "bias", None)
-    return (("weight", axis), ("bias", 0)) if isinstance(bias, torch.Tensor) else (("weight", axis),)
+    return (
+        (("weight", axis), ("bias", 0)) if isinstance(bias, torch.Tensor) else (("weight", axis),)
+    )
 
 
 def _wide_norms(core: nn.Module, head_width: int) -> dict[str, nn.Module]:
     """Norms over the queries, or keys, of all heads at once (OLMo 2): role -> module."""
     wide: dict[str, nn.Module] = {}
-    for role, names in (("q", ("q_norm", "q_layernorm", "query_norm")), ("k", ("k_norm", "k_layernorm", "key_norm"))):
+    for role, names in (
+        ("q", ("q_norm", "q_layernorm", "query_norm")),
+        ("k", ("k_norm", "k_layernorm", "key_norm")),
+    ):
         for name in names:
             weight = getattr(getattr(core, name, None), "weight", None)
             if isinstance(weight, torch.Tensor) and weight.dim() == 1:
@@ -349,30 +449,47 @@ def _further_parts(site: Site) -> str | None:
     for role in site.norms:
         site.parts[role].cut = False
     known = {id(p.module) for p in site.parts.values()} | {id(m) for m in site.norms.values()}
-    own_bias = "position_bias" not in inspect.signature(type(core).forward).parameters  # T5's first layer lends its bias to all
+    own_bias = (
+        "position_bias" not in inspect.signature(type(core).forward).parameters
+    )  # T5's first layer lends its bias to all
     for child_name, child in core.named_children():
         if id(child) in known:
             continue
         if child_name in PER_HEAD_ROWS and linear_like(child):
-            site.parts[child_name] = Part(child, _tensors(child), {"q": _even(site.size, site.width)}, site.size * site.width)
-        elif child_name == "relative_attention_bias" and isinstance(child, nn.Embedding) and own_bias:
-            site.parts[child_name] = Part(child, (("weight", 1),), {"q": _even(site.size, 1)}, site.size)
-        elif child_name not in HARMLESS and any(p.numel() not in (1, site.width) for p in child.parameters()):
+            site.parts[child_name] = Part(
+                child, _tensors(child), {"q": _even(site.size, site.width)}, site.size * site.width
+            )
+        elif (
+            child_name == "relative_attention_bias" and isinstance(child, nn.Embedding) and own_bias
+        ):
+            site.parts[child_name] = Part(
+                child, (("weight", 1),), {"q": _even(site.size, 1)}, site.size
+            )
+        elif child_name not in HARMLESS and any(
+            p.numel() not in (1, site.width) for p in child.parameters()
+        ):
             return f"{name}.{child_name} works on all heads at once, as far as can be told, so no head can go alone"
     for vector, value in core.named_parameters(recurse=False):
         if vector.startswith("lambda_"):
             return f"{name}.{vector} weighs pairs of heads against each other (differential attention), so no head can go alone"
         if vector in PER_HEAD_VECTORS and value.dim() == 1:
             per = 1 if vector == "sinks" else site.width
-            whole = value.numel() > per * len(site.kept)  # an earlier cut left it so, see `surgery.cut`
-            site.parts[vector] = Part(core, ((vector, 0),), {"q": _even(site.size, per)}, site.size * per, cut=not whole)
+            whole = value.numel() > per * len(
+                site.kept
+            )  # an earlier cut left it so, see `surgery.cut`
+            site.parts[vector] = Part(
+                core, ((vector, 0),), {"q": _even(site.size, per)}, site.size * per, cut=not whole
+            )
         elif vector not in HARMLESS and value.numel() not in (1, site.width):
             return f"{name}.{vector} works on all heads at once, as far as can be told, so no head can go alone"
     return None
 
 
 def _bare_parameters(core: nn.Module) -> bool:
-    return all(isinstance(getattr(core, n, None), nn.Parameter) and getattr(core, n).dim() == 3 for n in ("q", "k", "v", "o"))
+    return all(
+        isinstance(getattr(core, n, None), nn.Parameter) and getattr(core, n).dim() == 3
+        for n in ("q", "k", "v", "o")
+    )
 
 
 def _xlnet(core: nn.Module, path: str) -> Site | str:
@@ -383,7 +500,11 @@ def _xlnet(core: nn.Module, path: str) -> Site | str:
     count, width = (int(n) for n in core.q.shape[1:])  # type: ignore[index]
     size = born.size if born else count
     kept = born.kept if born else tuple(range(size))
-    names = [(n, 1) for n in ("q", "k", "v", "o", "r", "seg_embed")] + [(n, 0) for n in ("r_r_bias", "r_s_bias", "r_w_bias")]
-    present = tuple((n, axis) for n, axis in names if isinstance(getattr(core, n, None), nn.Parameter))
+    names = [(n, 1) for n in ("q", "k", "v", "o", "r", "seg_embed")] + [
+        (n, 0) for n in ("r_r_bias", "r_s_bias", "r_w_bias")
+    ]
+    present = tuple(
+        (n, axis) for n, axis in names if isinstance(getattr(core, n, None), nn.Parameter)
+    )
     parts = {"all": Part(core, present, {"q": _even(size, 1)}, size)}
     return Site(core, path, None, size, size, width, kept, parts, time_first=True)

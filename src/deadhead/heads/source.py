@@ -42,8 +42,15 @@ KINDS = [
 ]
 WEIGHTS = re.compile(rf"\.({'|'.join(KINDS)})(\.index\.json|\.zip|\.gz)?$|tfevents")
 AGAIN = ("onnx", "openvino", "coreml")  # folders that hold the model once more
-NOT_TAKEN = re.compile(rf"^(\..*|{'|'.join(AGAIN)}|checkpoint-\d+|runs|__pycache__)$")  # also hidden files and earlier states
-FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}  # as safetensors names them
+NOT_TAKEN = re.compile(
+    rf"^(\..*|{'|'.join(AGAIN)}|checkpoint-\d+|runs|__pycache__)$"
+)  # also hidden files and earlier states
+FLOATS = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}  # as safetensors names them
 HEADER = 100_000_000  # bytes, the most that safetensors allows for the head of a file
 CARD = "README.md"
 WRITTEN = ("config.json", CARD)  # by `save` itself; in the top folder
@@ -86,10 +93,22 @@ def fetch(name: str) -> None:
     try:
         with quiet():
             snapshot_download(
-                base, revision=revision, ignore_patterns=[*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in AGAIN)]
+                base,
+                revision=revision,
+                ignore_patterns=[
+                    *(f"*.{kind}" for kind in KINDS),
+                    *(f"{folder}/*" for folder in AGAIN),
+                ],
             )
-    except Exception:  # no network, no right to see it: the hub client has an error of its own for each
-        warnings.warn(Notice(f"the hub did not answer for the other files of {name}: what its cache holds is taken along."), stacklevel=2)
+    except (
+        Exception
+    ):  # no network, no right to see it: the hub client has an error of its own for each
+        warnings.warn(
+            Notice(
+                f"the hub did not answer for the other files of {name}: what its cache holds is taken along."
+            ),
+            stacklevel=2,
+        )
 
 
 def stored_dtype(name: str | Path) -> torch.dtype | None:
@@ -109,7 +128,10 @@ def stored_dtype(name: str | Path) -> torch.dtype | None:
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether tokenizer files lie there: transformers makes up one without words where none do."""
-    return any(TOKENIZER.match(file.name) and not file.name.startswith("tokenizer_config") for file in folder.iterdir())
+    return any(
+        TOKENIZER.match(file.name) and not file.name.startswith("tokenizer_config")
+        for file in folder.iterdir()
+    )
 
 
 def taken_along(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
@@ -118,11 +140,17 @@ def taken_along(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
     tokenizer: whether the files of the tokenizer are among them; they are not where the copy gets a tokenizer of its own.
     """
     for path in sorted(folder.iterdir()):
-        if NOT_TAKEN.match(path.name) or path.name in WRITTEN or (not tokenizer and TOKENIZER.match(path.name)):
+        if (
+            NOT_TAKEN.match(path.name)
+            or path.name in WRITTEN
+            or (not tokenizer and TOKENIZER.match(path.name))
+        ):
             continue
         for below in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
             inside = below.relative_to(folder)
-            if not WEIGHTS.search(below.name) and not any(NOT_TAKEN.match(part) for part in inside.parts):
+            if not WEIGHTS.search(below.name) and not any(
+                NOT_TAKEN.match(part) for part in inside.parts
+            ):
                 yield inside
 
 
@@ -131,7 +159,9 @@ def take_along(source: Path, target: Path, *, tokenizer: bool) -> None:
     for inside in taken_along(source, tokenizer=tokenizer):
         place = target / inside
         if (source / inside).is_dir():
-            place.mkdir(parents=True, exist_ok=True)  # also an empty one: a module of sentence-transformers may be one
+            place.mkdir(
+                parents=True, exist_ok=True
+            )  # also an empty one: a module of sentence-transformers may be one
         elif not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / inside, place)

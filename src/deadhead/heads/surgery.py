@@ -34,10 +34,18 @@ BIASES = "dropped_output_biases"  # in the record, where there are any: block ->
 RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "mp_num"})
 # Wrappers that hold the parameters in buckets or shards of their own; FSDPModule is what fully_shard makes of a class.
 PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel")
-HANDED_IN = ("position_bias", "alibi")  # arguments that bring something for each head the layer was built with
+HANDED_IN = (
+    "position_bias",
+    "alibi",
+)  # arguments that bring something for each head the layer was built with
 
 
-def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[int]], *, drop_output_bias: bool = False) -> nn.Module:
+def prune(
+    model: nn.Module,
+    heads: Iterable[Head | str] | Mapping[int, Iterable[int]],
+    *,
+    drop_output_bias: bool = False,
+) -> nn.Module:
     """Remove heads from the model for good, and hand the same model back, smaller.
 
     Args:
@@ -53,7 +61,10 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     if state is not None:
         raise state
     if is_gated(model):
-        raise UnsupportedModel("the model is gated, and its gates are for the heads it has now.", "prune after the `with gated(...)` block")
+        raise UnsupportedModel(
+            "the model is gated, and its gates are for the heads it has now.",
+            "prune after the `with gated(...)` block",
+        )
     found = located(model)
     layout = layout_of(found, {})
     gone = layout.check(_named(layout, heads))
@@ -63,7 +74,9 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     if drop_output_bias:
         refuse_bias_outside(found)
     lost = set(gone)
-    with torch.inference_mode(False):  # weights made in that mode could never be trained or ranked again
+    with torch.inference_mode(
+        False
+    ):  # weights made in that mode could never be trained or ranked again
         for site in found:
             kept = tuple(i for i in site.kept if Head(site.block, site.layer, i) not in lost)
             if kept != site.kept:
@@ -75,7 +88,9 @@ def prune(model: nn.Module, heads: Iterable[Head | str] | Mapping[int, Iterable[
     return model
 
 
-def _named(layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]) -> Iterable[Head | str]:
+def _named(
+    layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]
+) -> Iterable[Head | str]:
     if not isinstance(heads, Mapping):
         return heads
     if len(layout.blocks) > 1:
@@ -83,12 +98,19 @@ def _named(layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterab
             f"a dict of layers does not say which of {', '.join(layout.blocks)} is meant.",
             f'name the heads in full: prune(model, ["{layout.blocks[0]}.0.3", ...])',
         )
-    return [Head(layout.blocks[0], layer, index) for layer, indices in heads.items() for index in _several(layer, indices)]
+    return [
+        Head(layout.blocks[0], layer, index)
+        for layer, indices in heads.items()
+        for index in _several(layer, indices)
+    ]
 
 
 def _several(layer: int, indices: Iterable[int]) -> Iterable[int]:
     if isinstance(indices, str) or not isinstance(indices, Iterable):
-        raise HeadError(f"layer {layer} of the dict holds {indices!r}.", "give a list of heads, for instance {3: [7, 8]}")
+        raise HeadError(
+            f"layer {layer} of the dict holds {indices!r}.",
+            "give a list of heads, for instance {3: [7, 8]}",
+        )
     return indices
 
 
@@ -104,9 +126,13 @@ def cut(site: Site, kept: tuple[int, ...]) -> None:
         if len(has) < len(had):
             _slice(part, torch.isin(had, has).nonzero().flatten())
     site.kept = kept
-    setattr(next(iter(site.parts.values())).module, MARK, Born(site.size, site.keys, site.width, kept))
+    setattr(
+        next(iter(site.parts.values())).module, MARK, Born(site.size, site.keys, site.width, kept)
+    )
     if not kept and shrinks and _speaks_the_interface(site.core):
-        site.core.forward = partial(_silent, site.core)  # unlike a bound method, it can be copied and pickled
+        site.core.forward = partial(
+            _silent, site.core
+        )  # unlike a bound method, it can be copied and pickled
     elif shrinks and (kept or site.out is None):
         _set_counts(site, len(kept), len(keys))
         for role, norm in site.norms.items():
@@ -154,7 +180,9 @@ def _code_names(core: nn.Module) -> set[str]:
     """Every name the methods of a module's class use, its constructor aside."""
     names: set[str] = set()
     for name, function in vars(type(core)).items():
-        code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+        code = getattr(
+            inspect.unwrap(function) if callable(function) else function, "__code__", None
+        )
         if code is not None and name != "__init__":
             names.update(code.co_names, code.co_varnames)
     return names
@@ -184,7 +212,9 @@ def _shrinks(site: Site) -> bool:
     return True
 
 
-def _silent(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _silent(
+    self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
     """What an attention layer without heads says: its output bias (or nothing for the projection outside to add to).
 
     Its attention is told as that of no heads, so that the others keep their place in `output_attentions`.
@@ -193,7 +223,11 @@ def _silent(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -
     attention = hidden_states.new_zeros(batch, 0, length, length)
     cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
     cache = next((a for a in args if hasattr(a, "get_seq_length")), cache)
-    if cache is not None and kwargs.get("key_value_states") is None and kwargs.get("encoder_hidden_states") is None:
+    if (
+        cache is not None
+        and kwargs.get("key_value_states") is None
+        and kwargs.get("encoder_hidden_states") is None
+    ):
         # later steps read the length of the past from any layer, so this one keeps time with one empty number a token
         cache = getattr(cache, "self_attention_cache", cache)
         tick = hidden_states.new_zeros(batch, 1, length, 1)
@@ -242,7 +276,11 @@ class _PickInput(_Pick):
 
 def _hooks(module: nn.Module, hook: Any) -> dict[int, Any]:
     """Where a hook of this kind hangs in a module."""
-    return module._forward_pre_hooks if isinstance(hook, _PickInput | _Outermost) else module._forward_hooks
+    return (
+        module._forward_pre_hooks
+        if isinstance(hook, _PickInput | _Outermost)
+        else module._forward_hooks
+    )
 
 
 def _hook(module: nn.Module, hook: Any) -> None:
@@ -285,8 +323,14 @@ def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
     if not kept and site.out is not None and out_axis(site.out) == 1:
         site.out.forward = partial(_bias_alone, site.out)
     seats: list[tuple[nn.Module, str, Any]] = []
-    around = site.core if site.parent is None else site.parent  # the output projection may lie beside the core
-    names = {id(child): (owner, name) for owner in around.modules() for name, child in owner._modules.items()}
+    around = (
+        site.core if site.parent is None else site.parent
+    )  # the output projection may lie beside the core
+    names = {
+        id(child): (owner, name)
+        for owner in around.modules()
+        for name, child in owner._modules.items()
+    }
     for role, part in site.parts.items():
         if role != "o" and not part.cut:
             continue
@@ -297,12 +341,18 @@ def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
     _hook(site.core, _Outermost(seats))
 
 
-def _refuse(model: nn.Module, found: list[Site], layout: HeadLayout, gone: tuple[Head, ...]) -> None:
+def _refuse(
+    model: nn.Module, found: list[Site], layout: HeadLayout, gone: tuple[Head, ...]
+) -> None:
     """Every reason not to begin, before anything is changed."""
     if len(gone) == len(layout):
-        raise HeadError("that would remove every head of every layer.", "leave at least one head in the model")
+        raise HeadError(
+            "that would remove every head of every layer.", "leave at least one head in the model"
+        )
     # a weight may be shared as a parameter of two modules, or as a module of two parents
-    owners = Counter(id(p) for module in model.modules() for p in module._parameters.values() if p is not None)
+    owners = Counter(
+        id(p) for module in model.modules() for p in module._parameters.values() if p is not None
+    )
     parents = Counter(id(child) for module in model.modules() for child in module._modules.values())
     lost = set(gone)
     for site in found:
@@ -311,7 +361,9 @@ def _refuse(model: nn.Module, found: list[Site], layout: HeadLayout, gone: tuple
             continue
         for part in site.parts.values():
             shared = part.module is not site.core and parents[id(part.module)] > 1
-            if shared or any(owners[id(getattr(part.module, name))] > 1 for name, _ in part.tensors):
+            if shared or any(
+                owners[id(getattr(part.module, name))] > 1 for name, _ in part.tensors
+            ):
                 raise UnsupportedModel(
                     f"{site.path} shares a projection with another module; cutting one would tear them apart.",
                     "give each module a projection of its own, for instance module.q_proj = copy.deepcopy(module.q_proj)",
@@ -337,8 +389,13 @@ def refuse_ragged(site: Site, left: list[int]) -> None:
 def unfit(model: nn.Module) -> UnsupportedModel | None:
     """Why this model cannot be cut in the state it is in, if so."""
     if getattr(model, "is_quantized", False) or getattr(model, "hf_quantizer", None) is not None:
-        return UnsupportedModel("the model is quantised; packed weights cannot be cut.", "load it unquantised, prune, then quantise")
-    wrapped = next((module for module in model.modules() if type(module).__name__ in PARALLEL), None)
+        return UnsupportedModel(
+            "the model is quantised; packed weights cannot be cut.",
+            "load it unquantised, prune, then quantise",
+        )
+    wrapped = next(
+        (module for module in model.modules() if type(module).__name__ in PARALLEL), None
+    )
     if wrapped is not None:
         return UnsupportedModel(
             f"the model is wrapped for training on several processes ({type(wrapped).__name__}), which keeps its own list of weights.",
@@ -346,17 +403,30 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
         )
     for name, module in model.named_modules():
         if hasattr(module, "_packed_params") or "quantized" in type(module).__module__:
-            return UnsupportedModel(f"the model is quantised (at {name}); packed weights cannot be cut.", "prune first, then quantise")
+            return UnsupportedModel(
+                f"the model is quantised (at {name}); packed weights cannot be cut.",
+                "prune first, then quantise",
+            )
         if hasattr(module, "lora_A") or hasattr(module, "base_layer"):
-            return UnsupportedModel(f"adapters are attached (at {name}).", "merge them first: model = model.merge_and_unload()")
+            return UnsupportedModel(
+                f"adapters are attached (at {name}).",
+                "merge them first: model = model.merge_and_unload()",
+            )
         for parameter in module.parameters(recurse=False):
             if type(parameter.data).__name__ == "DTensor":
-                return UnsupportedModel(f"the weights are sharded over processes (at {name}).", "prune the model first, then shard it")
+                return UnsupportedModel(
+                    f"the weights are sharded over processes (at {name}).",
+                    "prune the model first, then shard it",
+                )
             if parameter.is_meta:
-                return UnsupportedModel(f"the weights are on the meta device (at {name}).", "load the weights, then prune")
+                return UnsupportedModel(
+                    f"the weights are on the meta device (at {name}).",
+                    "load the weights, then prune",
+                )
             if not parameter.is_floating_point():
                 return UnsupportedModel(
-                    f"{name} holds packed weights of type {parameter.dtype}.", "load it unquantised, prune, then quantise"
+                    f"{name} holds packed weights of type {parameter.dtype}.",
+                    "load it unquantised, prune, then quantise",
                 )
     return None
 
@@ -369,13 +439,18 @@ def record(found: list[Site]) -> dict[str, Any]:
         if gone:
             removed.setdefault(site.block, {})[str(site.layer)] = gone
     without = [site for site in found if dropped(site)]
-    biases = {block: [site.layer for site in without if site.block == block] for block in dict.fromkeys(site.block for site in without)}
+    biases = {
+        block: [site.layer for site in without if site.block == block]
+        for block in dict.fromkeys(site.block for site in without)
+    }
     return {"format": FORMAT, "removed": removed, **({BIASES: biases} if biases else {})}
 
 
 def _remember(model: nn.Module, found: list[Site]) -> None:
     """Give the model a config of its own that lists the removed heads; whoever shares the old one keeps it."""
-    old = next((m.config for m in model.modules() if m.__dict__.get("config") is not None), None)  # of a wrapper, what it wraps
+    old = next(
+        (m.config for m in model.modules() if m.__dict__.get("config") is not None), None
+    )  # of a wrapper, what it wraps
     if old is None:
         return
     copies: dict[int, Any] = {}

@@ -31,10 +31,16 @@ SPLITS = ("train", "dev", "test")
 class Given:
     """What a measure may look at besides the model; data is made when it is asked for."""
 
-    batches: Callable[[str, int], Sequence[Mapping[str, Any]]]  # split, sentences -> batches with labels
-    texts: Callable[[str, int], Mapping[str, Sequence[str]]]  # split, sentences -> the same sentences by language
+    batches: Callable[
+        [str, int], Sequence[Mapping[str, Any]]
+    ]  # split, sentences -> batches with labels
+    texts: Callable[
+        [str, int], Mapping[str, Sequence[str]]
+    ]  # split, sentences -> the same sentences by language
     tokenizer: Any = None
-    began: Mapping[str, Tensor] | None = None  # weights of heads before any training; None where none came yet
+    began: Mapping[str, Tensor] | None = (
+        None  # weights of heads before any training; None where none came yet
+    )
 
 
 class Measure(Protocol):

@@ -36,18 +36,26 @@ class Embeddings:
 
     def __call__(self, model: Any, given: Given) -> dict[str, Any]:
         texts = given.texts(self.split, self.sentences)
-        found = {lang: vectors(model, given.tokenizer, several, length=self.length) for lang, several in texts.items()}
+        found = {
+            lang: vectors(model, given.tokenizer, several, length=self.length)
+            for lang, several in texts.items()
+        }
         return described(found, perplexity=self.perplexity, seed=self.seed)
 
 
-def vectors(model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 128, size: int = 64) -> np.ndarray:
+def vectors(
+    model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 128, size: int = 64
+) -> np.ndarray:
     """The last layer's vector of the first token of each text, sentences x width."""
     import torch
 
     from ..heads.kernels import computing
 
     if getattr(model.config, "is_encoder_decoder", False):
-        raise UnsupportedModel(f"{type(model).__name__} has no first token that stands for a sentence.", "measure embeddings of an encoder")
+        raise UnsupportedModel(
+            f"{type(model).__name__} has no first token that stands for a sentence.",
+            "measure embeddings of an encoder",
+        )
     if not texts:
         raise DataError("there are no sentences to embed.", "take a split that has some")
     base, device, training = model.base_model, next(model.parameters()).device, model.training
@@ -58,15 +66,25 @@ def vectors(model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 1
         with torch.no_grad(), computing(model):
             for start in range(0, len(order), size):
                 some = order[start : start + size]
-                batch = tokenizer([texts[i] for i in some], padding=True, truncation=True, max_length=length, return_tensors="pt")
-                said = base(**{name: value.to(device) for name, value in batch.items()}).last_hidden_state[:, 0]
+                batch = tokenizer(
+                    [texts[i] for i in some],
+                    padding=True,
+                    truncation=True,
+                    max_length=length,
+                    return_tensors="pt",
+                )
+                said = base(
+                    **{name: value.to(device) for name, value in batch.items()}
+                ).last_hidden_state[:, 0]
                 made.update(zip(some, said.double().cpu().numpy(), strict=True))
     finally:
         model.train(training)
     return np.stack([made[i] for i in range(len(texts))])
 
 
-def described(found: Mapping[str, np.ndarray], *, perplexity: int = 30, seed: int = 0) -> dict[str, Any]:
+def described(
+    found: Mapping[str, np.ndarray], *, perplexity: int = 30, seed: int = 0
+) -> dict[str, Any]:
     """Points, silhouette and distances of centroids, for vectors by language."""
     languages = list(found)
     centroids = np.stack([found[lang].mean(0) for lang in languages])
@@ -74,7 +92,10 @@ def described(found: Mapping[str, np.ndarray], *, perplexity: int = 30, seed: in
     points = on_map(np.concatenate([found[lang] for lang in languages]), perplexity, seed)
     ends = np.cumsum([len(found[lang]) for lang in languages])[:-1]
     return {
-        "points": {lang: some.round(PLACES).tolist() for lang, some in zip(languages, np.split(points, ends), strict=True)},
+        "points": {
+            lang: some.round(PLACES).tolist()
+            for lang, some in zip(languages, np.split(points, ends), strict=True)
+        },
         "silhouette": silhouette(found),
         "centroids": {"languages": languages, "distances": apart.tolist()},
     }
@@ -88,8 +109,12 @@ def on_map(several: np.ndarray, perplexity: int = 30, seed: int = 0) -> np.ndarr
         raise MissingExtra("scikit-learn", "measures", "A t-SNE") from None
     if len(several) < 4:
         raise DataError(f"{len(several)} sentences make no map.", "take at least 4")
-    fitting = min(float(perplexity), (len(several) - 1) / 3)  # more neighbours than this are not there
-    drawn = TSNE(2, perplexity=fitting, init="pca", random_state=seed).fit_transform(several.astype(np.float32))
+    fitting = min(
+        float(perplexity), (len(several) - 1) / 3
+    )  # more neighbours than this are not there
+    drawn = TSNE(2, perplexity=fitting, init="pca", random_state=seed).fit_transform(
+        several.astype(np.float32)
+    )
     return np.asarray(drawn, dtype=float)
 
 

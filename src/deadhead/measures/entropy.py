@@ -24,21 +24,40 @@ class Entropy:
     sentences: int = 500  # the first of the split, shared evenly by the languages of training
     split: str = "dev"
     average: str = "token"  # or `sentence`: over each sentence first
-    smoothing: float = 0.0  # the share of evenly spread attention that is mixed in (Clark et al.: 0.0001)
+    smoothing: float = (
+        0.0  # the share of evenly spread attention that is mixed in (Clark et al.: 0.0001)
+    )
 
     def __post_init__(self) -> None:
         check_whole("sentences", self.sentences)
         check_split(self.split)
         if self.average not in AVERAGES:
             raise unknown_name("average", self.average, AVERAGES)
-        if isinstance(self.smoothing, bool) or not isinstance(self.smoothing, int | float) or not 0 <= self.smoothing < 1:
-            raise DataError(f"smoothing is {self.smoothing!r}.", "give a share from 0 up to, but not, 1")
+        if (
+            isinstance(self.smoothing, bool)
+            or not isinstance(self.smoothing, int | float)
+            or not 0 <= self.smoothing < 1
+        ):
+            raise DataError(
+                f"smoothing is {self.smoothing!r}.", "give a share from 0 up to, but not, 1"
+            )
 
     def __call__(self, model: Any, given: Given) -> dict[str, float]:
-        return entropy(model, given.batches(self.split, self.sentences), average=self.average, smoothing=self.smoothing)
+        return entropy(
+            model,
+            given.batches(self.split, self.sentences),
+            average=self.average,
+            smoothing=self.smoothing,
+        )
 
 
-def entropy(model: Any, batches: Iterable[Mapping[str, Any]], *, average: str = "token", smoothing: float = 0.0) -> dict[str, float]:
+def entropy(
+    model: Any,
+    batches: Iterable[Mapping[str, Any]],
+    *,
+    average: str = "token",
+    smoothing: float = 0.0,
+) -> dict[str, float]:
     """The mean attention entropy of each head, in nats.
 
     >>> entropy(model, batches)["encoder.0.3"]

@@ -26,7 +26,9 @@ MATRICES = ("q", "k", "v")
 class Weights:
     """The change since training began of every head that is left, by its name; 0 before any training."""
 
-    magnitudes: bool = False  # compare |after| with |before| instead, which a change of sign does not move
+    magnitudes: bool = (
+        False  # compare |after| with |before| instead, which a change of sign does not move
+    )
     relative: bool = False  # divide by the mean |before| of the head
     biases: bool = False  # count the biases of the three projections among the entries
 
@@ -43,7 +45,11 @@ def head_weights(model: Any) -> dict[str, Tensor]:
     """A copy of the weights of every head: `encoder.0.3/q` -> tensor, and `encoder.0.3/q.bias` where there is one."""
     from ..heads.discover import located
 
-    return {name: tensor.detach().cpu().clone() for site in located(model) for name, tensor in _of_site(site)}
+    return {
+        name: tensor.detach().cpu().clone()
+        for site in located(model)
+        for name, tensor in _of_site(site)
+    }
 
 
 def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
@@ -54,14 +60,22 @@ def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
         present = part.present(site.kept, keys)
         for role, rows in part.rows.items():
             for tensor, axis in part.tensors:
-                matrix, is_bias = (role, tensor == "bias") if tensor in ("weight", "bias") else (tensor, False)  # XLNet's are bare
-                if matrix not in MATRICES or getattr(part.module, tensor, None) is None or part is not _owner(site, matrix):
+                matrix, is_bias = (
+                    (role, tensor == "bias") if tensor in ("weight", "bias") else (tensor, False)
+                )  # XLNet's are bare
+                if (
+                    matrix not in MATRICES
+                    or getattr(part.module, tensor, None) is None
+                    or part is not _owner(site, matrix)
+                ):
                     continue
                 for head in site.kept:
                     unit = head if matrix == "q" or role == "q" else site.keys_of((head,))[0]
                     places = torch.searchsorted(present, rows[unit])
                     held = getattr(part.module, tensor)
-                    name = f"{site.block}.{site.layer}.{head}/{matrix}" + (".bias" if is_bias else "")
+                    name = f"{site.block}.{site.layer}.{head}/{matrix}" + (
+                        ".bias" if is_bias else ""
+                    )
                     yield name, held.index_select(axis, places.to(held.device))
 
 
@@ -71,19 +85,34 @@ def _owner(site: Site, matrix: str) -> Any:
 
 
 def change(
-    before: Mapping[str, Tensor], after: Mapping[str, Tensor], *, magnitudes: bool = False, relative: bool = False, biases: bool = False
+    before: Mapping[str, Tensor],
+    after: Mapping[str, Tensor],
+    *,
+    magnitudes: bool = False,
+    relative: bool = False,
+    biases: bool = False,
 ) -> dict[str, float]:
     """How far each head of `after` is from the same head of `before`, both made by `head_weights`."""
     heads = dict.fromkeys(name.partition("/")[0] for name in after)
     return {head: _moved(head, before, after, magnitudes, relative, biases) for head in heads}
 
 
-def _moved(head: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor], magnitudes: bool, relative: bool, biases: bool) -> float:
+def _moved(
+    head: str,
+    before: Mapping[str, Tensor],
+    after: Mapping[str, Tensor],
+    magnitudes: bool,
+    relative: bool,
+    biases: bool,
+) -> float:
     moved, size = [], []
     for matrix in MATRICES:
         old, new = (_entries(weights, f"{head}/{matrix}", biases) for weights in (before, after))
         if old.shape != new.shape:
-            raise HeadError(f"head {head} has weights of other shapes before and after.", "compare one model before and after training")
+            raise HeadError(
+                f"head {head} has weights of other shapes before and after.",
+                "compare one model before and after training",
+            )
         moved.append(float(((new.abs() - old.abs()) if magnitudes else (new - old)).abs().mean()))
         size.append(float(old.abs().mean()))
     total = sum(moved) / len(moved)
@@ -94,7 +123,10 @@ def _entries(weights: Mapping[str, Tensor], name: str, biases: bool) -> Tensor:
     import torch
 
     if name not in weights:
-        raise HeadError(f"there are no weights {name} to compare with.", "keep those of the model before heads were cut")
+        raise HeadError(
+            f"there are no weights {name} to compare with.",
+            "keep those of the model before heads were cut",
+        )
     found = [weights[name].double().flatten()]
     if biases and f"{name}.bias" in weights:
         found.append(weights[f"{name}.bias"].double().flatten())

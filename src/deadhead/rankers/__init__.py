@@ -53,7 +53,13 @@ class Ranker(Protocol):
     """What every method is: options as fields, and this call."""
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Batch], *, seed: int, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Batch],
+        *,
+        seed: int,
+        progress: Progress,
     ) -> Mapping[Head, float]: ...
 
 
@@ -63,7 +69,12 @@ class Scores(dict[Head, float]):
     A plain dict is as good an answer for a ranker that has nothing more to say.
     """
 
-    def __init__(self, scores: Mapping[Head, float], raw: Mapping[Head, float] | None = None, details: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        scores: Mapping[Head, float],
+        raw: Mapping[Head, float] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ):
         super().__init__(scores)
         self.raw, self.details = raw, dict(details or {})
 
@@ -80,12 +91,15 @@ def ranker(method: str, **options: Any) -> Ranker:
         if not _fits(value, wanted[option]):
             default = next(field.default for field in fields(kind) if field.name == option)
             raise DeadheadError(
-                f"the option {option} of {method} cannot be {value!r}.", f"give {_words(wanted[option])}, such as {default!r}"
+                f"the option {option} of {method} cannot be {value!r}.",
+                f"give {_words(wanted[option])}, such as {default!r}",
             )
     return kind(**options)
 
 
-def named(what: str, name: str, table: Mapping[str, str], package: str, options: Iterable[str]) -> Any:
+def named(
+    what: str, name: str, table: Mapping[str, str], package: str, options: Iterable[str]
+) -> Any:
     """The dataclass that a table (name -> "module:Class" of the package) has under a name, if it knows all the options."""
     if name not in table:
         raise unknown_name(what, name, table)
@@ -94,7 +108,11 @@ def named(what: str, name: str, table: Mapping[str, str], package: str, options:
     known = [field.name for field in fields(found)]
     for option in options:
         if option not in known:
-            raise unknown_name(f"option of {name}", option, known) if known else UnknownName(f"{name} has no options; met {option!r}.")
+            raise (
+                unknown_name(f"option of {name}", option, known)
+                if known
+                else UnknownName(f"{name} has no options; met {option!r}.")
+            )
     return found
 
 
@@ -103,9 +121,15 @@ def _fits(value: object, wanted: Any) -> bool:
     if isinstance(wanted, UnionType):
         return any(_fits(value, one) for one in get_args(wanted))
     if get_args(wanted):  # Sequence[float]
-        return isinstance(value, Sequence) and not isinstance(value, str) and all(_fits(one, get_args(wanted)[0]) for one in value)
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(_fits(one, get_args(wanted)[0]) for one in value)
+        )
     if wanted in (int, float):
-        return isinstance(value, Integral if wanted is int else Real) and not isinstance(value, bool)
+        return isinstance(value, Integral if wanted is int else Real) and not isinstance(
+            value, bool
+        )
     return isinstance(value, wanted)
 
 
@@ -113,9 +137,13 @@ def _words(wanted: Any) -> str:
     """What a field takes, for people."""
     if isinstance(wanted, UnionType):
         return " or ".join(map(_words, get_args(wanted)))
-    return {bool: "True or False", int: "a whole number", float: "a number", str: "a word", NoneType: "None"}.get(
-        wanted, "a list of numbers"
-    )
+    return {
+        bool: "True or False",
+        int: "a whole number",
+        float: "a number",
+        str: "a word",
+        NoneType: "None",
+    }.get(wanted, "a list of numbers")
 
 
 def rank(
@@ -189,7 +217,15 @@ def check_method(method: str, loss: Loss | str | None, options: dict[str, Any]) 
 
 def _loss_named(loss: Loss | str | None) -> dict[str, str]:
     """The loss among the options of a ranking, if it was not that of labels."""
-    return {} if loss is None else {"loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)}
+    return (
+        {}
+        if loss is None
+        else {
+            "loss": loss
+            if isinstance(loss, str)
+            else getattr(loss, "__name__", type(loss).__name__)
+        }
+    )
 
 
 def _name(model: nn.Module) -> str:
@@ -198,4 +234,14 @@ def _name(model: nn.Module) -> str:
     return (Path(name).name if Path(name).is_dir() else name) or type(model).__name__
 
 
-__all__ = ["METHOD", "RANKERS", "Progress", "Ranker", "Scores", "check_method", "rank", "ranker", "silent"]
+__all__ = [
+    "METHOD",
+    "RANKERS",
+    "Progress",
+    "Ranker",
+    "Scores",
+    "check_method",
+    "rank",
+    "ranker",
+    "silent",
+]

@@ -21,7 +21,18 @@ from ..heads.discover import located
 from ..heads.sites import Site
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, FiniteLoss, answer, attended, examples_of, losses_of, on_device, output_of, positions_of, task_of
+from .loss import (
+    IGNORED,
+    FiniteLoss,
+    answer,
+    attended,
+    examples_of,
+    losses_of,
+    on_device,
+    output_of,
+    positions_of,
+    task_of,
+)
 
 AVERAGES = ("token", "sentence")
 
@@ -31,7 +42,9 @@ class Entropy:
     """How focused a head is: minus the mean entropy of its attention. `raw` holds the entropy itself, in nats."""
 
     average: str = "token"  # of AVERAGES: over all queries at once, or over each sentence first
-    smoothing: float = 0.0  # the share of evenly spread attention that is mixed in (Clark et al.: 0.0001)
+    smoothing: float = (
+        0.0  # the share of evenly spread attention that is mixed in (Clark et al.: 0.0001)
+    )
 
     def __post_init__(self) -> None:
         _check(self.average)
@@ -39,12 +52,20 @@ class Entropy:
             raise DataError(f"smoothing={self.smoothing}.", "give a share from 0 up to, but not, 1")
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int = 0, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int = 0,
+        progress: Progress,
     ) -> Scores:
         def entropy(probabilities: Tensor, keys: Tensor) -> Tensor:
             if self.smoothing:
                 even = keys / keys.sum(-1, keepdim=True).clamp(min=1)
-                probabilities = (1 - self.smoothing) * probabilities + self.smoothing * even[:, None, None]
+                probabilities = (1 - self.smoothing) * probabilities + self.smoothing * even[
+                    :, None, None
+                ]
             return torch.special.entr(probabilities).sum(-1)
 
         raw = statistics(model, layout, batches, entropy, self.average, progress)
@@ -61,9 +82,22 @@ class Confidence:
         _check(self.average)
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int = 0, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int = 0,
+        progress: Progress,
     ) -> Scores:
-        raw = statistics(model, layout, batches, lambda probabilities, keys: probabilities.amax(-1), self.average, progress)
+        raw = statistics(
+            model,
+            layout,
+            batches,
+            lambda probabilities, keys: probabilities.amax(-1),
+            self.average,
+            progress,
+        )
         return Scores(raw, raw)
 
 
@@ -72,12 +106,19 @@ def _check(average: str) -> None:
         raise unknown_name("average", average, AVERAGES)
 
 
-Statistic = Callable[[Tensor, Tensor], Tensor]  # examples x heads x queries x keys, which keys are real -> examples x heads x queries
+Statistic = Callable[
+    [Tensor, Tensor], Tensor
+]  # examples x heads x queries x keys, which keys are real -> examples x heads x queries
 
 
 @torch.no_grad()
 def statistics(
-    model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], statistic: Statistic, average: str, progress: Progress
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    statistic: Statistic,
+    average: str,
+    progress: Progress,
 ) -> dict[Head, float]:
     """The mean of a statistic over all queries that are not padding, for each head."""
     found = [site for site in located(model) if site.kept]
@@ -101,7 +142,9 @@ def _signal(model: nn.Module, batch: Mapping[str, Tensor], said: Any) -> Tensor:
     if batch.get("labels") is not None and hasattr(said, "logits"):
         return losses_of(output, batch["labels"], shifted=task_of(model, batch) == "causal")
     real = positions_of(said, batch)
-    return (output if real is None else output.masked_fill(real[..., None] == 0, 0)).flatten(1).sum(1)
+    return (
+        (output if real is None else output.masked_fill(real[..., None] == 0, 0)).flatten(1).sum(1)
+    )
 
 
 def _means(layout: HeadLayout, found: list[Site], watch: _Watch) -> dict[Head, float]:
@@ -113,7 +156,12 @@ def _means(layout: HeadLayout, found: list[Site], watch: _Watch) -> dict[Head, f
                 "rank by gradient instead, or give inputs that use this part of the model",
             )
         values = (watch.sums[id(site)] / watch.counts[id(site)]).tolist()
-        means.update({Head(site.block, site.layer, index): value for index, value in zip(site.kept, values, strict=True)})
+        means.update(
+            {
+                Head(site.block, site.layer, index): value
+                for index, value in zip(site.kept, values, strict=True)
+            }
+        )
     return {head: means[head] for head in layout}
 
 
@@ -129,12 +177,17 @@ class _Watch:
     def at(self, site: Site) -> Callable[[nn.Module, Any, Any], Any]:
         def look(module: nn.Module, args: Any, said: Any) -> Any:
             parts = list(said) if isinstance(said, tuple) else [said]
-            number = next((i for i, part in enumerate(parts) if _is_map(part, len(site.kept))), None)
+            number = next(
+                (i for i, part in enumerate(parts) if _is_map(part, len(site.kept))), None
+            )
             if number is None:
                 return None
             self._add(site, parts[number])
             if isinstance(said, tuple) and number == len(parts) - 1 and number > 0:
-                return (*parts[:number], None)  # nobody asked for it, and kept it would fill the memory
+                return (
+                    *parts[:number],
+                    None,
+                )  # nobody asked for it, and kept it would fill the memory
             return None
 
         return look
@@ -142,7 +195,9 @@ class _Watch:
     def _add(self, site: Site, probabilities: Tensor) -> None:
         precise = probabilities if probabilities.dtype == torch.float64 else probabilities.float()
         queries, keys = self._real(site, probabilities)
-        values = self.statistic(precise, keys.to(precise)).transpose(1, 2)  # examples x queries x heads
+        values = self.statistic(precise, keys.to(precise)).transpose(
+            1, 2
+        )  # examples x queries x heads
         weight = queries.to(precise)
         if self.by_sentence:
             weight = weight / weight.sum(1, keepdim=True).clamp(min=1)
@@ -160,7 +215,10 @@ class _Watch:
 
     def _decoded(self) -> Tensor | None:
         """The positions of the decoder that count, where there is one beside the encoder."""
-        mask, labels, ids = (self.batch.get(name) for name in ("decoder_attention_mask", "labels", "decoder_input_ids"))
+        mask, labels, ids = (
+            self.batch.get(name)
+            for name in ("decoder_attention_mask", "labels", "decoder_input_ids")
+        )
         if mask is not None:
             return mask.bool()
         if labels is not None and labels.dim() == 2:
@@ -172,22 +230,39 @@ def _fitting(real: Tensor, probabilities: Tensor, axis: int) -> Tensor:
     """The positions that are no padding; all of them where the model counts positions of its own (images, sound)."""
     if real.shape == (probabilities.shape[0], probabilities.shape[axis]):
         return real.to(probabilities.device)
-    return torch.ones(probabilities.shape[0], probabilities.shape[axis], dtype=torch.bool, device=probabilities.device)
+    return torch.ones(
+        probabilities.shape[0],
+        probabilities.shape[axis],
+        dtype=torch.bool,
+        device=probabilities.device,
+    )
 
 
 def _is_map(part: object, heads: int) -> bool:
     """Whether this is an attention map: examples x heads x queries x keys, each row a share of 1."""
-    if not isinstance(part, Tensor) or part.dim() != 4 or part.shape[1] != heads or not part.is_floating_point():
+    if (
+        not isinstance(part, Tensor)
+        or part.dim() != 4
+        or part.shape[1] != heads
+        or not part.is_floating_point()
+    ):
         return False
-    rows = part[:1, :, :1].float().sum(-1)  # the first query of the first example is never padding on the right
+    rows = (
+        part[:1, :, :1].float().sum(-1)
+    )  # the first query of the first example is never padding on the right
     return bool(part.amin() >= 0) and bool(((rows - 1).abs() < 0.05).all())
 
 
 @contextmanager
 def _plain_attention(model: Any) -> Iterator[None]:
     """Attention computed step by step, so that the probabilities exist; the former kernel afterwards."""
-    configs = {id(m.config): m.config for m in model.modules() if getattr(m, "config", None) is not None}
-    before = {key: getattr(config, "_attn_implementation_internal", None) for key, config in configs.items()}
+    configs = {
+        id(m.config): m.config for m in model.modules() if getattr(m, "config", None) is not None
+    }
+    before = {
+        key: getattr(config, "_attn_implementation_internal", None)
+        for key, config in configs.items()
+    }
     try:
         if hasattr(model, "set_attn_implementation"):
             model.set_attn_implementation("eager")

@@ -44,7 +44,13 @@ class Gradient:
             raise unknown_name("unit", self.unit, UNITS)
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int = 0, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int = 0,
+        progress: Progress,
     ) -> Scores:
         sums, _, tokens = accumulated(model, layout, batches, self.unit, progress)
         raw = {head: value / tokens for head, value in sums.items()}
@@ -70,13 +76,23 @@ class Taylor:
             raise unknown_name("divisor", self.last_layer, DIVISORS)
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int = 0, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int = 0,
+        progress: Progress,
     ) -> Scores:
         sums, examples, tokens = accumulated(model, layout, batches, self.unit, progress)
         one_position = task_of(model, batches[0]) == "classify" and self.unit == "per_token"
-        by_sentences = self.last_layer == "sentences" or (self.last_layer == "auto" and one_position)
+        by_sentences = self.last_layer == "sentences" or (
+            self.last_layer == "auto" and one_position
+        )
         last = _last_places(layout) if by_sentences else set()
-        raw = {head: value / (examples if head[:2] in last else tokens) for head, value in sums.items()}
+        raw = {
+            head: value / (examples if head[:2] in last else tokens) for head, value in sums.items()
+        }
         return Scores(_finished(raw, self.normalize, self.rescale), raw)
 
 
@@ -92,7 +108,11 @@ def _last_places(layout: HeadLayout) -> set[Place]:
 
 
 def accumulated(
-    model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], unit: str, progress: Progress
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    unit: str,
+    progress: Progress,
 ) -> tuple[dict[Head, float], int, int]:
     """The absolute gate gradients summed over all units, and the numbers of examples and tokens they came from."""
     device = next(model.parameters()).device
@@ -118,8 +138,14 @@ def accumulated(
         for index, value in zip(gates.kept[place], values.tolist(), strict=True)
     }
     if not any(found.values()):
-        raise _no_gradient(gates, "the gradient of the loss is 0 at every one of them: the loss does not depend on attention")
-    examples, tokens = (sum(count) for count in zip(*((examples_of(b), int(attended(b).sum())) for b in batches), strict=True))
+        raise _no_gradient(
+            gates,
+            "the gradient of the loss is 0 at every one of them: the loss does not depend on attention",
+        )
+    examples, tokens = (
+        sum(count)
+        for count in zip(*((examples_of(b), int(attended(b).sum())) for b in batches), strict=True)
+    )
     return {head: found.get(head, 0.0) for head in layout}, examples, tokens
 
 
@@ -132,16 +158,25 @@ def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
     return labelled / labelled.sum().clamp(min=1)
 
 
-def _gradients(model: nn.Module, batch: Mapping[str, Tensor], gates: OpenGates, finite: FiniteLoss) -> dict[Place, Tensor]:
+def _gradients(
+    model: nn.Module, batch: Mapping[str, Tensor], gates: OpenGates, finite: FiniteLoss
+) -> dict[Place, Tensor]:
     """d loss / d gate for each attention layer reached: examples x heads, or examples x positions x heads."""
     gates.begin(examples_of(batch))
     losses = finite.add(example_losses(model, batch))
     if not losses.requires_grad:
         raise _no_gradient(
-            gates, "their layers were not run" if not gates.gates else "the model cuts the graph between them and its logits"
+            gates,
+            "their layers were not run"
+            if not gates.gates
+            else "the model cuts the graph between them and its logits",
         )
     found = torch.autograd.grad(losses.sum(), list(gates.gates.values()), allow_unused=True)
-    return {place: gradient for place, gradient in zip(gates.gates, found, strict=True) if gradient is not None}
+    return {
+        place: gradient
+        for place, gradient in zip(gates.gates, found, strict=True)
+        if gradient is not None
+    }
 
 
 def _no_gradient(gates: OpenGates, why: str) -> UnsupportedModel:
@@ -157,7 +192,9 @@ class OpenGates:
     """Gates that stand open at every attention layer, made as the forward pass comes by. `begin` each batch anew."""
 
     def __init__(self, found: list[Site], per_token: bool):
-        self.kept: dict[Place, tuple[int, ...]] = {(s.block, s.layer): s.kept for s in found if s.kept}
+        self.kept: dict[Place, tuple[int, ...]] = {
+            (s.block, s.layer): s.kept for s in found if s.kept
+        }
         self.gates: dict[Place, Tensor] = {}
         self.per_token, self.examples = per_token, 0
 
@@ -180,7 +217,12 @@ class OpenGates:
             if gate is None:
                 positions = context.transpose(0, axis).shape[1:-1] if self.per_token else ()
                 gate = torch.ones(
-                    self.examples, *positions, len(site.kept), device=context.device, dtype=_sum_type(context), requires_grad=True
+                    self.examples,
+                    *positions,
+                    len(site.kept),
+                    device=context.device,
+                    dtype=_sum_type(context),
+                    requires_grad=True,
                 )
                 self.gates[place] = gate
             return _Open.apply(context, gate, site.width, axis)
@@ -204,7 +246,9 @@ class _Open(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
         (context,), (grad,) = ctx.saved_tensors, arriving
-        product = (context * grad).transpose(0, ctx.axis).unflatten(-1, (-1, ctx.width))  # examples x positions.. x heads x width
+        product = (
+            (context * grad).transpose(0, ctx.axis).unflatten(-1, (-1, ctx.width))
+        )  # examples x positions.. x heads x width
         if len(ctx.shape) > 2:
             read = product.sum(-1, dtype=ctx.sum_type)
         else:

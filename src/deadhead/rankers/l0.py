@@ -36,7 +36,9 @@ SCALINGS = ("layers", "heads")
 def sampled(log_a: Tensor, noise: Tensor) -> Tensor:
     """A random gate for each head, from noise that is uniform on 0..1."""
     noise = noise.clamp(EDGE, 1 - EDGE)
-    stretched = torch.sigmoid((noise.log() - (1 - noise).log() + log_a) / TEMPERATURE) * (HIGH - LOW) + LOW
+    stretched = (
+        torch.sigmoid((noise.log() - (1 - noise).log() + log_a) / TEMPERATURE) * (HIGH - LOW) + LOW
+    )
     return stretched.clamp(0, 1)
 
 
@@ -60,7 +62,9 @@ class L0:
 
     penalty: float | Sequence[float] = 0.1  # lambda, or several of them
     scaling: str = "layers"  # what lambda multiplies: see SCALINGS
-    train_weights: bool = False  # train the model's weights too (a copy of them), as Voita et al. do
+    train_weights: bool = (
+        False  # train the model's weights too (a copy of them), as Voita et al. do
+    )
     steps: int = 300
     gate_rate: float = 0.1  # learning rate of the gates
     weight_rate: float = 2e-5  # and of the weights
@@ -70,47 +74,84 @@ class L0:
         if self.scaling not in SCALINGS:
             raise unknown_name("scaling of the L0 penalty", self.scaling, SCALINGS)
         if self.steps < 1:
-            raise DeadheadError(f"l0 cannot be trained for {self.steps} steps.", "give steps=300, for instance")
+            raise DeadheadError(
+                f"l0 cannot be trained for {self.steps} steps.", "give steps=300, for instance"
+            )
         if not self.penalties or min(self.penalties) < 0:
             raise DeadheadError(
-                f"the L0 penalty {self.penalty!r} is not a number >= 0, nor some of them.", "give penalty=0.1, for instance"
+                f"the L0 penalty {self.penalty!r} is not a number >= 0, nor some of them.",
+                "give penalty=0.1, for instance",
             )
 
     @property
     def penalties(self) -> list[float]:
-        return [float(self.penalty)] if isinstance(self.penalty, int | float) else [float(p) for p in self.penalty]
+        return (
+            [float(self.penalty)]
+            if isinstance(self.penalty, int | float)
+            else [float(p) for p in self.penalty]
+        )
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int,
+        progress: Progress,
     ) -> Scores:
         penalties = self.penalties
         runs, total = [], dict.fromkeys(layout, 0.0)
         for number, penalty in enumerate(penalties):
             tell = _Tell(progress, number * self.steps, len(penalties) * self.steps, penalty)
             log_a, loss = self._train(model, layout, batches, penalty, seed, tell)
-            chances, gates = _by_head(chance_open(log_a), layout), _by_head(settled_gate(log_a), layout)
+            chances, gates = (
+                _by_head(chance_open(log_a), layout),
+                _by_head(settled_gate(log_a), layout),
+            )
             closed = [head for head in layout if gates[head] == 0]
             for head in layout:
                 total[head] += chances[head] / len(penalties)
-            runs.append({"penalty": penalty, "closed": [str(h) for h in closed], "open": len(layout) - len(closed), "loss": loss})
+            runs.append(
+                {
+                    "penalty": penalty,
+                    "closed": [str(h) for h in closed],
+                    "open": len(layout) - len(closed),
+                    "loss": loss,
+                }
+            )
         return Scores(total, details={"runs": runs})
 
     def _train(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], penalty: float, seed: int, tell: _Tell
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        penalty: float,
+        seed: int,
+        tell: _Tell,
     ) -> tuple[Tensor, float]:
         """Train the gates; log a of each head of the layout, in its order, and the last epoch's task loss."""
         shut: list[Head] = []
-        if self.train_weights:  # a copy is not gated, so heads that are closed in the model are closed in it again
+        if (
+            self.train_weights
+        ):  # a copy is not gated, so heads that are closed in the model are closed in it again
             shut = [head for head in discover(model) if head not in layout]
             model = _trainable_copy(model)
         device = next(model.parameters()).device
         log_a = torch.full((len(layout),), self.start, device=device, requires_grad=True)
-        groups: list[dict[str, Any]] = [{"params": [log_a], "lr": self.gate_rate, "weight_decay": 0.0}]
+        groups: list[dict[str, Any]] = [
+            {"params": [log_a], "lr": self.gate_rate, "weight_decay": 0.0}
+        ]
         if self.train_weights:
-            groups.append({"params": list(model.parameters()), "lr": self.weight_rate, "weight_decay": 0.01})
+            groups.append(
+                {"params": list(model.parameters()), "lr": self.weight_rate, "weight_decay": 0.01}
+            )
         optimizer = torch.optim.AdamW(groups)
         noise = torch.Generator().manual_seed(seed)
-        share = penalty / (len([a for a in layout.attentions if a.kept]) if self.scaling == "layers" else 1)
+        share = penalty / (
+            len([a for a in layout.attentions if a.kept]) if self.scaling == "layers" else 1
+        )
         finite, losses = FiniteLoss(), []
         torch.manual_seed(seed)  # of dropout, where the weights are trained
         for step, number in enumerate(itertools.islice(_endless(len(batches), seed), self.steps)):
@@ -133,7 +174,9 @@ class _Tell:
         self.progress, self.before, self.total, self.penalty = progress, before, total, penalty
 
     def __call__(self, step: int, log_a: Tensor) -> None:
-        if step % 10 == 0 or self.before + step == self.total:  # asking the device each time would hold it up
+        if (
+            step % 10 == 0 or self.before + step == self.total
+        ):  # asking the device each time would hold it up
             note = f"penalty {self.penalty:g}: {int((settled_gate(log_a.detach()) > 0).sum())} of {len(log_a)} heads open"
             self.progress(self.before + step, self.total, note)
 
@@ -157,8 +200,12 @@ def _by_block(gates: Tensor, layout: HeadLayout) -> dict[str, Tensor]:
         rows = {a.layer: row for row, a in enumerate(layout.of(block))}
         mine = [(n, rows[h.layer], h.index) for n, h in enumerate(layout) if h.block == block]
         if mine:
-            number, row, index = (torch.tensor(column, device=gates.device) for column in zip(*mine, strict=True))
-            ones = torch.ones(layout.layers(block), layout.size(block), dtype=gates.dtype, device=gates.device)
+            number, row, index = (
+                torch.tensor(column, device=gates.device) for column in zip(*mine, strict=True)
+            )
+            ones = torch.ones(
+                layout.layers(block), layout.size(block), dtype=gates.dtype, device=gates.device
+            )
             found[block] = ones.index_put((row, index), gates[number])
     return found
 

@@ -24,7 +24,9 @@ from torch import Tensor, nn
 from ..errors import DataError, DeadheadError, UnsupportedModel, unknown_name
 from .loss import LOSS, SEEDS, TARGET, answer, examples_of, on_device, output_of, positions_of
 
-Loss = Callable[[Any, Mapping[str, Any]], Tensor]  # of what the model said and the batch: one number per example
+Loss = Callable[
+    [Any, Mapping[str, Any]], Tensor
+]  # of what the model said and the batch: one number per example
 BY_GRADIENT, BY_ATTENTION, BY_LABELS = ("gradient", "taylor"), ("entropy", "confidence"), ("lrp",)
 DRAWS = 4  # probes of every example
 Batch = Mapping[str, Any]
@@ -37,21 +39,38 @@ def check_loss(method: str, loss: Loss | str | None, options: dict[str, Any]) ->
     if isinstance(loss, str) and loss != "self":
         raise unknown_name("loss", loss, ("self",))
     if not callable(loss) and loss != "self":
-        raise DeadheadError(f"loss is {type(loss).__name__}.", 'give "self" or a function of (outputs, batch)')
+        raise DeadheadError(
+            f"loss is {type(loss).__name__}.", 'give "self" or a function of (outputs, batch)'
+        )
     if method in BY_ATTENTION:
-        raise DeadheadError(f"{method} looks at attention alone and uses no loss.", "leave the loss out: it needs no labels either")
+        raise DeadheadError(
+            f"{method} looks at attention alone and uses no loss.",
+            "leave the loss out: it needs no labels either",
+        )
     if method in BY_LABELS:
-        raise DeadheadError(f"{method} explains the logit of a class and uses no loss.", "rank by taylor, ablation, shapley or l0")
+        raise DeadheadError(
+            f"{method} explains the logit of a class and uses no loss.",
+            "rank by taylor, ablation, shapley or l0",
+        )
     if method in ("shapley", "ablation") and options.setdefault("measure", "loss") == "accuracy":
-        raise DeadheadError("measure=accuracy needs labels, not a loss.", "leave the measure out, or give measure=loss")
-    if loss == "self" and method in BY_GRADIENT and options.get("unit") in ("per_batch", "cumulative"):
+        raise DeadheadError(
+            "measure=accuracy needs labels, not a loss.",
+            "leave the measure out, or give measure=loss",
+        )
+    if (
+        loss == "self"
+        and method in BY_GRADIENT
+        and options.get("unit") in ("per_batch", "cumulative")
+    ):
         raise DeadheadError(
             f"unit={options['unit']} adds up gradients before it takes their size, and those of a probe have random signs.",
             "leave the unit out, or give per_example or per_token",
         )
 
 
-def with_loss(model: nn.Module, batches: Sequence[Batch], method: str, loss: Loss | str, seed: int) -> list[Batch]:
+def with_loss(
+    model: nn.Module, batches: Sequence[Batch], method: str, loss: Loss | str, seed: int
+) -> list[Batch]:
     """The batches, each with the loss that it is measured by; while all gates are open that should be."""
     if callable(loss):
         found: list[Batch] = [{**batch, LOSS: Own(loss)} for batch in batches]
@@ -62,7 +81,10 @@ def with_loss(model: nn.Module, batches: Sequence[Batch], method: str, loss: Los
     if method in BY_GRADIENT:
         _outputs(model, batches[:1])
         return list(_probed(batches, seed))
-    return [{**batch, LOSS: distance, TARGET: output} for batch, output in zip(batches, _outputs(model, batches), strict=True)]
+    return [
+        {**batch, LOSS: distance, TARGET: output}
+        for batch, output in zip(batches, _outputs(model, batches), strict=True)
+    ]
 
 
 @torch.no_grad()
@@ -100,8 +122,16 @@ class Own:
     def __call__(self, said: Any, batch: Batch) -> Tensor:
         losses = self.function(said, batch)
         examples = examples_of(batch)
-        if not isinstance(losses, Tensor) or losses.shape != (examples,) or not losses.is_floating_point():
-            got = f"a tensor of shape {tuple(losses.shape)}, {losses.dtype}" if isinstance(losses, Tensor) else type(losses).__name__
+        if (
+            not isinstance(losses, Tensor)
+            or losses.shape != (examples,)
+            or not losses.is_floating_point()
+        ):
+            got = (
+                f"a tensor of shape {tuple(losses.shape)}, {losses.dtype}"
+                if isinstance(losses, Tensor)
+                else type(losses).__name__
+            )
             raise DataError(
                 f"the loss function gave {got} for a batch of {examples} examples.",
                 f"return one number per example, a float tensor of shape ({examples},)",
@@ -111,9 +141,15 @@ class Own:
 
 def distance(said: Any, batch: Batch) -> Tensor:
     """How far each example is from what the whole model said of it."""
-    output, target, real = _precise(output_of(said)), _precise(batch[TARGET]), positions_of(said, batch)
+    output, target, real = (
+        _precise(output_of(said)),
+        _precise(batch[TARGET]),
+        positions_of(said, batch),
+    )
     if hasattr(said, "logits"):
-        each = F.kl_div(output.log_softmax(-1), target.log_softmax(-1), reduction="none", log_target=True).sum(-1)
+        each = F.kl_div(
+            output.log_softmax(-1), target.log_softmax(-1), reduction="none", log_target=True
+        ).sum(-1)
     else:
         each = (output - target).square().sum(-1) / target.square().sum(-1).clamp(min=1e-12)
     return each if real is None else (each * real).sum(1) / real.sum(1).clamp(min=1)
@@ -125,10 +161,14 @@ def probe(said: Any, batch: Batch) -> Tensor:
     draws = [torch.Generator().manual_seed(int(one)) for one in batch[SEEDS]]
     if hasattr(said, "logits"):
         chances = output.detach().softmax(-1).cpu()
-        drawn = torch.stack([_labels(one, draw) for one, draw in zip(chances, draws, strict=True)]).to(output.device)
+        drawn = torch.stack(
+            [_labels(one, draw) for one, draw in zip(chances, draws, strict=True)]
+        ).to(output.device)
         each = -output.log_softmax(-1).gather(-1, drawn[..., None])[..., 0]
         return each if real is None else (each * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
-    directions = torch.stack([torch.randn(output.shape[1:], generator=draw) for draw in draws]).to(output)
+    directions = torch.stack([torch.randn(output.shape[1:], generator=draw) for draw in draws]).to(
+        output
+    )
     if real is not None:
         directions = directions * real[..., None]
     size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
@@ -137,7 +177,9 @@ def probe(said: Any, batch: Batch) -> Tensor:
 
 def _labels(chances: Tensor, draw: torch.Generator) -> Tensor:
     """A class drawn at each position of one example."""
-    return torch.multinomial(chances.reshape(-1, chances.shape[-1]), 1, generator=draw).reshape(chances.shape[:-1])
+    return torch.multinomial(chances.reshape(-1, chances.shape[-1]), 1, generator=draw).reshape(
+        chances.shape[:-1]
+    )
 
 
 def _precise(output: Any) -> Tensor:

@@ -20,7 +20,12 @@ from ..errors import DataError
 IGNORED = -100  # the label that transformers leaves out of a loss
 # What a batch may hold besides inputs and labels, where it is not measured by its labels: see label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
-INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")  # what a model reads, of which one is in a batch
+INPUTS = (
+    "input_ids",
+    "inputs_embeds",
+    "input_features",
+    "pixel_values",
+)  # what a model reads, of which one is in a batch
 # Language models that read left to right but are trained on labels that are already in their place.
 IN_PLACE = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
 
@@ -46,7 +51,9 @@ def _shifts(kind: type) -> bool:
 
     names = [c.__name__ for c in kind.__mro__]
     known = set(CAUSAL.values())
-    return not any(n in IN_PLACE for n in names) and any(n in known or n.endswith("ForCausalLM") for n in names)
+    return not any(n in IN_PLACE for n in names) and any(
+        n in known or n.endswith("ForCausalLM") for n in names
+    )
 
 
 def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -56,7 +63,11 @@ def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Ten
     positions would count the padding, and queries that may read nothing make some kernels answer nan.
     """
     both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    ours = [name for name in batch if not name.startswith("decoder_") and not (both and name == "labels")]
+    ours = [
+        name
+        for name in batch
+        if not name.startswith("decoder_") and not (both and name == "labels")
+    ]
     made = {**batch, **_rolled({name: batch[name] for name in ours}, "attention_mask")}
     theirs = {name: batch[name] for name in batch if name not in ours}
     return {**made, **_rolled(theirs, "decoder_attention_mask")}
@@ -72,7 +83,9 @@ def _rolled(batch: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
         return {}
     index = (torch.arange(mask.shape[1], device=mask.device) + before) % mask.shape[1]
     rows = torch.arange(len(mask), device=mask.device)[:, None]
-    aligned = {n: t for n, t in batch.items() if isinstance(t, Tensor) and t.shape[:2] == mask.shape}
+    aligned = {
+        n: t for n, t in batch.items() if isinstance(t, Tensor) and t.shape[:2] == mask.shape
+    }
     return {n: t[rows.to(t.device), index.to(t.device)] for n, t in aligned.items()}
 
 
@@ -110,7 +123,9 @@ def positions_of(said: Any, batch: Mapping[str, Any]) -> Tensor | None:
     if output is None or output.dim() < 3:
         return None
     real: Tensor | None = attended(batch)
-    if getattr(said, "encoder_last_hidden_state", None) is not None:  # what comes out are positions of the decoder
+    if (
+        getattr(said, "encoder_last_hidden_state", None) is not None
+    ):  # what comes out are positions of the decoder
         labels = batch.get("labels")
         real = batch.get("decoder_attention_mask", None if labels is None else labels != IGNORED)
     if real is None or real.shape != output.shape[:2]:
@@ -126,14 +141,21 @@ def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tenso
         logits = logits.float()
     if labels.dim() == 1:
         return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
-    each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none").view(labels.shape)
+    each = F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
+    ).view(labels.shape)
     return each.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
 
 
 def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
     """What the model says to a batch, without having it compute the loss of the whole batch or keep a cache."""
-    inputs = {name: value for name, value in batch.items() if name not in ("labels", LOSS, TARGET, SEEDS)}
-    both, labels = getattr(getattr(model, "config", None), "is_encoder_decoder", False), batch.get("labels")
+    inputs = {
+        name: value for name, value in batch.items() if name not in ("labels", LOSS, TARGET, SEEDS)
+    }
+    both, labels = (
+        getattr(getattr(model, "config", None), "is_encoder_decoder", False),
+        batch.get("labels"),
+    )
     if both and "decoder_input_ids" not in inputs and labels is not None and labels.dim() == 2:
         shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
         if shift is None:
@@ -148,16 +170,23 @@ def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
 def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """The batch where the model is."""
     device = next(model.parameters()).device
-    moved = {name: _moved(value, device) if isinstance(value, Tensor) else value for name, value in batch.items()}
+    moved = {
+        name: _moved(value, device) if isinstance(value, Tensor) else value
+        for name, value in batch.items()
+    }
     mask = batch.get("attention_mask")
     if device.type == "cuda" and mask is not None and not mask.is_cuda and bool(mask.all()):
-        del moved["attention_mask"]  # it hides nothing, and transformers would stop the device to find that out
+        del moved[
+            "attention_mask"
+        ]  # it hides nothing, and transformers would stop the device to find that out
     return moved
 
 
 def _moved(value: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and not value.is_cuda:
-        value = value.pin_memory()  # a copy from other memory would wait until the device has nothing left to do
+        value = (
+            value.pin_memory()
+        )  # a copy from other memory would wait until the device has nothing left to do
     return value.to(device, non_blocking=True)
 
 

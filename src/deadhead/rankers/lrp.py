@@ -44,8 +44,12 @@ class LRP:
     """
 
     rule: str = "epsilon"
-    target: str = "predicted"  # the class whose logit is explained: the one predicted, or the gold one
-    constant_attention: bool = False  # attention weights count as constants: CP-LRP; nothing goes to queries and keys
+    target: str = (
+        "predicted"  # the class whose logit is explained: the one predicted, or the gold one
+    )
+    constant_attention: bool = (
+        False  # attention weights count as constants: CP-LRP; nothing goes to queries and keys
+    )
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -54,24 +58,38 @@ class LRP:
             raise unknown_name("LRP target", self.target, TARGETS)
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int,
+        progress: Progress,
     ) -> Scores:
         rules: Rules = RULES[self.rule](self.constant_attention)
-        total = {(a.block, a.layer): torch.zeros(len(a.kept), dtype=torch.float64) for a in layout.attentions}
+        total = {
+            (a.block, a.layer): torch.zeros(len(a.kept), dtype=torch.float64)
+            for a in layout.attentions
+        }
         sentences = 0
         with relevance(model, layout, rules, gold=self.target == "gold") as relevance_of:
             for number, batch in enumerate(batches):
                 for place, each in relevance_of(batch).items():
                     size = each.abs().double()
                     total[place] += (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
-                sentences += int((batch["labels"] != IGNORED).view(len(batch["labels"]), -1).any(1).sum())
+                sentences += int(
+                    (batch["labels"] != IGNORED).view(len(batch["labels"]), -1).any(1).sum()
+                )
                 progress(number + 1, len(batches))
         raw = {
-            Head(*place, i): float(t) / sentences for place, sums in total.items() for i, t in zip(layout[place].kept, sums, strict=True)
+            Head(*place, i): float(t) / sentences
+            for place, sums in total.items()
+            for i, t in zip(layout[place].kept, sums, strict=True)
         }
         if not any(raw.values()):
             raise UnsupportedModel(
-                "no relevance reaches any head: the logits do not depend on attention.", "look for weights that are all 0"
+                "no relevance reaches any head: the logits do not depend on attention.",
+                "look for weights that are all 0",
             )
         return Scores(spread(raw), raw)
 
@@ -100,7 +118,9 @@ def relevance(
             with rules_in_place:
                 logits = answer(model, batch).logits
             if not logits.requires_grad:
-                raise UnsupportedModel("no relevance reaches any head: the logits do not come from these layers.")
+                raise UnsupportedModel(
+                    "no relevance reaches any head: the logits do not come from these layers."
+                )
             shifted = task_of(model, batch) == "causal"
             finite.add(losses_of(logits.detach(), batch["labels"], shifted=shifted))
             start = decision(logits, batch["labels"], shifted=shifted, gold=gold)
@@ -110,17 +130,27 @@ def relevance(
     finite.check()
 
 
-def _read(seen: list[tuple[Site, Tensor]], start: Tensor, layout: HeadLayout, rules: Rules) -> Relevance:
+def _read(
+    seen: list[tuple[Site, Tensor]], start: Tensor, layout: HeadLayout, rules: Rules
+) -> Relevance:
     """Hand the decision back, and sum what arrives at each head over positions."""
     gradients = torch.autograd.grad(start, [context for _, context in seen], allow_unused=True)
     found: Relevance = {}
     for (site, context), gradient in zip(seen, gradients, strict=True):
         place = (site.block, site.layer)
-        arrived = torch.zeros_like(context) if gradient is None else rules.relevance(context.detach(), gradient)
+        arrived = (
+            torch.zeros_like(context)
+            if gradient is None
+            else rules.relevance(context.detach(), gradient)
+        )
         heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, _columns(site, layout)]
-        found[place] = heads if place not in found else found[place] + heads  # one layer's weights used twice: ALBERT
+        found[place] = (
+            heads if place not in found else found[place] + heads
+        )  # one layer's weights used twice: ALBERT
     everything = torch.cat(list(found.values()), 1).cpu()  # one trip
-    return dict(zip(found, everything.split([heads.shape[1] for heads in found.values()], 1), strict=True))
+    return dict(
+        zip(found, everything.split([heads.shape[1] for heads in found.values()], 1), strict=True)
+    )
 
 
 def _columns(site: Site, layout: HeadLayout) -> list[int]:
@@ -128,7 +158,9 @@ def _columns(site: Site, layout: HeadLayout) -> list[int]:
     return [site.kept.index(i) for i in layout[site.block, site.layer].kept]
 
 
-def _look(seen: list[tuple[Site, Tensor]], site: Site, layout: HeadLayout, context: Tensor) -> Tensor:
+def _look(
+    seen: list[tuple[Site, Tensor]], site: Site, layout: HeadLayout, context: Tensor
+) -> Tensor:
     """Remember what the output projection reads; below the lowest such place no relevance is needed."""
     if not context.requires_grad:
         context = context.detach().requires_grad_()

@@ -27,7 +27,9 @@ from .lrp_flow import Weigh, present_heads
 
 ALPHA = BETA = 0.5
 STABILISER = 1e-5
-ENTRIES_AT_ONCE = {"cpu": 2**21}  # of z laid out at a time: on a CPU few enough to stay in its cache, which is twice as fast
+ENTRIES_AT_ONCE = {
+    "cpu": 2**21
+}  # of z laid out at a time: on a CPU few enough to stay in its cache, which is twice as fast
 ENTRIES_ELSEWHERE = 2**26
 
 Rule = Callable[..., tuple[Tensor, ...]]
@@ -43,7 +45,9 @@ class AlphaBeta:
         here = present_heads(x)
         return ruled(F.linear(x, weight, bias), lambda r, x: (dense(r, x, weight, bias, here),), x)
 
-    def layer_norm(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    def layer_norm(
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor:
         output = F.layer_norm(x, x.shape[-1:], weight, bias, eps)
         return ruled(output, lambda r, x: (layer_norm(r, x, weight, bias, eps),), x)
 
@@ -82,7 +86,11 @@ class _Ruled(torch.autograd.Function):
         wide = torch.promote_types(relevance[0].dtype, torch.float32)
         arrived = relevance[0].to(wide)
         parts = rescaled(ctx.rule(arrived, *(x.to(wide) for x in inputs)), arrived)
-        return (None, None, *(part.sum_to_size(x.shape).to(x.dtype) for part, x in zip(parts, inputs, strict=True)))
+        return (
+            None,
+            None,
+            *(part.sum_to_size(x.shape).to(x.dtype) for part, x in zip(parts, inputs, strict=True)),
+        )
 
 
 def rescaled(parts: tuple[Tensor, ...], arrived: Tensor) -> tuple[Tensor, ...]:
@@ -101,7 +109,10 @@ def ratio(relevance: Tensor, weight: float, total: Tensor, sign: int) -> Tensor:
 def spread(relevance: Tensor, z: Tensor) -> Tensor:
     """The rule for outputs x inputs: relevance [..., out] and z [..., out, in] -> [..., in]."""
     plus, minus = _signs(z)
-    pays_plus, pays_minus = ratio(relevance, ALPHA, plus.sum(-1), 1), ratio(relevance, BETA, minus.sum(-1), -1)
+    pays_plus, pays_minus = (
+        ratio(relevance, ALPHA, plus.sum(-1), 1),
+        ratio(relevance, BETA, minus.sum(-1), -1),
+    )
     return (pays_plus.unsqueeze(-2) @ plus + pays_minus.unsqueeze(-2) @ minus).squeeze(-2)
 
 
@@ -110,7 +121,9 @@ def _at_once(x: Tensor, entries: int) -> int:
     return max(1, ENTRIES_AT_ONCE.get(x.device.type, ENTRIES_ELSEWHERE) // max(1, entries))
 
 
-def dense(relevance: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, present: Tensor | None = None) -> Tensor:
+def dense(
+    relevance: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, present: Tensor | None = None
+) -> Tensor:
     """A linear layer; the bias is shared equally by the inputs. `present`: the inputs that count, where some are closed."""
     if present is not None:
         inside = dense(relevance, x[..., present], weight[:, present], bias)
@@ -120,7 +133,11 @@ def dense(relevance: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, pre
     rows, outs = flat.any(1).nonzero().flatten(), flat.any(0).nonzero().flatten()
     part, inputs = flat[rows][:, outs], x.flatten(0, -2)[rows]
     weight = weight[outs]
-    share = torch.zeros_like(weight[:, :1]) if bias is None else bias[outs].to(x.dtype).unsqueeze(1) / x.shape[-1]
+    share = (
+        torch.zeros_like(weight[:, :1])
+        if bias is None
+        else bias[outs].to(x.dtype).unsqueeze(1) / x.shape[-1]
+    )
     found = torch.zeros_like(x).flatten(0, -2)
     step = _at_once(x, weight.numel())
     for i in range(0, len(rows), step):
@@ -129,7 +146,9 @@ def dense(relevance: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, pre
     return found.view_as(x)
 
 
-def layer_norm(relevance: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+def layer_norm(
+    relevance: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
     """Layer norm over the last axis, with its full Jacobian."""
     size = x.shape[-1]
     flat = relevance.flatten(0, -2)
@@ -146,8 +165,12 @@ def layer_norm(relevance: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor
     unit = torch.eye(size, dtype=x.dtype, device=x.device) - 1 / size
     for i in range(0, len(rows), step):
         here = slice(i, i + step)
-        jacobian = (unit - normal[here].unsqueeze(2) * normal[here].unsqueeze(1) / size) * scale[here].expand(-1, size).unsqueeze(2)
-        found[rows[here]] = spread(flat[rows[here]], jacobian * inputs[here].unsqueeze(1) + share.unsqueeze(1))
+        jacobian = (unit - normal[here].unsqueeze(2) * normal[here].unsqueeze(1) / size) * scale[
+            here
+        ].expand(-1, size).unsqueeze(2)
+        found[rows[here]] = spread(
+            flat[rows[here]], jacobian * inputs[here].unsqueeze(1) + share.unsqueeze(1)
+        )
     return found.view_as(x)
 
 
@@ -160,7 +183,14 @@ def added(relevance: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def attention(
-    relevance: Tensor, q: Tensor, k: Tensor, v: Tensor, *, weights: Tensor, scale: float, constant: bool
+    relevance: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    weights: Tensor,
+    scale: float,
+    constant: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """From a head's output to its queries, keys and values in one step, with the full Jacobian of the softmax.
 
@@ -175,7 +205,9 @@ def attention(
     for i in range(0, len(heads), step):
         here = heads[i : i + step]
         one = _constant_attention if constant else _full_attention
-        given = one(flat[here], inputs[0][here], inputs[1][here], inputs[2][here], weights[here], scale)
+        given = one(
+            flat[here], inputs[0][here], inputs[1][here], inputs[2][here], weights[here], scale
+        )
         for whole, part in zip(found, given, strict=True):
             if part is not None:
                 whole[here] = part
@@ -193,8 +225,16 @@ def _constant_attention(
     relevance: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Tensor, scale: float
 ) -> tuple[Tensor | None, Tensor | None, Tensor]:
     v_plus, v_minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))
-    pays_plus, pays_minus = ratio(relevance, ALPHA, v_plus.sum(2), 1), ratio(relevance, BETA, v_minus.sum(2), -1)
-    return None, None, torch.einsum("ntd,ntsd->nsd", pays_plus, v_plus) + torch.einsum("ntd,ntsd->nsd", pays_minus, v_minus)
+    pays_plus, pays_minus = (
+        ratio(relevance, ALPHA, v_plus.sum(2), 1),
+        ratio(relevance, BETA, v_minus.sum(2), -1),
+    )
+    return (
+        None,
+        None,
+        torch.einsum("ntd,ntsd->nsd", pays_plus, v_plus)
+        + torch.einsum("ntd,ntsd->nsd", pays_minus, v_minus),
+    )
 
 
 def _full_attention(
@@ -202,7 +242,9 @@ def _full_attention(
 ) -> tuple[Tensor | None, Tensor | None, Tensor]:
     v_plus, v_minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))
     # d context / d query: the values attended to, each by how far its key lies from the mean key
-    tilt = torch.einsum("nts,nse,nsd->ntde", weights, k, v) - torch.einsum("nte,ntd->ntde", weights @ k, weights @ v)
+    tilt = torch.einsum("nts,nse,nsd->ntde", weights, k, v) - torch.einsum(
+        "nte,ntd->ntde", weights @ k, weights @ v
+    )
     q_plus, q_minus = _signs(scale * tilt * q.unsqueeze(2))
     # z of the keys has axes t s d e, too many to lay out; but it is a product, over (t s d) and (t s e), and so are its signs
     up, down = _signs(scale * weights.unsqueeze(3) * (v.unsqueeze(1) - (weights @ v).unsqueeze(2)))
@@ -210,11 +252,16 @@ def _full_attention(
     all_more, all_less = more.sum(3, keepdim=True), less.sum(3, keepdim=True)
     total_plus = v_plus.sum(2) + q_plus.sum(3) + (up * all_more + down * all_less).sum(2)
     total_minus = v_minus.sum(2) + q_minus.sum(3) + (up * all_less + down * all_more).sum(2)
-    pays_plus, pays_minus = ratio(relevance, ALPHA, total_plus, 1), ratio(relevance, BETA, total_minus, -1)
+    pays_plus, pays_minus = (
+        ratio(relevance, ALPHA, total_plus, 1),
+        ratio(relevance, BETA, total_minus, -1),
+    )
 
     def paid(pattern: str, plus: Tensor, minus: Tensor) -> Tensor:
         return torch.einsum(pattern, pays_plus, plus) + torch.einsum(pattern, pays_minus, minus)
 
     for_more, for_less = paid("ntd,ntsd->nts", up, down), paid("ntd,ntsd->nts", down, up)
-    to_keys = torch.einsum("nts,ntse->nse", for_more, more) + torch.einsum("nts,ntse->nse", for_less, less)
+    to_keys = torch.einsum("nts,ntse->nse", for_more, more) + torch.einsum(
+        "nts,ntse->nse", for_less, less
+    )
     return paid("ntd,ntde->nte", q_plus, q_minus), to_keys, paid("ntd,ntsd->nsd", v_plus, v_minus)

@@ -29,7 +29,9 @@ class Epsilon:
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return F.linear(x, weight, bias)
 
-    def layer_norm(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    def layer_norm(
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor:
         return _ConstantDeviation.apply(x, weight, bias, eps)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -74,7 +76,9 @@ class _ConstantDeviation(torch.autograd.Function):
     """Layer norm over the last axis whose standard deviation counts as constant."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor:
         output, _, inverse = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
         ctx.scale = (inverse if weight is None else inverse * weight).to(x.dtype)
         return output

@@ -20,9 +20,45 @@ from ..errors import UnsupportedModel
 
 # Operations that move, copy or pick numbers; and dropout, which does nothing in evaluation mode.
 MOVES = {
-    *("view", "reshape", "transpose", "permute", "contiguous", "__getitem__", "select", "unsqueeze", "squeeze", "flatten", "unflatten"),
-    *("split", "chunk", "unbind", "cat", "stack", "index_select", "index_copy", "narrow", "gather", "expand", "view_as", "clone"),
-    *("to", "type_as", "float", "double", "half", "bfloat16", "t", "__get__", "requires_grad_", "dropout"),
+    *(
+        "view",
+        "reshape",
+        "transpose",
+        "permute",
+        "contiguous",
+        "__getitem__",
+        "select",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "unflatten",
+    ),
+    *(
+        "split",
+        "chunk",
+        "unbind",
+        "cat",
+        "stack",
+        "index_select",
+        "index_copy",
+        "narrow",
+        "gather",
+        "expand",
+        "view_as",
+        "clone",
+    ),
+    *(
+        "to",
+        "type_as",
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "t",
+        "__get__",
+        "requires_grad_",
+        "dropout",
+    ),
 }
 SUMS = ("add", "__add__", "__radd__", "__iadd__", "add_")
 SCALINGS = ("mul", "__mul__", "__rmul__", "__imul__", "mul_", "div", "__truediv__")
@@ -40,7 +76,9 @@ class Rules(Protocol):
     """What a set of rules says about each operation; every method answers with the operation's own value."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
-    def layer_norm(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor: ...
+    def layer_norm(
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor: ...
     def add(self, x: Tensor, y: Tensor) -> Tensor: ...
     def shift(self, x: Tensor, output: Tensor) -> Tensor: ...  # x + constant
     def scale(self, x: Tensor, output: Tensor) -> Tensor: ...  # x * constant
@@ -56,7 +94,9 @@ def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
     with ExitStack() as stack:
         stack.enter_context(_attention_in_one_call(model))
         for module in model.modules():
-            if type(module).__module__ in ACTIVATION_MODULES and not isinstance(module, nn.MultiheadAttention | nn.Softmax):
+            if type(module).__module__ in ACTIVATION_MODULES and not isinstance(
+                module, nn.MultiheadAttention | nn.Softmax
+            ):
                 stack.callback(module.register_forward_pre_hook(watch.enter_activation).remove)
                 stack.callback(module.register_forward_hook(watch.leave_activation).remove)
         yield watch
@@ -66,7 +106,11 @@ def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
 def _attention_in_one_call(model: Any) -> Iterator[None]:
     """Have attention computed by one function of queries, keys and values, which a rule can stand in for."""
     configs = {id(c): c for m in model.modules() if (c := m.__dict__.get("config")) is not None}
-    before = [(c, c._attn_implementation_internal) for c in configs.values() if hasattr(c, "_attn_implementation_internal")]
+    before = [
+        (c, c._attn_implementation_internal)
+        for c in configs.values()
+        if hasattr(c, "_attn_implementation_internal")
+    ]
     if not before or not getattr(model, "_supports_sdpa", False):
         raise refusal(model, "its own form of attention")
     try:
@@ -106,10 +150,16 @@ class _Watch(TorchFunctionMode):
             "scaled_dot_product_attention": self.attention,
         }
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
-        if self.inside_activation or not torch.is_grad_enabled() or not (_asks(args) or _asks(tuple(kwargs.values()))):
+        if (
+            self.inside_activation
+            or not torch.is_grad_enabled()
+            or not (_asks(args) or _asks(tuple(kwargs.values())))
+        ):
             return func(*args, **kwargs)
         if name in self.handlers:
             return self.handlers[name](*args, **kwargs)
@@ -118,7 +168,11 @@ class _Watch(TorchFunctionMode):
             raise refusal(self.model, f"the operation {name} with {', '.join(kwargs)}")
         if name in SUMS:
             x, y = args
-            return self.rules.add(x, y) if _asks(x) and _asks(y) else self.rules.shift(x if _asks(x) else y, result)
+            return (
+                self.rules.add(x, y)
+                if _asks(x) and _asks(y)
+                else self.rules.shift(x if _asks(x) else y, result)
+            )
         if name in SCALINGS:
             x, y = args
             if _asks(y) and (_asks(x) or "div" in name):
@@ -139,7 +193,14 @@ class _Watch(TorchFunctionMode):
         self.inside_activation = False
         return ruled
 
-    def layer_norm(self, x: Tensor, shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    def layer_norm(
+        self,
+        x: Tensor,
+        shape: Any,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:
         if len(shape) != 1:
             raise refusal(self.model, "layer norm over several axes")
         return self.rules.layer_norm(x, weight, bias, eps)
@@ -159,14 +220,24 @@ class _Watch(TorchFunctionMode):
             raise refusal(self.model, "grouped-query attention")
 
         def weigh(scores: Tensor) -> Tensor:
-            lowest = torch.finfo(scores.dtype).min  # rather than -inf: a position that may see nothing must not become nan
+            lowest = torch.finfo(
+                scores.dtype
+            ).min  # rather than -inf: a position that may see nothing must not become nan
             if is_causal:
-                scores = scores.masked_fill(scores.new_ones(scores.shape[-2:]).triu(1).bool(), lowest)
+                scores = scores.masked_fill(
+                    scores.new_ones(scores.shape[-2:]).triu(1).bool(), lowest
+                )
             if attn_mask is not None:
-                scores = scores.masked_fill(~attn_mask, lowest) if attn_mask.dtype == torch.bool else scores + attn_mask
+                scores = (
+                    scores.masked_fill(~attn_mask, lowest)
+                    if attn_mask.dtype == torch.bool
+                    else scores + attn_mask
+                )
             return scores.softmax(-1)
 
-        return self.rules.attention(query, key, value, query.shape[-1] ** -0.5 if scale is None else scale, weigh)
+        return self.rules.attention(
+            query, key, value, query.shape[-1] ** -0.5 if scale is None else scale, weigh
+        )
 
 
 def only_present(context: Tensor, heads: list[int], width: int) -> None:

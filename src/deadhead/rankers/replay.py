@@ -88,7 +88,9 @@ def replaying(model: nn.Module) -> Iterator[Replay]:
     """Wrap the layers of a model, and unwrap them afterwards. Use without gradients."""
     found = located(model)
     replay = Replay(found)
-    modules: dict[str, Any] = {path: model.get_submodule(path) for path in dict.fromkeys(replay.layer_of.values()) if path}
+    modules: dict[str, Any] = {
+        path: model.get_submodule(path) for path in dict.fromkeys(replay.layer_of.values()) if path
+    }
     before = {path: module.__dict__.get("forward") for path, module in modules.items()}
     for path, module in modules.items():
         module.forward = replay.wrap(path, module.forward)
@@ -108,6 +110,8 @@ def repeated(batch: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
         return dict(batch)
     examples = examples_of(batch)
     return {
-        name: torch.cat([value] * times) if isinstance(value, Tensor) and value.dim() and len(value) == examples else value
+        name: torch.cat([value] * times)
+        if isinstance(value, Tensor) and value.dim() and len(value) == examples
+        else value
         for name, value in batch.items()
     }

@@ -25,12 +25,24 @@ from ..errors import DeadheadError, unknown_name
 from ..heads.gates import gated
 from ..layout import Head, HeadLayout
 from . import Progress, Scores
-from .loss import IGNORED, LOSS, FiniteLoss, answer, examples_of, losses_of, losses_said, on_device, task_of
+from .loss import (
+    IGNORED,
+    LOSS,
+    FiniteLoss,
+    answer,
+    examples_of,
+    losses_of,
+    losses_said,
+    on_device,
+    task_of,
+)
 
 MEASURES = ("accuracy", "loss")
 
 Closed = frozenset[Head]
-Value = Callable[[Sequence[Closed]], list[float]]  # of the model with these heads closed, for each set
+Value = Callable[
+    [Sequence[Closed]], list[float]
+]  # of the model with these heads closed, for each set
 
 
 @dataclass(frozen=True)
@@ -41,28 +53,48 @@ class Shapley:
     """
 
     permutations: int = 100
-    measure: str = "accuracy"  # over labelled positions; or "loss": the negative mean loss of the examples
-    truncation: float = 0.5  # a walk ends when no more than this share of the heads is open; 0 walks to the end
+    measure: str = (
+        "accuracy"  # over labelled positions; or "loss": the negative mean loss of the examples
+    )
+    truncation: float = (
+        0.5  # a walk ends when no more than this share of the heads is open; 0 walks to the end
+    )
     limit: int = 1000  # samples after which a head is settled in any case
-    tolerance: float = 0.01  # a head is settled when the lower bound of its mean lies above minus this
+    tolerance: float = (
+        0.01  # a head is settled when the lower bound of its mean lies above minus this
+    )
     delta: float = 0.1  # how often the bound may be wrong
     span: float = 1.0  # the range of a marginal: 1 for accuracies
-    as_released: bool = False  # the bound of the released code, which divides by n outside of the root: too tight
-    rows_per_pass: int | None = None  # examples x sets of heads in one forward pass; by itself 1024 on a GPU and 64 on a CPU
+    as_released: bool = (
+        False  # the bound of the released code, which divides by n outside of the root: too tight
+    )
+    rows_per_pass: int | None = (
+        None  # examples x sets of heads in one forward pass; by itself 1024 on a GPU and 64 on a CPU
+    )
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
             raise unknown_name("measure", self.measure, MEASURES)
         if min(self.permutations, self.limit, self.rows_per_pass or 1) < 1:
             raise DeadheadError(
-                "permutations, limit and rows_per_pass of shapley are counts from 1 up.", "give permutations=100, for instance"
+                "permutations, limit and rows_per_pass of shapley are counts from 1 up.",
+                "give permutations=100, for instance",
             )
         for name, share in (("delta", self.delta), ("truncation", self.truncation)):
             if not 0 <= share < 1 or (name == "delta" and not share):
-                raise DeadheadError(f"{name} of shapley is a share of 1; met {share}.", f"give {name}=0.1, for instance")
+                raise DeadheadError(
+                    f"{name} of shapley is a share of 1; met {share}.",
+                    f"give {name}=0.1, for instance",
+                )
 
     def __call__(
-        self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], *, seed: int, progress: Progress
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        *,
+        seed: int,
+        progress: Progress,
     ) -> Scores:
         if self.truncation and len(layout) - 1 <= self.truncation * len(layout):
             raise DeadheadError(
@@ -76,7 +108,9 @@ class Shapley:
             "permutations": walks.walked,
             "full": walks.full,
             "samples": {str(head): found.count for head, found in walks.samples.items()},
-            "bounds": {str(head): bound if math.isfinite(bound) else None for head, bound in bounds.items()},
+            "bounds": {
+                str(head): bound if math.isfinite(bound) else None for head, bound in bounds.items()
+            },
             "settled": [str(head) for head in layout if head in walks.settled],
         }
         return Scores({head: found.mean for head, found in walks.samples.items()}, details=details)
@@ -87,7 +121,9 @@ class Shapley:
         if n < 2:
             return math.inf
         log = math.log(3 / self.delta)
-        spread = found.deviation * (math.sqrt(2 * log) / n if self.as_released else math.sqrt(2 * log / n))
+        spread = found.deviation * (
+            math.sqrt(2 * log) / n if self.as_released else math.sqrt(2 * log / n)
+        )
         return spread + 3 * self.span * log / n
 
 
@@ -100,7 +136,11 @@ class Samples:
     squares: float = 0.0
 
     def add(self, marginal: float) -> None:
-        self.count, self.total, self.squares = self.count + 1, self.total + marginal, self.squares + marginal**2
+        self.count, self.total, self.squares = (
+            self.count + 1,
+            self.total + marginal,
+            self.squares + marginal**2,
+        )
 
     @property
     def mean(self) -> float:
@@ -128,7 +168,13 @@ def orders(heads: list[Head], seed: int) -> Iterator[list[Head]]:
         yield rng.sample(heads, len(heads))
 
 
-def walk(options: Shapley, heads: list[Head], value: Value, orders: Iterable[list[Head]], progress: Progress) -> Walks:
+def walk(
+    options: Shapley,
+    heads: list[Head],
+    value: Value,
+    orders: Iterable[list[Head]],
+    progress: Progress,
+) -> Walks:
     """Walk down order after order until the budget is spent or every head is settled; knows no model.
 
     Should the budget leave a head without any sample, walks go on until it has one.
@@ -136,11 +182,18 @@ def walk(options: Shapley, heads: list[Head], value: Value, orders: Iterable[lis
     (full,) = value([frozenset()])
     found = Walks(full, {head: Samples() for head in heads})
     for order in orders:
-        steps = [(head, before) for head, before in _steps(order, options.truncation) if head not in found.settled]
+        steps = [
+            (head, before)
+            for head, before in _steps(order, options.truncation)
+            if head not in found.settled
+        ]
         if found.walked >= options.permutations:  # only to reach the heads without a sample
             steps = [(head, before) for head, before in steps if not found.samples[head].count]
         wanted = dict.fromkeys(s for head, before in steps for s in (before, before | {head}) if s)
-        values = {frozenset(): full, **dict(zip(wanted, value(list(wanted)) if wanted else [], strict=True))}
+        values = {
+            frozenset(): full,
+            **dict(zip(wanted, value(list(wanted)) if wanted else [], strict=True)),
+        }
         for head, before in steps:
             mine = found.samples[head]
             mine.add(values[before] - values[before | {head}])
@@ -150,7 +203,9 @@ def walk(options: Shapley, heads: list[Head], value: Value, orders: Iterable[lis
         widest = max(options.bound(s) for s in found.samples.values())
         note = f"widest bound {widest:.3f}, {len(found.settled)} of {len(heads)} heads settled"
         progress(min(found.walked, options.permutations), options.permutations, note)
-        spent = found.walked >= options.permutations and all(s.count for s in found.samples.values())
+        spent = found.walked >= options.permutations and all(
+            s.count for s in found.samples.values()
+        )
         if spent or len(found.settled) == len(heads):
             break
     return found
@@ -169,10 +224,20 @@ def _steps(order: Sequence[Head], truncation: float) -> Iterator[tuple[Head, Clo
 class ModelValue:
     """v(S) of a model on the data, many sets to a forward pass."""
 
-    def __init__(self, model: nn.Module, layout: HeadLayout, batches: Sequence[Mapping[str, Tensor]], measure: str, rows: int | None):
+    def __init__(
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Mapping[str, Tensor]],
+        measure: str,
+        rows: int | None,
+    ):
         self.model, self.layout, self.batches, self.measure = model, layout, batches, measure
         self.rows = rows or (64 if next(model.parameters()).device.type == "cpu" else 1024)
-        self.row = {block: {a.layer: row for row, a in enumerate(layout.of(block))} for block in layout.blocks}
+        self.row = {
+            block: {a.layer: row for row, a in enumerate(layout.of(block))}
+            for block in layout.blocks
+        }
 
     @torch.no_grad()
     def __call__(self, sets: Sequence[Closed]) -> list[float]:
@@ -190,10 +255,14 @@ class ModelValue:
         finite.check()
         return [float(t) for t in total / count]
 
-    def _measure(self, batch: dict[str, Tensor], examples: int, sets: Sequence[Closed], finite: FiniteLoss) -> tuple[Tensor, float]:
+    def _measure(
+        self, batch: dict[str, Tensor], examples: int, sets: Sequence[Closed], finite: FiniteLoss
+    ) -> tuple[Tensor, float]:
         """The sum of what one batch is worth under each set, and how many it was summed over."""
         copies = {name: _repeated(value, examples, len(sets)) for name, value in batch.items()}
-        gates = {block: gate.repeat_interleave(examples, 0) for block, gate in self._gates(sets).items()}
+        gates = {
+            block: gate.repeat_interleave(examples, 0) for block, gate in self._gates(sets).items()
+        }
         with gated(self.model, gates):
             said = answer(self.model, copies)
         if LOSS in batch:
@@ -201,8 +270,14 @@ class ModelValue:
             if list(sets) == [frozenset()]:
                 finite.add(losses)
             return -losses.view(len(sets), examples).sum(1), float(examples)
-        logits, labels, shifted = said.logits, copies["labels"], task_of(self.model, copies) == "causal"
-        if list(sets) == [frozenset()]:  # once, on the whole model: the largest of nan is a class like any other
+        logits, labels, shifted = (
+            said.logits,
+            copies["labels"],
+            task_of(self.model, copies) == "causal",
+        )
+        if list(sets) == [
+            frozenset()
+        ]:  # once, on the whole model: the largest of nan is a class like any other
             finite.add(losses_of(logits, labels, shifted=shifted))
         if self.measure == "loss":
             told = (batch["labels"].view(examples, -1)[:, int(shifted) :] != IGNORED).any(1)
@@ -216,7 +291,10 @@ class ModelValue:
 
     def _gates(self, sets: Sequence[Closed]) -> dict[str, Tensor]:
         """Sets x layers x heads for each block, 0 where a head is closed."""
-        gates = {b: torch.ones(len(sets), self.layout.layers(b), self.layout.size(b)) for b in self.layout.blocks}
+        gates = {
+            b: torch.ones(len(sets), self.layout.layers(b), self.layout.size(b))
+            for b in self.layout.blocks
+        }
         for number, closed in enumerate(sets):
             for head in closed:
                 gates[head.block][number, self.row[head.block][head.layer], head.index] = 0

@@ -54,8 +54,12 @@ class Ranking:
     data: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict, repr=False)
-    raw: Mapping[Head, float] | None = field(default=None, repr=False)  # before scaling, as the method measured it
-    details: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what else the method found
+    raw: Mapping[Head, float] | None = field(
+        default=None, repr=False
+    )  # before scaling, as the method measured it
+    details: Mapping[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # what else the method found
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -64,7 +68,8 @@ class Ranking:
         named = Head.parse(head) if isinstance(head, str) else head
         if named not in self.scores:
             raise HeadError(
-                f"head {named} has no score in this ranking.", f"scored are {len(self)} heads of {', '.join(self.layout.blocks)}"
+                f"head {named} has no score in this ranking.",
+                f"scored are {len(self)} heads of {', '.join(self.layout.blocks)}",
             )
         return self.scores[named]
 
@@ -82,11 +87,16 @@ class Ranking:
 
     def highest(self, k: int) -> tuple[Head, ...]:
         """The k most important heads, the most important first."""
-        return tuple(sorted(self.scores, key=lambda head: (-self.scores[head], *self._place(head))))[: self._count(k)]
+        return tuple(
+            sorted(self.scores, key=lambda head: (-self.scores[head], *self._place(head)))
+        )[: self._count(k)]
 
     def _count(self, k: int) -> int:
         if not 0 <= k <= len(self):
-            raise HeadError(f"{k} heads were asked for, but {len(self)} have a score.", f"ask for 0 to {len(self)}")
+            raise HeadError(
+                f"{k} heads were asked for, but {len(self)} have a score.",
+                f"ask for 0 to {len(self)}",
+            )
         return k
 
     def scores_for(self, layout: HeadLayout) -> Mapping[Head, float]:
@@ -101,7 +111,10 @@ class Ranking:
     def matrix(self, block: str | None = None, *, raw: bool = False) -> np.ndarray:
         """Layers x heads, nan for heads without a score. `block` may be left out where there is only one."""
         if block is None and len(self.layout.blocks) > 1:
-            raise HeadError(f"this ranking covers {', '.join(self.layout.blocks)}.", f"name one: ranking.matrix({self.layout.blocks[0]!r})")
+            raise HeadError(
+                f"this ranking covers {', '.join(self.layout.blocks)}.",
+                f"name one: ranking.matrix({self.layout.blocks[0]!r})",
+            )
         block = self.layout.blocks[0] if block is None else block
         values = (self.raw or {}) if raw else self.scores
         table = np.full((self.layout.layers(block), self.layout.size(block)), np.nan)
@@ -124,12 +137,20 @@ class Ranking:
         """How many of the m highest and lowest heads, among those both have scored, are the same."""
         both = set(self._shared(other))
         if not 0 < m <= len(both):
-            raise HeadError(f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.", f"ask for 1 to {len(both)}")
+            raise HeadError(
+                f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.",
+                f"ask for 1 to {len(both)}",
+            )
         top, bottom = (
             [[h for h in heads if h in both][:m] for heads in pair]
-            for pair in ((self.highest(len(self)), other.highest(len(other))), (self.order, other.order))
+            for pair in (
+                (self.highest(len(self)), other.highest(len(other))),
+                (self.order, other.order),
+            )
         )
-        return Overlap(m, len({*top[0]} & {*top[1]}), len({*bottom[0]} & {*bottom[1]}), m * m / len(both))
+        return Overlap(
+            m, len({*top[0]} & {*top[1]}), len({*bottom[0]} & {*bottom[1]}), m * m / len(both)
+        )
 
     def _shared(self, other: Ranking) -> list[Head]:
         """The heads both have scored."""
@@ -165,23 +186,37 @@ class Ranking:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Ranking:
-        rest = {name: stored[name] for name in ("model", "method", "options", "seed", "data", "versions", "details")}
-        raw, scores, layout = stored["raw"], _read(stored["scores"]), HeadLayout.from_dict(stored["layout"])
+        rest = {
+            name: stored[name]
+            for name in ("model", "method", "options", "seed", "data", "versions", "details")
+        }
+        raw, scores, layout = (
+            stored["raw"],
+            _read(stored["scores"]),
+            HeadLayout.from_dict(stored["layout"]),
+        )
         if strange := {head.block for head in scores} - {*layout.blocks}:
-            raise ValueError(f"scores of {', '.join(sorted(strange))}, which the layout does not have")
+            raise ValueError(
+                f"scores of {', '.join(sorted(strange))}, which the layout does not have"
+            )
         return cls(scores, layout, raw=None if raw is None else _read(raw), **rest)
 
     def save(self, path: str | Path) -> Path:
         """Write the ranking as JSON: beside, then renamed, so that a file is whole or absent (a device is written to)."""
         target = Path(path)
         if target.is_dir():
-            raise DataError(f"{target} is a folder.", f"name a file, for instance {target / 'ranking.json'}")
+            raise DataError(
+                f"{target} is a folder.", f"name a file, for instance {target / 'ranking.json'}"
+            )
         text = json.dumps(self.to_dict(), indent=1) + "\n"
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             files.put(target, lambda draft: draft.write_text(text, encoding="utf-8"))
         except OSError as problem:
-            raise DataError(f"{target} could not be written: {problem.strerror}.", "free some space, or name another file") from problem
+            raise DataError(
+                f"{target} could not be written: {problem.strerror}.",
+                "free some space, or name another file",
+            ) from problem
         return target
 
     @classmethod
@@ -190,16 +225,36 @@ class Ranking:
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise DataError(f"there is no ranking at {path}.", "write one with: deadhead rank MODEL --task T --lang L --out FILE") from None
+            raise DataError(
+                f"there is no ranking at {path}.",
+                "write one with: deadhead rank MODEL --task T --lang L --out FILE",
+            ) from None
         except (OSError, ValueError, RecursionError) as problem:
-            raise DataError(f"{path} cannot be read as a ranking: {problem}.", "make it again with: deadhead rank ...") from None
+            raise DataError(
+                f"{path} cannot be read as a ranking: {problem}.",
+                "make it again with: deadhead rank ...",
+            ) from None
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            met = stored.get("format", "none") if isinstance(stored, dict) else type(stored).__name__
-            raise DataError(f"{path} is not a ranking of format {FORMAT} (met: {met}).", "make it again with: deadhead rank ...")
+            met = (
+                stored.get("format", "none") if isinstance(stored, dict) else type(stored).__name__
+            )
+            raise DataError(
+                f"{path} is not a ranking of format {FORMAT} (met: {met}).",
+                "make it again with: deadhead rank ...",
+            )
         try:
             return cls.from_dict(stored)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError) as problem:
-            raise DataError(f"{path} is damaged: {problem!r}.", "make it again with: deadhead rank ...") from None
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+            HeadError,
+        ) as problem:
+            raise DataError(
+                f"{path} is damaged: {problem!r}.", "make it again with: deadhead rank ..."
+            ) from None
 
     def plot(self, title: str | None = None) -> Any:
         """A heat map (an altair chart): `ranking.plot().save("heads.svg")`, or `.png`, `.html`."""
@@ -222,7 +277,10 @@ def _built_alike(one: HeadLayout, other: HeadLayout) -> bool:
 def built(layout: HeadLayout) -> str:
     """The layers and heads a model was built with: `encoder 12 x 12`, or the heads of each layer where they differ."""
     sizes = {block: [a.size for a in layout.of(block)] for block in layout.blocks}
-    return ", ".join(f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}" for b, s in sizes.items())
+    return ", ".join(
+        f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}"
+        for b, s in sizes.items()
+    )
 
 
 def _written(scores: Mapping[Head, float]) -> dict[str, float]:

@@ -24,11 +24,15 @@ def printed(ranking: Ranking) -> Group:
     from rich.text import Text
 
     low, high = min(ranking.scores.values()), max(ranking.scores.values())
-    lines: list[Text] = [Text(f"{ranking.name}: {len(ranking)} heads, {low:.4g} (00) to {high:.4g} (99)")]
+    lines: list[Text] = [
+        Text(f"{ranking.name}: {len(ranking)} heads, {low:.4g} (00) to {high:.4g} (99)")
+    ]
     for block in ranking.layout.blocks:
         table = ranking.matrix(block)
         share = (table - low) / (high - low) if high > low else table * 0
-        lines.append(Text(f"{block:>10} " + "".join(f"{h:>3} " for h in range(table.shape[1])), style="dim"))
+        lines.append(
+            Text(f"{block:>10} " + "".join(f"{h:>3} " for h in range(table.shape[1])), style="dim")
+        )
         for attention, row in zip(ranking.layout.of(block), share, strict=True):
             line = Text(f"{attention.layer:>10} ", style="dim")
             for value in row:
@@ -56,7 +60,12 @@ def chart(ranking: Ranking, title: str | None) -> Any:
     panels = []
     for block in ranking.layout.blocks:
         rows = [
-            {"layer": head.layer, "head": head.index, "name": str(head), "score": ranking.scores[head]}
+            {
+                "layer": head.layer,
+                "head": head.index,
+                "name": str(head),
+                "score": ranking.scores[head],
+            }
             for head in ranking.scores
             if head.block == block
         ]
@@ -64,8 +73,15 @@ def chart(ranking: Ranking, title: str | None) -> Any:
         squares = alt.Chart(alt.InlineData(values=rows)).mark_rect(stroke="white", strokeWidth=1)
         panels.append(
             squares.encode(
-                x=alt.X("head:O", title="head", scale=alt.Scale(domain=list(range(size))), axis=alt.Axis(labelAngle=0)),
-                y=alt.Y("layer:O", title="layer", scale=alt.Scale(domain=sorted(layers, reverse=True))),
+                x=alt.X(
+                    "head:O",
+                    title="head",
+                    scale=alt.Scale(domain=list(range(size))),
+                    axis=alt.Axis(labelAngle=0),
+                ),
+                y=alt.Y(
+                    "layer:O", title="layer", scale=alt.Scale(domain=sorted(layers, reverse=True))
+                ),
                 color=alt.Color("score:Q", title="score", scale=alt.Scale(scheme="viridis")),
                 tooltip=["name:N", alt.Tooltip("score:Q", format=".4f")],
             ).properties(title=block, width=24 * size, height=24 * len(layers))

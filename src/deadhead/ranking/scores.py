@@ -29,7 +29,9 @@ def spread(scores: Mapping[Head, float]) -> dict[Head, float]:
     if not np.isfinite(values).all():
         return dict.fromkeys(scores, float("nan"))
     low, high = float(values.min()), float(values.max())
-    return {head: (score - low) / (high - low) if high > low else 0.0 for head, score in scores.items()}
+    return {
+        head: (score - low) / (high - low) if high > low else 0.0 for head, score in scores.items()
+    }
 
 
 def normalised(raw: Mapping[Head, float]) -> dict[Head, float]:

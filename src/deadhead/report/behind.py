@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 MOST_NUMBERS = 100  # that a cell lists
 UNTOLD = ("strategy", "amount")  # labels that `remove` has in it
-Number = list[Any]  # the number, what it is a repetition of, and its parts as [trial, language, score]
+Number = list[
+    Any
+]  # the number, what it is a repetition of, and its parts as [trial, language, score]
 
 
 def numbers_behind(unit: Unit) -> list[Number]:
@@ -32,7 +34,11 @@ def numbers_behind(unit: Unit) -> list[Number]:
         [
             round(fmean(scores.values()), ROUND),
             _words(over, [unit.cells[trial] for trial, _ in scores if trial in unit.cells], told),
-            [_rounded(part, several) for one, score in scores.items() for part in _parts(unit, one, score)],
+            [
+                _rounded(part, several)
+                for one, score in scores.items()
+                for part in _parts(unit, one, score)
+            ],
         ]
         for over, scores in held
     ]
@@ -53,19 +59,32 @@ def _telling(unit: Unit, trials: Iterable[str]) -> list[str]:
     """The axes in which the trials of a cell differ, the seed first: it is named though there be only one."""
     cells = [unit.cells[trial] for trial in dict.fromkeys(trials) if trial in unit.cells]
     names = dict.fromkeys(name for cell in cells for name in cell.axes if name not in UNTOLD)
-    return ["seed", *(name for name in names if name != "seed" and len({cell.axes.get(name) for cell in cells}) > 1)]
+    return [
+        "seed",
+        *(
+            name
+            for name in names
+            if name != "seed" and len({cell.axes.get(name) for cell in cells}) > 1
+        ),
+    ]
 
 
 def _words(over: Any, cells: Sequence[Cell], names: Sequence[str]) -> str:
     """What tells a repetition from the others: the labels its trials agree in."""
     if not cells:
         return _labels(dict(over)) if _pairs(over) else joined(over)
-    agreed = {name: cells[0].axes.get(name) for name in names if len({cell.axes.get(name) for cell in cells}) == 1}
+    agreed = {
+        name: cells[0].axes.get(name)
+        for name in names
+        if len({cell.axes.get(name) for cell in cells}) == 1
+    }
     return _labels(agreed)
 
 
 def _pairs(over: Any) -> bool:
-    return isinstance(over, tuple | frozenset) and all(isinstance(one, tuple) and len(one) == 2 for one in over)
+    return isinstance(over, tuple | frozenset) and all(
+        isinstance(one, tuple) and len(one) == 2 for one in over
+    )
 
 
 def _labels(labels: Mapping[str, Any]) -> str:

@@ -25,12 +25,26 @@ from ..studies.trial import removal
 from ..tasks import points, task_of
 
 LANGUAGE = ("language", "target")
-PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes in which a pruned cell differs from its unpruned one
+PRUNING = (
+    "remove",
+    "strategy",
+    "amount",
+    "draw",
+    "arm",
+    "k",
+)  # axes in which a pruned cell differs from its unpruned one
 CHANCE = ("seed", "draw")  # axes that only repeat
 APART = ("model", "task", "source")  # labels that tell recipes that are drawn together apart
 NOTHING = {"remove": "none", "strategy": "none"}
 PLAIN = frozenset((str, int, float))  # types of labels that stay as they are
-LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields that tables may name
+LABELLED = (
+    "model",
+    "task",
+    "source",
+    "train",
+    "seed",
+    "remove",
+)  # fixed fields that tables may name
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,11 @@ class Cell:
         data = self.summary.trial.get("data") if self.summary is not None else None
         given = data.get("parts") if isinstance(data, Mapping) else None
         given = _label(given.get(language) if isinstance(given, Mapping) else given)
-        return given if given is not None else self.axes.get("data.target_parts", self.axes.get("data.parts"))
+        return (
+            given
+            if given is not None
+            else self.axes.get("data.target_parts", self.axes.get("data.parts"))
+        )
 
     def variants(self, names: Iterable[str]) -> list[dict[str, str]]:
         """The splits and metrics it was scored by, where a table or figure has them for an axis; else one empty choice."""
@@ -76,7 +94,10 @@ class Cell:
             return [{}]
         parts = [name.split("/") for name in (self.summary.metrics if self.summary else {})]
         found = dict.fromkeys((part[1], part[2]) for part in parts if len(part) == 3)
-        chosen = dict.fromkeys(tuple((name, {"split": split, "metric": metric}[name]) for name in asked) for split, metric in found)
+        chosen = dict.fromkeys(
+            tuple((name, {"split": split, "metric": metric}[name]) for name in asked)
+            for split, metric in found
+        )
         return [dict(one) for one in chosen] or [dict.fromkeys(asked, "")]
 
     def setting(self, language: str) -> str:
@@ -91,7 +112,11 @@ class Cell:
     @property
     def scores(self) -> dict[str, float]:
         """The usual score in each language that has one, in points."""
-        return {language: score for language, score in zip(self.languages, self.usual, strict=True) if score is not None}
+        return {
+            language: score
+            for language, score in zip(self.languages, self.usual, strict=True)
+            if score is not None
+        }
 
     def row(self, metric: str | None = None, split: str | None = None) -> tuple[float | None, ...]:
         """The score in each of its languages, in points; None where there is none (yet)."""
@@ -112,7 +137,9 @@ class Study:
     recipe: Mapping[str, Any]
     cells: tuple[Cell, ...]
     published: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)  # file -> its rows
-    unreadable: list[str] = field(default_factory=list)  # records that turned out to be damaged when they were opened
+    unreadable: list[str] = field(
+        default_factory=list
+    )  # records that turned out to be damaged when they were opened
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
@@ -131,20 +158,40 @@ class Study:
     @cached_property
     def axes(self) -> tuple[str, ...]:
         """The axes of the recipe that have more than one label."""
-        names = dict.fromkeys(name for names in dict.fromkeys(tuple(cell.axes) for cell in self.cells) for name in names)
-        return tuple(name for name in names if len({cell.axes[name] for cell in self.cells if name in cell.axes}) > 1)
+        names = dict.fromkeys(
+            name
+            for names in dict.fromkeys(tuple(cell.axes) for cell in self.cells)
+            for name in names
+        )
+        return tuple(
+            name
+            for name in names
+            if len({cell.axes[name] for cell in self.cells if name in cell.axes}) > 1
+        )
 
     def labels(self, name: str) -> list[Any]:
         """The labels of an axis in the recipe's order."""
         if name in LANGUAGE:
             return list(self.languages)
         if name in ("split", "metric"):
-            return list(dict.fromkeys(one[name] for cell in self.cells for one in cell.variants([name])))
+            return list(
+                dict.fromkeys(one[name] for cell in self.cells for one in cell.variants([name]))
+            )
         if name == "setting":
             places = dict.fromkeys((cell.learnt, cell.languages) for cell in self.cells)
-            return list(dict.fromkeys(setting("+".join(learnt), language) for learnt, languages in places for language in languages))
+            return list(
+                dict.fromkeys(
+                    setting("+".join(learnt), language)
+                    for learnt, languages in places
+                    for language in languages
+                )
+            )
         if name == "parts":
-            return list(dict.fromkeys(cell.parts(language) for cell in self.cells for language in cell.languages))
+            return list(
+                dict.fromkeys(
+                    cell.parts(language) for cell in self.cells for language in cell.languages
+                )
+            )
         return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
 
     @cached_property
@@ -172,7 +219,11 @@ class Study:
 
     def done(self) -> Iterator[Summary]:
         """The records of this recipe that are done, each once."""
-        yield from {c.trial: c.summary for c in self.cells if c.summary is not None and c.summary.state == "done"}.values()
+        yield from {
+            c.trial: c.summary
+            for c in self.cells
+            if c.summary is not None and c.summary.state == "done"
+        }.values()
 
 
 def read_study(folder: str | Path) -> Study:
@@ -181,7 +232,10 @@ def read_study(folder: str | Path) -> Study:
     home, told, known = read.home, read.told, read.known
     recipe = as_dict(told.get("recipe"))
     fixed = [as_dict(part.get("fixed")) for part in parts_of(recipe)]
-    found = tuple(_cell(fixed_of(fixed, labels), labels, trial, known.get(trial)) for labels, trial in told["cells"])
+    found = tuple(
+        _cell(fixed_of(fixed, labels), labels, trial, known.get(trial))
+        for labels, trial in told["cells"]
+    )
     return Study(read, str(told.get("name", home.name)), recipe, found, _published(told))
 
 
@@ -189,10 +243,19 @@ def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> M
     """What is fixed in the recipe a cell is of: the first, of those drawn together, that agrees with its labels."""
     if len(parts) == 1:
         return parts[0]
-    return next((one for one in parts if all(one.get(name, value) == value for name, value in labels.items() if name in APART)), {})
+    return next(
+        (
+            one
+            for one in parts
+            if all(one.get(name, value) == value for name, value in labels.items() if name in APART)
+        ),
+        {},
+    )
 
 
-def _cell(fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None) -> Cell:
+def _cell(
+    fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None
+) -> Cell:
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
     removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
@@ -202,13 +265,27 @@ def _cell(fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summa
     axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
     if "remove" in fields:
         axes |= removed
-    learnt, splits = several(fields.get("train", fields.get("source"))), several(fields.get("splits")) or ("test",)
+    learnt, splits = (
+        several(fields.get("train", fields.get("source"))),
+        several(fields.get("splits")) or ("test",),
+    )
     state = "left" if summary is None else summary.state
-    return Cell(axes, trial, removed["remove"] == "none", several(fields.get("targets")) or learnt, learnt, splits, state, summary)
+    return Cell(
+        axes,
+        trial,
+        removed["remove"] == "none",
+        several(fields.get("targets")) or learnt,
+        learnt,
+        splits,
+        state,
+        summary,
+    )
 
 
 def _label(value: Any) -> Any:
-    return value if type(value) in PLAIN else label(value)  # nearly all are, and there are very many
+    return (
+        value if type(value) in PLAIN else label(value)
+    )  # nearly all are, and there are very many
 
 
 @cache
@@ -231,7 +308,13 @@ def _names(languages: tuple[str, ...], split: str, metric: str) -> tuple[str, ..
 
 
 def several(value: Any) -> tuple[str, ...]:
-    return () if value is None else _one((value,)) if isinstance(value, str) else _one(tuple(map(str, value)))
+    return (
+        ()
+        if value is None
+        else _one((value,))
+        if isinstance(value, str)
+        else _one(tuple(map(str, value)))
+    )
 
 
 @cache
@@ -268,7 +351,11 @@ def _built_in(recipe: str, file: str) -> str | None:
     if ".." in folder.parts or folder.is_absolute() or PurePosixPath(file).name != file:
         return None
     try:
-        return resources.files("deadhead.recipes").joinpath(*folder.parts, file).read_text(encoding="utf-8")
+        return (
+            resources.files("deadhead.recipes")
+            .joinpath(*folder.parts, file)
+            .read_text(encoding="utf-8")
+        )
     except (OSError, ValueError):
         return None
 
@@ -295,7 +382,14 @@ def as_dict(value: Any) -> dict[str, Any]:
 def parts_of(recipe: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The recipes that are drawn together: those included, and the recipe itself."""
     included = recipe.get("include")
-    return [*(part for part in (included if isinstance(included, list) else ()) if isinstance(part, dict)), recipe]
+    return [
+        *(
+            part
+            for part in (included if isinstance(included, list) else ())
+            if isinstance(part, dict)
+        ),
+        recipe,
+    ]
 
 
 def as_names(value: Any) -> tuple[str, ...]:

@@ -74,7 +74,13 @@ def progress(study: Study) -> dict[str, Any]:
     states = Counter({cell.trial: cell.state for cell in study.cells}.values())
     live = place.read_json(study.home / "live.json") if place.is_running(study.home) else None
     running = len(as_dict(as_dict(live).get("running")))
-    return {"total": states.total(), "done": states["done"], "failed": states["failed"], "left": states["left"], "running": running}
+    return {
+        "total": states.total(),
+        "done": states["done"],
+        "failed": states["failed"],
+        "left": states["left"],
+        "running": running,
+    }
 
 
 def claims(study: Study) -> list[dict[str, Any]]:
@@ -105,7 +111,10 @@ def trials(study: Study) -> dict[str, Any]:
     axes = [name for name in study.axes if name not in ("strategy", "amount")]
     languages = study.languages[:MOST_LANGUAGES]
     fields = ["id", "state", *axes, "score", *languages, "seconds", "parameters"]
-    return {"fields": fields, "rows": [_row(cell, axes, languages) for cell in study.by_trial.values()]}
+    return {
+        "fields": fields,
+        "rows": [_row(cell, axes, languages) for cell in study.by_trial.values()],
+    }
 
 
 def _label(name: str, value: Any) -> Any:
@@ -113,7 +122,11 @@ def _label(name: str, value: Any) -> Any:
 
 
 def _row(cell: Cell, axes: list[str], languages: tuple[str, ...]) -> list[Any]:
-    scores = cell.usual if cell.languages == languages else [cell.scores.get(language) for language in languages]
+    scores = (
+        cell.usual
+        if cell.languages == languages
+        else [cell.scores.get(language) for language in languages]
+    )
     known = [score for score in cell.usual if score is not None]
     cost = cell.summary.cost if cell.summary else {}
     return [

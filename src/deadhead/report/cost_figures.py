@@ -25,7 +25,9 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
         first = cells[0]
         if not matches(first, next(iter(first.languages), ""), where):
             continue
-        panel = joined(*(first.axes.get(name) for name in ("task", "model") if name in study.axes), by=" ")
+        panel = joined(
+            *(first.axes.get(name) for name in ("task", "model") if name in study.axes), by=" "
+        )
         strategy = str(first.axes.get("strategy"))
         group = "nothing" if first.unpruned else STRATEGIES.get(strategy, strategy)
         trials = found.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
@@ -40,7 +42,10 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     panels, groups = (list(dict.fromkeys(row[name] for row in rows)) for name in ("panel", "group"))
     for panel in panels:
         front([row for row in rows if row["panel"] == panel])
-    title, y = str(asked.get("title") or "Cost against score"), f"mean {score_words(study.metrics)}, points"
+    title, y = (
+        str(asked.get("title") or "Cost against score"),
+        f"mean {score_words(study.metrics)}, points",
+    )
     return trade(rows, title, cost=COST, groups=groups, panels=panels, y=y)
 
 
@@ -51,7 +56,14 @@ def _parameters(cost: Mapping[str, Any]) -> float | None:
 
 def _row(key: tuple[str, str, str], trials: list[tuple[float, float]]) -> Row:
     score, left = (round(fmean(one[i] for one in trials), digits) for i, digits in ((0, 3), (1, 4)))
-    return {"panel": key[0], "group": key[1], "label": key[2], "n": len(trials), "y": score, "cost": left}
+    return {
+        "panel": key[0],
+        "group": key[1],
+        "label": key[2],
+        "n": len(trials),
+        "y": score,
+        "cost": left,
+    }
 
 
 def front(rows: list[Row]) -> None:

@@ -39,7 +39,15 @@ ARMS = {
 
 def place(cell: Cell) -> tuple[str, float | str]:
     """Where a removal stands: the line it belongs to, and how far along it; what cannot be counted stays a label."""
-    return ("", 0.0) if cell.unpruned else _place(str(cell.axes.get("strategy", "")), cell.axes.get("amount"), str(cell.axes.get("remove")))
+    return (
+        ("", 0.0)
+        if cell.unpruned
+        else _place(
+            str(cell.axes.get("strategy", "")),
+            cell.axes.get("amount"),
+            str(cell.axes.get("remove")),
+        )
+    )
 
 
 @cache
@@ -55,7 +63,11 @@ def _place(strategy: str, amount: Any, label: str) -> tuple[str, float | str]:
 def curve(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
     """One curve figure; None where there is nothing to draw yet."""
     if any("arm" in cell.axes for cell in study.cells):
-        return search_curve(study, asked) if asked.get("x") in ("k", "remove", "amount") else best_curve(study, asked)
+        return (
+            search_curve(study, asked)
+            if asked.get("x") in ("k", "remove", "amount")
+            else best_curve(study, asked)
+        )
     asked = _counted_alike(study, asked)
     percents = _percents(study, records, asked)
     if percents:
@@ -70,18 +82,39 @@ def _counted_alike(study: Study, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     """A figure whose lines are not ways to remove shows those that are counted like the first: percent and layers share no axis."""
     lines, where = asked.get("lines"), as_dict(asked.get("where"))
     own = lines in ("remove", "strategy") or not (lines or asked.get("group"))
-    found = list(dict.fromkeys(str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned))
-    alike_to_first = [one for one in found if MEASURES.get(one, one) == MEASURES.get(found[0], found[0])]
-    if own or asked.get("x") not in ("remove", "amount") or {"strategy", "remove", "amount"} & {*where} or alike_to_first == found:
+    found = list(
+        dict.fromkeys(str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned)
+    )
+    alike_to_first = [
+        one for one in found if MEASURES.get(one, one) == MEASURES.get(found[0], found[0])
+    ]
+    if (
+        own
+        or asked.get("x") not in ("remove", "amount")
+        or {"strategy", "remove", "amount"} & {*where}
+        or alike_to_first == found
+    ):
         return asked
     return {**asked, "where": {**where, "strategy": alike_to_first}}
 
 
 def _percents(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Percents:
     """The percent of heads that each removal takes, for a figure of removals that are counted in several ways; else nothing."""
-    where = {name: wanted for name, wanted in as_dict(asked.get("where")).items() if name not in BY_LANGUAGE}
-    shown = [cell for cell in study.cells if cell.state == "done" and not cell.unpruned and matches(cell, "", where)]
-    ways = {MEASURES.get(strategy, strategy) for cell in shown if (strategy := str(cell.axes.get("strategy")))}
+    where = {
+        name: wanted
+        for name, wanted in as_dict(asked.get("where")).items()
+        if name not in BY_LANGUAGE
+    }
+    shown = [
+        cell
+        for cell in study.cells
+        if cell.state == "done" and not cell.unpruned and matches(cell, "", where)
+    ]
+    ways = {
+        MEASURES.get(strategy, strategy)
+        for cell in shown
+        if (strategy := str(cell.axes.get("strategy")))
+    }
     if asked.get("x") not in ("remove", "amount") or len(ways) < 2:
         return {}
     found: Percents = {}
@@ -99,34 +132,71 @@ def _removal(cell: Cell) -> tuple[Any, Any]:
     return cell.axes.get("model"), cell.axes.get("remove")
 
 
-def _gathered(study: Study, asked: Mapping[str, Any], percents: Percents) -> dict[tuple[Any, Any, Any], Unit]:
+def _gathered(
+    study: Study, asked: Mapping[str, Any], percents: Percents
+) -> dict[tuple[Any, Any, Any], Unit]:
     """Values by panel, line and x; the unpruned model stands at 0 of every line."""
     value = drops_of(study, asked) if asked.get("value") == "drop" else scores_of(asked)
-    x, lines, group, where = str(asked.get("x") or "remove"), asked.get("lines"), str(asked.get("group") or ""), as_dict(asked.get("where"))
+    x, lines, group, where = (
+        str(asked.get("x") or "remove"),
+        asked.get("lines"),
+        str(asked.get("group") or ""),
+        as_dict(asked.get("where")),
+    )
     over, panels = as_names(asked.get("mean_over")), as_names(asked.get("panels"))
     by_removal = x in ("remove", "amount", "percent")
     own = not lines or lines in ("remove", "strategy")  # the way to remove is the line
     apart = bool(BY_LANGUAGE & {x, str(lines), *panels, *over, *where})
     found: dict[tuple[Any, Any, Any], Unit] = {}
     starts: list[tuple[str, Any, Entry]] = []
-    apart_in = (x, str(lines), *panels, *where, "remove", "strategy", "amount", *(("model",) if percents else ()))
+    apart_in = (
+        x,
+        str(lines),
+        *panels,
+        *where,
+        "remove",
+        "strategy",
+        "amount",
+        *(("model",) if percents else ()),
+    )
     for cells in alike(study.cells, apart_in):
         first = cells[0]
-        wanted = {name: one for name, one in where.items() if not (first.unpruned and name in ("remove", "strategy"))}
+        wanted = {
+            name: one
+            for name, one in where.items()
+            if not (first.unpruned and name in ("remove", "strategy"))
+        }
         strategy, at = place(first) if by_removal else (str(first.axes.get("remove", "")), None)
         at = at if first.unpruned else percents.get(_removal(first), at)
         rows = [_scores(cell, value, group, apart) for cell in cells]
-        for (language, kind), scores in zip(_shown(first.languages, group, apart), zip(*rows, strict=True), strict=True):
+        for (language, kind), scores in zip(
+            _shown(first.languages, group, apart), zip(*rows, strict=True), strict=True
+        ):
             if not matches(first, language, wanted):
                 continue
-            line = kind if kind and not lines else strategy if own else joined(first.axis(str(lines), language))
-            panel = joined(*(first.axis(name, language) for name in panels), kind if lines else "")  # classes of languages side by side
+            line = (
+                kind
+                if kind and not lines
+                else strategy
+                if own
+                else joined(first.axis(str(lines), language))
+            )
+            panel = joined(
+                *(first.axis(name, language) for name in panels), kind if lines else ""
+            )  # classes of languages side by side
             again = repeats(cells, language, over)
-            entry = cells, language, [(first.axes.get("remove"), one) for one in again] if percents else again, scores
+            entry = (
+                cells,
+                language,
+                [(first.axes.get("remove"), one) for one in again] if percents else again,
+                scores,
+            )
             if by_removal and first.unpruned and own and not (kind and not lines):
                 starts.append((panel, at, entry))
             else:
-                found.setdefault((panel, line, at if by_removal else _x(first, x, language)), Unit()).add(*entry)
+                found.setdefault(
+                    (panel, line, at if by_removal else _x(first, x, language)), Unit()
+                ).add(*entry)
     _begin(found, starts)
     return found
 
@@ -150,7 +220,11 @@ def _scores(cell: Cell, value: Value, group: str, apart: bool) -> Sequence[float
 def _shown(names: tuple[str, ...], group: str, apart: bool) -> tuple[tuple[str, str], ...]:
     """What is shown of a cell: each language with its class where languages are told apart, else each class once."""
     known = _classes(names, group)
-    return known if apart else tuple((names[0], kind) for kind in dict.fromkeys(kind for _, kind in known))
+    return (
+        known
+        if apart
+        else tuple((names[0], kind) for kind in dict.fromkeys(kind for _, kind in known))
+    )
 
 
 @cache
@@ -165,16 +239,24 @@ def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
     named = {name: cell.axis(name, language) for name in as_names(asked.get("panels"))}
     if "train" in named:
         named["train"] = "+".join(cell.learnt)
-    if "train" in named and {"language", "target"} & {*named}:  # from the languages it learns to the one it is scored in
+    if "train" in named and {"language", "target"} & {
+        *named
+    }:  # from the languages it learns to the one it is scored in
         named.pop("source", None)
-        named = {name: label for name, label in named.items() if name not in ("train", "language", "target")}
+        named = {
+            name: label
+            for name, label in named.items()
+            if name not in ("train", "language", "target")
+        }
         return joined(*named.values(), f"{'+'.join(cell.learnt)} \u2192 {language}")
     if named.get("train") == named.get("source"):
         named.pop("source", None)
     return joined(*named.values())
 
 
-def _begin(found: dict[tuple[Any, Any, Any], Unit], starts: Sequence[tuple[str, Any, Entry]]) -> None:
+def _begin(
+    found: dict[tuple[Any, Any, Any], Unit], starts: Sequence[tuple[str, Any, Entry]]
+) -> None:
     """Every line of a panel begins with the unpruned model; a single point is no line."""
     lines: dict[Any, dict[str, int]] = {}
     for panel, line, _ in found:
@@ -189,7 +271,11 @@ def _x(cell: Cell, name: str, language: str) -> Any:
     value = cell.axis(name, language)
     if value is None and name in ("parts", "data.parts", "data.target_parts"):
         return float(WHOLE)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return (
+        float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else str(value)
+    )
 
 
 def class_of(language: str, group: str) -> str:
@@ -199,16 +285,23 @@ def class_of(language: str, group: str) -> str:
 
 
 def drawn(
-    study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str] | None = None
+    study: Study,
+    asked: Mapping[str, Any],
+    units: Mapping[tuple[Any, Any, Any], Unit],
+    names: Mapping[str, str] | None = None,
 ) -> Spec:
     """Gathered values as a figure."""
     numbers = all(isinstance(at, float) for _, _, at in units)
-    values = sorted(_rows(study, asked, units, names or {}), key=lambda row: row["x"] if numbers else 0)
+    values = sorted(
+        _rows(study, asked, units, names or {}), key=lambda row: row["x"] if numbers else 0
+    )
     lines = _in_order(study, asked.get("lines"), [row["line"] for row in values])
     if asked.get("group") and not asked.get("lines"):
         lines = list(
             dict.fromkeys(
-                class_of(language, str(asked["group"])) for language in study.languages if class_of(language, str(asked["group"]))
+                class_of(language, str(asked["group"]))
+                for language in study.languages
+                if class_of(language, str(asked["group"]))
             )
         )
     panels = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
@@ -220,15 +313,30 @@ def drawn(
         "data.parts": "tenths of the training set",
         "data.target_parts": "tenths of the target's training set",
     }
-    told = MEASURES.get(next(iter(strategies)), "removed") if x in ("remove", "amount") and len(strategies) == 1 else across.get(x, x)
+    told = (
+        MEASURES.get(next(iter(strategies)), "removed")
+        if x in ("remove", "amount") and len(strategies) == 1
+        else across.get(x, x)
+    )
     if x in ("remove", "amount") and numbers and strategies <= {"lowest", "highest", "random_k"}:
         told = "heads removed"
     y = "relative drop, %" if asked.get("value") == "drop" else _score_name(study, asked)
     order = dict.fromkeys(str(at) for _, _, at in units)
     names_of = {"word_order": "word order", "strategy": "removed", "remove": "removed"}
-    legend = names_of.get(str(asked.get("lines") or asked.get("group")), str(asked.get("lines") or asked.get("group") or ""))
+    legend = names_of.get(
+        str(asked.get("lines") or asked.get("group")),
+        str(asked.get("lines") or asked.get("group") or ""),
+    )
     return curves(
-        values, str(asked.get("title") or "Curve"), x=told, y=y, numbers=numbers, order=list(order), lines=lines, panels=panels, line=legend
+        values,
+        str(asked.get("title") or "Curve"),
+        x=told,
+        y=y,
+        numbers=numbers,
+        order=list(order),
+        lines=lines,
+        panels=panels,
+        line=legend,
     )
 
 
@@ -240,24 +348,42 @@ def _strategies(study: Study, asked: Mapping[str, Any]) -> set[str]:
 
 
 def _score_name(study: Study, asked: Mapping[str, Any]) -> str:
-    return f"{score_words([str(asked['metric'])] if asked.get('metric') else study.metrics)}, points"
+    return (
+        f"{score_words([str(asked['metric'])] if asked.get('metric') else study.metrics)}, points"
+    )
 
 
-def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any, Any], Unit], names: Mapping[str, str]) -> Iterator[Row]:
+def _rows(
+    study: Study,
+    asked: Mapping[str, Any],
+    units: Mapping[tuple[Any, Any, Any], Unit],
+    names: Mapping[str, str],
+) -> Iterator[Row]:
     printed = _published(study, asked)
     for (panel, line, at), unit in units.items():
         numbers = unit.numbers()
         theirs = printed(panel, line, unit) if printed else None
         if not numbers and theirs is None:
             continue
-        row: Row = {"x": at, "line": names.get(str(line), str(line)), "panel": str(panel), "n": len(numbers)}
+        row: Row = {
+            "x": at,
+            "line": names.get(str(line), str(line)),
+            "panel": str(panel),
+            "n": len(numbers),
+        }
         row["y"] = round(fmean(numbers), 3) if numbers else None
         if len(numbers) > 1:
             apart = spread(numbers)
-            row |= {"low": round(fmean(numbers) - apart, 3), "high": round(fmean(numbers) + apart, 3)}
+            row |= {
+                "low": round(fmean(numbers) - apart, 3),
+                "high": round(fmean(numbers) + apart, 3),
+            }
         if theirs is not None:
             row["published"] = round(theirs, 3)
-        if asked.get("x") == "percent" and (several := len({cell.axes.get("remove") for cell in unit.cells.values()})) > 1:
+        if (
+            asked.get("x") == "percent"
+            and (several := len({cell.axes.get("remove") for cell in unit.cells.values()})) > 1
+        ):
             row["removals"] = several
         yield row
 
@@ -265,11 +391,22 @@ def _rows(study: Study, asked: Mapping[str, Any], units: Mapping[tuple[Any, Any,
 def _published(study: Study, asked: Mapping[str, Any]) -> Any:
     """A function that finds the published number of a point, from the first table of the recipe that has some."""
     rows = next(iter(study.published.values()), [])
-    if not rows or asked.get("value") == "drop" or asked.get("group") or asked.get("x") == "percent":
+    if (
+        not rows
+        or asked.get("value") == "drop"
+        or asked.get("group")
+        or asked.get("x") == "percent"
+    ):
         return None
     lines, panels = asked.get("lines"), as_names(asked.get("panels"))
-    axes = [str(name) for name in (asked.get("x") or "remove", lines, *panels, *as_dict(asked.get("where"))) if name]
-    printed = Published(rows, tuple(dict.fromkeys("remove" if name == "amount" else name for name in axes)))
+    axes = [
+        str(name)
+        for name in (asked.get("x") or "remove", lines, *panels, *as_dict(asked.get("where")))
+        if name
+    ]
+    printed = Published(
+        rows, tuple(dict.fromkeys("remove" if name == "amount" else name for name in axes))
+    )
     if not {"remove"} <= set(printed.axes) and asked.get("x") in ("remove", "amount"):
         return None
 
@@ -277,10 +414,18 @@ def _published(study: Study, asked: Mapping[str, Any]) -> Any:
         labels = {
             **as_dict(asked.get("where")),
             **({lines: line} if lines else {}),
-            **(dict(zip(panels, parts, strict=True)) if len(parts := str(panel).split(", ")) == len(panels) else {}),
+            **(
+                dict(zip(panels, parts, strict=True))
+                if len(parts := str(panel).split(", ")) == len(panels)
+                else {}
+            ),
         }
         known = unit.known()
-        return printed.value({**labels, "remove": known["remove"]}, known) if "remove" in known else None
+        return (
+            printed.value({**labels, "remove": known["remove"]}, known)
+            if "remove" in known
+            else None
+        )
 
     return of
 
@@ -288,7 +433,10 @@ def _published(study: Study, asked: Mapping[str, Any]) -> Any:
 def _in_order(study: Study, axis: Any, labels: list[str]) -> list[str]:
     """Labels in the order of the recipe."""
     order = [str(one) for one in study.labels(axis)] if isinstance(axis, str) else []
-    return sorted(dict.fromkeys(labels), key=lambda label: order.index(label) if label in order else len(order))
+    return sorted(
+        dict.fromkeys(labels),
+        key=lambda label: order.index(label) if label in order else len(order),
+    )
 
 
 def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
@@ -306,11 +454,20 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
                 unit = units.get((panel, arm, k))
                 if unit is None:
                     unit = units[panel, arm, k] = Unit()
-                unit.put(tuple([cell.axis(name, language) for name in over]) if over else search, cell.trial, language, score)
+                unit.put(
+                    tuple([cell.axis(name, language) for name in over]) if over else search,
+                    cell.trial,
+                    language,
+                    score,
+                )
     if not units:
         return None
     values = list(_search_rows(units))
-    shown = [arm for arm in ("lowest", "random", "highest", "unpruned", "unpruned seeds") if any(row["line"] == arm for row in values)]
+    shown = [
+        arm
+        for arm in ("lowest", "random", "highest", "unpruned", "unpruned seeds")
+        if any(row["line"] == arm for row in values)
+    ]
     order = _in_order(study, asked.get("panels"), [row["panel"] for row in values])
     title, y = (
         str(asked.get("title") or "Score by heads removed"),
@@ -318,11 +475,24 @@ def search_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     )
     values.sort(key=lambda row: row["x"])
     told = {"x": "heads removed (k)", "y": y, "line": "arm", "band": ("worst seed", "best seed")}
-    return curves(values, title, numbers=True, order=(), lines=shown, panels=order, grey=("unpruned seeds",), **told)  # type: ignore[arg-type]
+    return curves(
+        values,
+        title,
+        numbers=True,
+        order=(),
+        lines=shown,
+        panels=order,
+        grey=("unpruned seeds",),
+        **told,
+    )  # type: ignore[arg-type]
 
 
 def _search_of(cell: Cell) -> Any:
-    return frozenset((name, value) for name, value in cell.axes.items() if name not in ("arm", "k", "remove", "strategy", "amount", "draw"))
+    return frozenset(
+        (name, value)
+        for name, value in cell.axes.items()
+        if name not in ("arm", "k", "remove", "strategy", "amount", "draw")
+    )
 
 
 def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
@@ -335,20 +505,42 @@ def _search_rows(units: Mapping[tuple[Any, Any, Any], Unit]) -> Iterator[Row]:
                 by_trial: dict[str, list[float]] = {}
                 for (trial, _), value in values.items():
                     by_trial.setdefault(trial, []).append(value)
-                seeds.setdefault(panel, {}).setdefault(search, []).extend(map(fmean, by_trial.values()))
+                seeds.setdefault(panel, {}).setdefault(search, []).extend(
+                    map(fmean, by_trial.values())
+                )
         if arm == "full":
             others = {name for shown, name, _ in units if shown == panel} - {"seeds", "full"}
             yield from (
-                {"x": 0.0, "y": round(fmean(numbers), 3), "line": name, "panel": panel, "n": len(numbers)} for name in sorted(others)
+                {
+                    "x": 0.0,
+                    "y": round(fmean(numbers), 3),
+                    "line": name,
+                    "panel": panel,
+                    "n": len(numbers),
+                }
+                for name in sorted(others)
             )
         elif arm != "seeds":
-            yield {"x": k, "y": round(fmean(numbers), 3), "line": arm, "panel": panel, "n": len(numbers)}
+            yield {
+                "x": k,
+                "y": round(fmean(numbers), 3),
+                "line": arm,
+                "panel": panel,
+                "n": len(numbers),
+            }
     for panel, by_search in seeds.items():
         several = [numbers for numbers in by_search.values() if len(numbers) > 1]
         if several:  # from the worst to the best of the unpruned trials of a search: what searches differ in is no luck
-            band = {"low": fmean(map(min, several)), "high": fmean(map(max, several)), "y": fmean(map(fmean, several))}
+            band = {
+                "low": fmean(map(min, several)),
+                "high": fmean(map(max, several)),
+                "y": fmean(map(fmean, several)),
+            }
             told = {"line": "unpruned seeds", "panel": panel, "n": sum(map(len, several))}
-            yield from ({"x": at, **{name: round(value, 3) for name, value in band.items()}, **told} for at in (0.0, most))
+            yield from (
+                {"x": at, **{name: round(value, 3) for name, value in band.items()}, **told}
+                for at in (0.0, most)
+            )
 
 
 def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
@@ -357,13 +549,21 @@ def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     units: dict[tuple[Any, Any, Any], Unit] = {}
     for pair in searches(study, as_dict(asked.get("where"))):
         group = dict(pair.group)
-        at = pair.parts if x in ("parts", "data.parts", "data.target_parts") else group.get(x, getattr(pair, x, None))
+        at = (
+            pair.parts
+            if x in ("parts", "data.parts", "data.target_parts")
+            else group.get(x, getattr(pair, x, None))
+        )
         at = WHOLE if at is None and "parts" in x else at
         label = joined(*(pair_axis(pair, name) for name in as_names(asked.get("panels"))))
         arms = {"full": pair.unpruned} | {
-            arm.arm: arm.picks["test"].score for arm in (pair.lowest, *pair.controls.values()) if arm is not None and "test" in arm.picks
+            arm.arm: arm.picks["test"].score
+            for arm in (pair.lowest, *pair.controls.values())
+            if arm is not None and "test" in arm.picks
         }
         for arm, score in arms.items():
             place_of = (label, arm, float(at) if isinstance(at, int | float) else str(at))
-            units.setdefault(place_of, Unit()).put(pair.group, arm, pair.target, score * scale(pair))
+            units.setdefault(place_of, Unit()).put(
+                pair.group, arm, pair.target, score * scale(pair)
+            )
     return drawn(study, {**asked, "lines": None}, units, ARMS) if units else None

@@ -23,8 +23,19 @@ PRINT: Mapping[str, Any] = {
     "background": "white",
     "font": "sans-serif",
     "view": {"stroke": None},
-    "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e6e6e6", "domainColor": "#555555"},
-    "legend": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 240},
+    "axis": {
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "gridColor": "#e6e6e6",
+        "domainColor": "#555555",
+    },
+    "legend": {
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelLimit": 240,
+    },
     "header": {"labelFontSize": 12},
     "title": {"fontSize": 13, "anchor": "start"},
 }
@@ -37,7 +48,10 @@ def export(folder: str | Path, out: str | Path) -> list[Path]:
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise StudyError(f"{home} is not a folder to write to: {problem.strerror}.", "name another with --figures") from None
+        raise StudyError(
+            f"{home} is not a folder to write to: {problem.strerror}.",
+            "name another with --figures",
+        ) from None
     records = opened(study)
     return [*_tables(study_tables(study), home), *_figures(study_figures(study, records), home)]
 
@@ -56,7 +70,10 @@ def _figures(figures: list[dict[str, Any]], home: Path) -> Iterator[Path]:
         spec = {**copy.deepcopy(figure["spec"]), "config": PRINT}
         for ending, draw in drawers.items():
             made = draw(spec)
-            yield put(home / f"{figure['id']}.{ending}", made.encode("utf-8") if isinstance(made, str) else made)
+            yield put(
+                home / f"{figure['id']}.{ending}",
+                made.encode("utf-8") if isinstance(made, str) else made,
+            )
 
 
 def _drawers() -> dict[str, Callable[[dict[str, Any]], str | bytes]]:
@@ -66,6 +83,8 @@ def _drawers() -> dict[str, Callable[[dict[str, Any]], str | bytes]]:
         raise MissingExtra("vl-convert-python", "report", "figures as files") from None
     return {
         "svg": lambda spec: str(vl_convert.vegalite_to_svg(spec, vl_version=VEGALITE)),
-        "png": lambda spec: bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGALITE, scale=SCALE)),
+        "png": lambda spec: bytes(
+            vl_convert.vegalite_to_png(spec, vl_version=VEGALITE, scale=SCALE)
+        ),
         "pdf": lambda spec: bytes(vl_convert.vegalite_to_pdf(spec, vl_version=VEGALITE)),
     }

@@ -48,13 +48,26 @@ def figures(folder: str | Path) -> list[dict[str, Any]]:
 
 def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
     given = study.recipe.get("figures")
-    asked = [one for one in given if isinstance(one, dict) and one.get("kind") in KINDS] if isinstance(given, list) else []
+    asked = (
+        [one for one in given if isinstance(one, dict) and one.get("kind") in KINDS]
+        if isinstance(given, list)
+        else []
+    )
     found, removals = [], {str(one): removal_words(str(one)) for one in study.labels("remove")}
     for one in asked or default_figures(study, records):
         spec = KINDS[one["kind"]](study, records, titled(study, one))
         if spec is not None:
-            note = " ".join(filter(None, [str(one.get("note") or _note(one, spec)), _theirs(study, spec)]))
-            found.append({"title": spec["title"], "note": note, "kind": one["kind"], "spec": _in_words(spec, removals)})
+            note = " ".join(
+                filter(None, [str(one.get("note") or _note(one, spec)), _theirs(study, spec)])
+            )
+            found.append(
+                {
+                    "title": spec["title"],
+                    "note": note,
+                    "kind": one["kind"],
+                    "spec": _in_words(spec, removals),
+                }
+            )
     return [{"id": id_of("figure", i, one["title"]), **one} for i, one in enumerate(found)]
 
 
@@ -64,7 +77,11 @@ def _in_words(spec: Any, removals: Mapping[str, str]) -> Any:
         return {name: _in_words(value, removals) for name, value in spec.items()}
     if isinstance(spec, list):
         return [_in_words(value, removals) for value in spec]
-    return ", ".join(removals.get(part, part) for part in spec.split(", ")) if isinstance(spec, str) else spec
+    return (
+        ", ".join(removals.get(part, part) for part in spec.split(", "))
+        if isinstance(spec, str)
+        else spec
+    )
 
 
 def _theirs(study: Study, spec: Spec) -> str:
@@ -90,7 +107,11 @@ def _note(asked: Mapping[str, Any], spec: Spec) -> str:
         "curve": "Points are means, bands one standard deviation over repetitions"
         + ("; the other lines in grey" if _behind(spec) else "")
         + (", hollow points published numbers." if _has_published(spec) else ".")
-        + (" Removals of the same percent are one point." if any("removals" in row for row in spec["data"]["values"]) else ""),
+        + (
+            " Removals of the same percent are one point."
+            if any("removals" in row for row in spec["data"]["values"])
+            else ""
+        ),
         "epochs": "Loss on the training set after each epoch of the last training; bands one standard deviation over trials.",
         "ends": "Above 0 where the bottom layers matter more; the mean of the languages of a class.",
         "recovery": "The mean over trials of the score after one epoch, in % of the final score.",
@@ -105,18 +126,36 @@ def _note(asked: Mapping[str, Any], spec: Spec) -> str:
 def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
     """What fits a study whose recipe names no figures."""
     yield from _curves(study)
-    rankings = {tuple(ranking_of(record).get("languages") or ()) for record in records.values() if ranking_of(record)}
+    rankings = {
+        tuple(ranking_of(record).get("languages") or ())
+        for record in records.values()
+        if ranking_of(record)
+    }
     if rankings:
         yield {"kind": "heads", "title": "Ranking of heads", "show": "ranking"}
     if len({one for one in rankings if len(one) == 1}) > 1:
-        yield {"kind": "similarity", "title": "How alike the rankings of languages are", "panels": _either(study, "task", "model")}
-    held = {name for record in records.values() for _, measure in measures_of(record) for name in measure}
+        yield {
+            "kind": "similarity",
+            "title": "How alike the rankings of languages are",
+            "panels": _either(study, "task", "model"),
+        }
+    held = {
+        name
+        for record in records.values()
+        for _, measure in measures_of(record)
+        for name in measure
+    }
     if "entropy" in held:
         yield {"kind": "heads", "title": "Attention entropy", "show": "entropy"}
     if "weights" in held:
         yield {"kind": "heads", "title": "Change of weights by training", "show": "weights"}
     if any(record.removed for record in records.values()):
-        yield {"kind": "heads", "title": "Heads removed, share of trials", "show": "removed", "panels": _few(study, "remove", 9)}
+        yield {
+            "kind": "heads",
+            "title": "Heads removed, share of trials",
+            "show": "removed",
+            "panels": _few(study, "remove", 9),
+        }
     if "embeddings" in held:
         yield {"kind": "points", "title": "Sentences by language"}
     yield from fitting(study)
@@ -131,33 +170,61 @@ def _curves(study: Study) -> Iterator[dict[str, Any]]:
             apart.append("train")
         pairs = {(*(cell.axes.get(name) for name in apart), cell.learnt) for cell in study.cells}
         names = [*apart, "language"] if len(pairs) * len(study.languages) <= 12 else apart
-        yield {"kind": "curve", "title": "Score by heads removed, for each arm", "x": "k", "panels": names}
+        yield {
+            "kind": "curve",
+            "title": "Score by heads removed, for each arm",
+            "x": "k",
+            "panels": names,
+        }
         return
     yield from _by_removal(study)
     lines, panels = _lines_and_panels(study)
     for name in ("data.target_parts", "data.parts"):
         if name in study.axes:
-            yield {"kind": "curve", "title": "Score by size of the training set", "x": name, "lines": "remove", "panels": panels or lines}
+            yield {
+                "kind": "curve",
+                "title": "Score by size of the training set",
+                "x": name,
+                "lines": "remove",
+                "panels": panels or lines,
+            }
 
 
 def _by_removal(study: Study) -> Iterator[dict[str, Any]]:
     """A curve for each way to count what is removed: percent, heads and layers cannot share an axis."""
     lines, panels = _lines_and_panels(study)
-    counted: dict[str, dict[str, set[Any]]] = {}  # what is counted -> strategy -> where its removals stand
+    counted: dict[
+        str, dict[str, set[Any]]
+    ] = {}  # what is counted -> strategy -> where its removals stand
     for cell, *_ in alike(study.cells, ("remove", "strategy", "amount")):
         if not cell.unpruned:
             strategy = str(cell.axes.get("strategy"))
-            counted.setdefault(MEASURES.get(strategy, strategy), {}).setdefault(strategy, set()).add(place(cell))
-    ordered = len({class_of(language, "word_order") for language in study.languages} - {""}) > 1 and len(study.languages) > 3
+            counted.setdefault(MEASURES.get(strategy, strategy), {}).setdefault(
+                strategy, set()
+            ).add(place(cell))
+    ordered = (
+        len({class_of(language, "word_order") for language in study.languages} - {""}) > 1
+        and len(study.languages) > 3
+    )
     for what, strategies in counted.items():
         places = set().union(*strategies.values())
         if len({at for _, at in places}) < 2:
             continue
-        named = {"lines": lines, "panels": panels} if len({line for line, _ in places}) < 2 else {"panels": panels or lines}
+        named = (
+            {"lines": lines, "panels": panels}
+            if len({line for line, _ in places}) < 2
+            else {"panels": panels or lines}
+        )
         where = {"where": {"strategy": list(strategies)}} if len(counted) > 1 else {}
         yield {"kind": "curve", "title": f"Score by {what}", "x": "remove", **named, **where}
         if ordered and any(cell.unpruned for cell in study.cells):
-            asked = {"x": "remove", "value": "drop", "group": "word_order", "panels": None if panels == "language" else panels, **where}
+            asked = {
+                "x": "remove",
+                "value": "drop",
+                "group": "word_order",
+                "panels": None if panels == "language" else panels,
+                **where,
+            }
             yield {"kind": "curve", "title": f"Drop by {what} and word order", **asked}
 
 

@@ -36,7 +36,9 @@ class Removal:
 
     cell: Cell  # one of its cells
     full: float | None  # None where the study has no unpruned model
-    fulls: tuple[float, ...]  # the same, one for each seed; empty where seeds were not scored on the same
+    fulls: tuple[
+        float, ...
+    ]  # the same, one for each seed; empty where seeds were not scored on the same
     scores: tuple[float, ...]  # one for each repetition: the mean over languages and tasks
     by_language: Mapping[str, float]  # gain over the unpruned model
     by_task: Mapping[str, float]
@@ -55,14 +57,26 @@ class Removal:
         return 0.0 if self.full is None else self.full - self.score
 
 
-def findings(study: Study, records: Mapping[str, Record], tables: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+def findings(
+    study: Study, records: Mapping[str, Record], tables: Sequence[Mapping[str, Any]] = ()
+) -> list[str]:
     """Up to three sentences; none where nothing is done."""
     if any("arm" in cell.axes for cell in study.cells):
         found = searches(study, {})
-        made = [*_searched(found), *_chosen(found), *_extremes(_by_target(found), "with the best of k prunings", "Languages")]
+        made = [
+            *_searched(found),
+            *_chosen(found),
+            *_extremes(_by_target(found), "with the best of k prunings", "Languages"),
+        ]
     else:
         tried = removals(study)
-        made = [*_costs_least(study, tried), *_best_and_worst(study, tried), *_tested(tables), *_choice_matters(tried), *_hardest(tried)]
+        made = [
+            *_costs_least(study, tried),
+            *_best_and_worst(study, tried),
+            *_tested(tables),
+            *_choice_matters(tried),
+            *_hardest(tried),
+        ]
     theirs_are_ours = not any(whose(study, rows) for rows in study.published.values())
     made += [*(_published(tables) if theirs_are_ours else ()), *_alike(records), *measured(records)]
     made += scored(study) if len(made) < MOST else []
@@ -84,7 +98,9 @@ def removals(study: Study) -> list[Removal]:
     done = [cell for cell in study.cells if cell.state == "done"]
     names = set[str]().union(*(cell.axes for cell in done)).difference(CHANCE)
     for shared in alike(done, names):
-        cells = list({cell.trial: cell for cell in shared}.values())  # draws of what is not drawn are one trial
+        cells = list(
+            {cell.trial: cell for cell in shared}.values()
+        )  # draws of what is not drawn are one trial
         key = _key(cells[0])
         if cells[0].unpruned:
             seeds.setdefault(key, []).extend(cell.scores for cell in cells)
@@ -94,7 +110,11 @@ def removals(study: Study) -> list[Removal]:
         repetitions = held.setdefault(label, {})
         for cell in cells:
             repetitions.setdefault(_repetition(cell), {})[key] = cell.scores
-    return [one for label, several in held.items() if (one := _removal(first[label], list(several.values()), seeds)) is not None]
+    return [
+        one
+        for label, several in held.items()
+        if (one := _removal(first[label], list(several.values()), seeds)) is not None
+    ]
 
 
 def _mean(several: Sequence[Scores]) -> Scores:
@@ -104,19 +124,27 @@ def _mean(several: Sequence[Scores]) -> Scores:
 
 
 def _key(cell: Cell) -> Any:
-    return frozenset((name, value) for name, value in cell.axes.items() if name not in (*PRUNING, "seed"))
+    return frozenset(
+        (name, value) for name, value in cell.axes.items() if name not in (*PRUNING, "seed")
+    )
 
 
 def _repetition(cell: Cell) -> Any:
     return cell.axes.get("seed"), cell.axes.get("draw")
 
 
-def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], seeds: Mapping[Any, Sequence[Scores]]) -> Removal | None:
+def _removal(
+    cell: Cell, several: Sequence[Mapping[Any, Scores]], seeds: Mapping[Any, Sequence[Scores]]
+) -> Removal | None:
     """Over what every repetition and the unpruned model (if there is any) were scored on, so that means are of the same."""
     full = {key: _mean(scores) for key, scores in seeds.items()}
     sides = [*several, *([full] if full else [])]
     keys = set(sides[0]).intersection(*sides)
-    shared = [(key, language) for key in keys for language in set(sides[0][key]).intersection(*(side[key] for side in sides))]
+    shared = [
+        (key, language)
+        for key in keys
+        for language in set(sides[0][key]).intersection(*(side[key] for side in sides))
+    ]
     if not shared:
         return None
     scores = [fmean([side[key][language] for key, language in shared]) for side in several]
@@ -128,11 +156,18 @@ def _removal(cell: Cell, several: Sequence[Mapping[Any, Scores]], seeds: Mapping
         gain = fmean([side[key][language] for side in several]) - full[key][language]
         gains.setdefault(language, []).append(gain)
         of_tasks.setdefault(str(dict(key).get("task")), []).append(gain)
-    by_language, by_task = ({name: fmean(values) for name, values in held.items()} for held in (gains, of_tasks))
+    by_language, by_task = (
+        {name: fmean(values) for name, values in held.items()} for held in (gains, of_tasks)
+    )
     whole = fmean(full[key][language] for key, language in shared)
     counts = {len(seeds[key]) for key, _ in shared}
-    fulls = [fmean(seeds[key][nth][language] for key, language in shared) for nth in range(counts.pop() if len(counts) == 1 else 0)]
-    return Removal(cell, whole, tuple(fulls), tuple(scores), by_language, by_task, frozenset(shared))
+    fulls = [
+        fmean(seeds[key][nth][language] for key, language in shared)
+        for nth in range(counts.pop() if len(counts) == 1 else 0)
+    ]
+    return Removal(
+        cell, whole, tuple(fulls), tuple(scores), by_language, by_task, frozenset(shared)
+    )
 
 
 def words(cell: Cell) -> str:
@@ -142,7 +177,9 @@ def words(cell: Cell) -> str:
         "random": f"{amount} % of the heads at random",
         "random_k": "a head at random" if amount == 1 else f"{amount} heads at random",
         "lowest": "the lowest-ranked head" if amount == 1 else f"the {amount} lowest-ranked heads",
-        "highest": "the highest-ranked head" if amount == 1 else f"the {amount} highest-ranked heads",
+        "highest": "the highest-ranked head"
+        if amount == 1
+        else f"the {amount} highest-ranked heads",
         "layers": f"all heads of the layers {amount}",
         "per_layer": f"all heads but {amount} (by layer)",
         "per_block": f"all heads but {amount} (by block)",
@@ -156,9 +193,7 @@ def _costs_least(study: Study, found: Sequence[Removal]) -> list[str]:
     found = _comparable(found)
     one = _least(found)
     metric = metric_words(one.cell.metric) if one.tasks == 1 or len(study.metrics) == 1 else "score"
-    text = (
-        f"Without {words(one.cell)} mean {metric} is {one.score:.1f}, against {one.full:.1f} unpruned {_behind(study, one)}{_range(one)}."
-    )
+    text = f"Without {words(one.cell)} mean {metric} is {one.score:.1f}, against {one.full:.1f} unpruned {_behind(study, one)}{_range(one)}."
     worst = max(found, key=lambda other: other.loss)
     if worst is not one and worst.loss > max(SMALL, one.loss):
         text += f" Without {words(worst.cell)} it is {worst.score:.1f}."
@@ -168,7 +203,11 @@ def _costs_least(study: Study, found: Sequence[Removal]) -> list[str]:
 def _least(found: Sequence[Removal]) -> Removal:
     """The largest removal that costs little, else the one that costs least."""
     little = [one for one in found if one.loss <= SMALL]
-    return max(little, key=lambda one: (_size(one.cell), -one.loss)) if little else min(found, key=lambda one: one.loss)
+    return (
+        max(little, key=lambda one: (_size(one.cell), -one.loss))
+        if little
+        else min(found, key=lambda one: one.loss)
+    )
 
 
 def _range(one: Removal) -> str:
@@ -191,7 +230,9 @@ def _tested(tables: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         if tested:
             differ = [name for cell, name in tested if cell["mark"]]
-            named = "; ".join(differ[:FEW]) + (f" and {len(differ) - FEW} more" if len(differ) > FEW else "")
+            named = "; ".join(differ[:FEW]) + (
+                f" and {len(differ) - FEW} more" if len(differ) > FEW else ""
+            )
             verb = "differ" if len(differ) > 1 else "differs"
             return [
                 f'{len(differ) or "None"} of the {len(tested)} tested cells of the table "{table["title"]}" {verb} from the unpruned '
@@ -212,7 +253,9 @@ def _size(cell: Cell) -> float:
     """The share of the weights that went with the heads, since some removals are counted in percent and some in heads or layers."""
     cost = {} if cell.summary is None else cell.summary.cost
     before, after = (cost.get(name) for name in ("parameters", "parameters after"))
-    return 1 - after / before if isinstance(before, int) and isinstance(after, int) and before else 0.0
+    return (
+        1 - after / before if isinstance(before, int) and isinstance(after, int) and before else 0.0
+    )
 
 
 def _behind(study: Study, one: Removal) -> str:
@@ -222,7 +265,9 @@ def _behind(study: Study, one: Removal) -> str:
     over += f"{' and' if over else ' over'} {one.tasks} tasks" if one.tasks > 1 else ""
     if len(one.scores) == 1:
         return f"(one trial{over})"
-    repeated = "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
+    repeated = (
+        "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
+    )
     return f"({len(one.scores)} {repeated}{over}, sd {spread(one.scores):.1f}{_p(one.scores, one.fulls)})"
 
 
@@ -250,7 +295,9 @@ def _best_and_worst(study: Study, found: Sequence[Removal]) -> list[str]:
 def _choice_matters(found: Sequence[Removal]) -> list[str]:
     """Ranked against random heads, as many of them."""
     by = {(one.cell.axes.get("strategy"), one.cell.axes.get("amount")): one for one in found}
-    for amount in sorted((a for s, a in by if s == "lowest" and isinstance(a, int | float)), reverse=True):
+    for amount in sorted(
+        (a for s, a in by if s == "lowest" and isinstance(a, int | float)), reverse=True
+    ):
         other = by.get(("random_k", amount)) or by.get(("highest", amount))
         if other is not None:
             lowest = by["lowest", amount]
@@ -259,17 +306,24 @@ def _choice_matters(found: Sequence[Removal]) -> list[str]:
             text = f"Without {words(lowest.cell)} the mean is {abs(difference):.1f} points {side} that without {words(other.cell)}"
             if isnan(p):
                 return [f"{text}; with so few trials this may be luck."]
-            return [f"{text} (t-test {p_words(p)}: {'a difference' if p < RATE else 'no difference is shown'})."]
+            return [
+                f"{text} (t-test {p_words(p)}: {'a difference' if p < RATE else 'no difference is shown'})."
+            ]
     return []
 
 
 def _hardest(found: Sequence[Removal]) -> list[str]:
     """Languages and tasks, where the removal that costs most was tried on several."""
     ranges = []
-    for who, gains in (("Languages", lambda one: one.by_language), ("Tasks", lambda one: one.by_task)):
+    for who, gains in (
+        ("Languages", lambda one: one.by_language),
+        ("Tasks", lambda one: one.by_task),
+    ):
         several = [one for one in found if len(gains(one)) > 1]
         one = max(several, key=lambda one: one.loss, default=None)
-        if one is not None and (who == "Tasks" or one is not _least(_comparable(found))):  # of which the range was told already
+        if one is not None and (
+            who == "Tasks" or one is not _least(_comparable(found))
+        ):  # of which the range was told already
             ranges += _extremes(gains(one), f"without {words(one.cell)}", who)
     return ranges
 
@@ -279,7 +333,9 @@ def _extremes(gains: Mapping[str, float | None], what: str, who: str) -> list[st
     if len(known) < 2:
         return []
     low, high = min(known, key=lambda name: known[name]), max(known, key=lambda name: known[name])
-    return [f"{who}: {what} the change runs from {known[low]:+.1f} points ({low}) to {known[high]:+.1f} ({high})."]
+    return [
+        f"{who}: {what} the change runs from {known[low]:+.1f} points ({low}) to {known[high]:+.1f} ({high})."
+    ]
 
 
 def _gain(pair: Pair) -> float | None:
@@ -298,13 +354,27 @@ def _by_target(found: Sequence[Pair]) -> dict[str, float | None]:
 
 def _searched(found: Sequence[Pair]) -> list[str]:
     """Pruning against as many unpruned seeds, or, without that control, against the one unpruned model."""
-    held = [(pair, _gain(pair), pair.controls["seeds"].picks.get("test")) for pair in found if "seeds" in pair.controls]
-    both = [(gain, pick.gain * scale(pair), pair) for pair, gain, pick in held if gain is not None and pick is not None]
+    held = [
+        (pair, _gain(pair), pair.controls["seeds"].picks.get("test"))
+        for pair in found
+        if "seeds" in pair.controls
+    ]
+    both = [
+        (gain, pick.gain * scale(pair), pair)
+        for pair, gain, pick in held
+        if gain is not None and pick is not None
+    ]
     if both:
         wins, losses = sum(a > b for a, b, _ in both), sum(a < b for a, b, _ in both)
         p = sign_test(wins, losses)
         k = max((len(pair.lowest.scores) for _, _, pair in both if pair.lowest), default=0)
-        verdict = "no more than luck" if p >= 0.05 else "more than luck" if wins > losses else "worse than luck"
+        verdict = (
+            "no more than luck"
+            if p >= 0.05
+            else "more than luck"
+            if wins > losses
+            else "worse than luck"
+        )
         return [
             f"The best of {k} lowest-k prunings beats the best of {k} unpruned seeds in {wins} of {len(both)} pairs of languages "
             f"(sign test {p_words(p)}): {verdict}."
@@ -321,11 +391,21 @@ def _searched(found: Sequence[Pair]) -> list[str]:
 
 def _chosen(found: Sequence[Pair]) -> list[str]:
     """What is left of the gain when the test set does not choose k."""
-    rows = [(pair.lowest.picks, scale(pair)) for pair in found if pair.lowest and {"test", "dev"} <= pair.lowest.picks.keys()]
+    rows = [
+        (pair.lowest.picks, scale(pair))
+        for pair in found
+        if pair.lowest and {"test", "dev"} <= pair.lowest.picks.keys()
+    ]
     if not rows:
         return []
-    on: Callable[[str], float] = lambda rule: fmean(picks[rule].gain * points for picks, points in rows)  # noqa: E731
-    seeds = [pick.gain * scale(pair) for pair in found if "seeds" in pair.controls and (pick := pair.controls["seeds"].picks.get("test"))]
+    on: Callable[[str], float] = lambda rule: fmean(
+        picks[rule].gain * points for picks, points in rows
+    )  # noqa: E731
+    seeds = [
+        pick.gain * scale(pair)
+        for pair in found
+        if "seeds" in pair.controls and (pick := pair.controls["seeds"].picks.get("test"))
+    ]
     beside = f"; as many unpruned seeds gain {fmean(seeds):+.2f}" if len(seeds) == len(rows) else ""
     return [
         f"Chosen on the test set, pruning gains {on('test'):+.2f} points in the mean of {len(rows)} pairs{beside}; "
@@ -335,7 +415,11 @@ def _chosen(found: Sequence[Pair]) -> list[str]:
 
 def _published(tables: Sequence[Mapping[str, Any]]) -> list[str]:
     cells = [
-        cell for table in tables for row in table["cells"] for cell in row if cell["ours"] is not None and cell["published"] is not None
+        cell
+        for table in tables
+        for row in table["cells"]
+        for cell in row
+        if cell["ours"] is not None and cell["published"] is not None
     ]
     if not cells:
         return []
@@ -363,7 +447,9 @@ def _alike(records: Mapping[str, Record]) -> list[str]:
     if len(ways) == 1:
         (rhos,) = ways.values()
         low = min(rhos, key=lambda pair: rhos[pair])
-        return [f"{text}{fmean(means.values()):.2f} in the mean, least for {low[0]} and {low[1]} ({rhos[low]:.2f})."]
+        return [
+            f"{text}{fmean(means.values()):.2f} in the mean, least for {low[0]} and {low[1]} ({rhos[low]:.2f})."
+        ]
     least, most = min(means, key=lambda way: means[way]), max(means, key=lambda way: means[way])
     names = _telling(list(ways))
     return [
@@ -372,11 +458,18 @@ def _alike(records: Mapping[str, Record]) -> list[str]:
 
 
 def _rhos(several: Mapping[str, Mapping[str, float]]) -> dict[tuple[str, str], float]:
-    return {(a, b): rho for a, b in combinations(several, 2) if (rho := spearman(several[a], several[b])) is not None}
+    return {
+        (a, b): rho
+        for a, b in combinations(several, 2)
+        if (rho := spearman(several[a], several[b])) is not None
+    }
 
 
 def _telling(ways: Sequence[str]) -> dict[str, str]:
     """Ways to rank without what all of them share."""
     parts = {way: way.split(", ") for way in ways}
     shared = set.intersection(*(set(several) for several in parts.values()))
-    return {way: joined(*(part for part in several if part not in shared)) for way, several in parts.items()}
+    return {
+        way: joined(*(part for part in several if part not in shared))
+        for way, several in parts.items()
+    }

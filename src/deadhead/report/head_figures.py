@@ -17,22 +17,34 @@ from .words import STAGES, joined
 MOST_PANELS = 12  # of maps
 MOST_CLOUDS = 6  # panels of points
 MOST_POINTS = 150  # of a language in a scatter
-LEGENDS = {"ranking": "score", "entropy": "entropy, nats", "entropy_change": "|change| of entropy, nats"}
+LEGENDS = {
+    "ranking": "score",
+    "entropy": "entropy, nats",
+    "entropy_change": "|change| of entropy, nats",
+}
 LEGENDS |= {"weights": "mean |change|", "removed": "share of trials"}
 CHANGES = ("weights", "entropy_change")  # maps of how far something moved
 Maps = dict[str, list[Mapping[str, float]]]  # panel -> maps that are averaged
 
 
-def chosen(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Iterator[tuple[Cell, Record]]:
+def chosen(
+    study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]
+) -> Iterator[tuple[Cell, Record]]:
     """The records a figure is of, each with its cell."""
     cells, where = study.by_trial, as_dict(asked.get("where"))
     for trial, record in records.items():
         cell = cells.get(trial)
-        if cell is not None and record.state == "done" and matches(cell, next(iter(cell.languages), ""), where):
+        if (
+            cell is not None
+            and record.state == "done"
+            and matches(cell, next(iter(cell.languages), ""), where)
+        ):
             yield cell, record
 
 
-def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
+def heads_figure(
+    study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]
+) -> Spec | None:
     """Maps of heads: a ranking, an entropy, a change of weights, or how often each was removed."""
     show = str(asked.get("show") or "ranking")
     found: Maps = {}
@@ -42,8 +54,17 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
     if show == "removed":
         found = {panel: several for panel, several in found.items() if any(several)}
     panels = list(found)[:MOST_PANELS]
-    every = [f"{b}.{layer}.{i}" for b, sizes in layout(records).items() for layer, size in enumerate(sizes) for i in range(size)]
-    values = [row for panel in panels for row in _squares(panel, found[panel], every if show == "removed" else [])]
+    every = [
+        f"{b}.{layer}.{i}"
+        for b, sizes in layout(records).items()
+        for layer, size in enumerate(sizes)
+        for i in range(size)
+    ]
+    values = [
+        row
+        for panel in panels
+        for row in _squares(panel, found[panel], every if show == "removed" else [])
+    ]
     blocks = dict.fromkeys(row["block"] for row in values)
     if len(blocks) > 1:
         values = [{**row, "panel": f"{row['panel']} {row['block']}".strip()} for row in values]
@@ -51,7 +72,13 @@ def heads_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str
     if not values:
         return None
     title = str(asked.get("title") or f"Heads: {show}") + _cut(len(found), MOST_PANELS)
-    return head_maps(values, title, panels=panels, legend=LEGENDS[show], scheme="cividis" if show in CHANGES else "viridis")
+    return head_maps(
+        values,
+        title,
+        panels=panels,
+        legend=LEGENDS[show],
+        scheme="cividis" if show in CHANGES else "viridis",
+    )
 
 
 def _cut(panels: int, most: int) -> str:
@@ -59,7 +86,9 @@ def _cut(panels: int, most: int) -> str:
     return f" (the first {most} of {panels})" if panels > most else ""
 
 
-def maps_of(study: Study, cell: Cell, record: Record, show: str, axis: Any) -> Iterator[tuple[str, Mapping[str, float]]]:
+def maps_of(
+    study: Study, cell: Cell, record: Record, show: str, axis: Any
+) -> Iterator[tuple[str, Mapping[str, float]]]:
     """What a record has to show of its heads, each map with the panel it belongs to."""
     panel = _panel(cell, axis)
     if show == "ranking":
@@ -81,7 +110,11 @@ def entropy_moved(record: Record) -> dict[str, float]:
     """How far the entropy of each head that is left moved in epoch 1; in the whole training where nothing was measured in between."""
     held = {stage: as_dict(measure.get("entropy")) for stage, measure in measures_of(record)}
     before, later = held.get("before", {}), held.get("first") or held.get("after") or {}
-    return {head: abs(later[head] - value) for head, value in before.items() if later.get(head) is not None}
+    return {
+        head: abs(later[head] - value)
+        for head, value in before.items()
+        if later.get(head) is not None
+    }
 
 
 def _panel(cell: Cell, axis: Any) -> str:
@@ -96,13 +129,25 @@ def _squares(panel: str, several: list[Mapping[str, float]], every: list[str]) -
     """Means over the maps of a panel; a head that is not in a map was not there, or, of removals (`every` head), was kept."""
     for name in every or sorted({head for one in several for head in one}, key=Head.parse):
         head = Head.parse(name)
-        values = [one.get(name, 0.0) for one in several] if every else [one[name] for one in several if one.get(name) is not None]
+        values = (
+            [one.get(name, 0.0) for one in several]
+            if every
+            else [one[name] for one in several if one.get(name) is not None]
+        )
         if values:
-            row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name, "value": round(fmean(values), 6)}
+            row = {
+                "block": head.block,
+                "layer": head.layer,
+                "index": head.index,
+                "head": name,
+                "value": round(fmean(values), 6),
+            }
             yield {**row, "panel": panel}
 
 
-def similarity_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
+def similarity_figure(
+    study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]
+) -> Spec | None:
     """Spearman's rho between the rankings of every two languages."""
     axis = asked.get("panels")
     found: dict[str, dict[str, Mapping[str, float]]] = {}
@@ -121,9 +166,15 @@ def similarity_figure(study: Study, records: Mapping[str, Record], asked: Mappin
     ]
     if not values:
         return None
-    order = [one for one in (*study.languages, *(row["a"] for row in values)) if any(row["a"] == one for row in values)]
+    order = [
+        one
+        for one in (*study.languages, *(row["a"] for row in values))
+        if any(row["a"] == one for row in values)
+    ]
     title = str(asked.get("title") or "Likeness of rankings")
-    return squares(values, title, order=list(dict.fromkeys(order)), panels=panels, legend="Spearman's rho")
+    return squares(
+        values, title, order=list(dict.fromkeys(order)), panels=panels, legend="Spearman's rho"
+    )
 
 
 def spearman(one: Mapping[str, float], other: Mapping[str, float]) -> float | None:
@@ -131,13 +182,18 @@ def spearman(one: Mapping[str, float], other: Mapping[str, float]) -> float | No
     import numpy as np
 
     shared = [head for head in one if head in other]
-    sides = [list(ranks({Head.parse(head): scores[head] for head in shared}).values()) for scores in (one, other)]
+    sides = [
+        list(ranks({Head.parse(head): scores[head] for head in shared}).values())
+        for scores in (one, other)
+    ]
     if len(shared) < 3 or any(len(set(side)) == 1 for side in sides):
         return None
     return float(np.asarray(np.corrcoef(sides))[0, 1])
 
 
-def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]) -> Spec | None:
+def points_figure(
+    study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]
+) -> Spec | None:
     """Sentences of all languages as points, before and after training."""
     values: list[Row] = []
     panels: dict[str, None] = {}
@@ -148,16 +204,24 @@ def points_figure(study: Study, records: Mapping[str, Record], asked: Mapping[st
                 continue
             name = STAGES[stage]
             label = joined(cell.axes.get("remove")) if "remove" in study.axes else ""
-            silhouette = f"silhouette {held['silhouette']:.2f}" if isinstance(held.get("silhouette"), float) else ""
+            silhouette = (
+                f"silhouette {held['silhouette']:.2f}"
+                if isinstance(held.get("silhouette"), float)
+                else ""
+            )
             panel = ", ".join(filter(None, [name, label, silhouette]))
             if panel in panels:
                 continue
             panels[panel] = None
             for language, several in held["points"].items() if len(panels) <= MOST_CLOUDS else ():
                 step = max(1, -(-len(several) // MOST_POINTS))
-                values += [{"x": x, "y": y, "group": language, "panel": panel} for x, y in several[::step]]
+                values += [
+                    {"x": x, "y": y, "group": language, "panel": panel} for x, y in several[::step]
+                ]
     if not values:
         return None
     groups = list(dict.fromkeys(row["group"] for row in values))
     title = str(asked.get("title") or "Sentences by language") + _cut(len(panels), MOST_CLOUDS)
-    return scatter(values, title, groups=groups, panels=list(panels)[:MOST_CLOUDS], group="language")
+    return scatter(
+        values, title, groups=groups, panels=list(panels)[:MOST_CLOUDS], group="language"
+    )

@@ -32,7 +32,10 @@ def layout(records: Mapping[str, Record]) -> dict[str, list[int]]:
         if head is not None:
             layers, heads = sizes.get(head.block, (0, 0))
             sizes[head.block] = (max(layers, head.layer + 1), max(heads, head.index + 1))
-    return {block: [heads] * layers for block, (layers, heads) in sorted(sizes.items(), key=lambda item: _block_order(item[0]))}
+    return {
+        block: [heads] * layers
+        for block, (layers, heads) in sorted(sizes.items(), key=lambda item: _block_order(item[0]))
+    }
 
 
 def _block_order(block: str) -> tuple[int, str]:
@@ -59,7 +62,10 @@ def ranking_of(record: Record) -> Mapping[str, Any]:
     """The ranking a trial made or went by; empty where there is none."""
     found = record.details.get("ranking") or {}
     if None in found.get("scores", {}).values():  # what was no number
-        return {**found, "scores": {head: score for head, score in found["scores"].items() if score is not None}}
+        return {
+            **found,
+            "scores": {head: score for head, score in found["scores"].items() if score is not None},
+        }
     return found
 
 
@@ -71,7 +77,9 @@ def measures_of(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
             found = dict(measures[stage])
             for name in ("entropy", "weights"):
                 if name in found:
-                    found[name] = {head: value for head, value in found[name].items() if value is not None}
+                    found[name] = {
+                        head: value for head, value in found[name].items() if value is not None
+                    }
             yield stage, found
 
 
@@ -79,14 +87,21 @@ def ranking_name(study: Study, record: Record) -> str:
     """What tells a ranking from the others of the study."""
     ranking = ranking_of(record)
     merge = f" {ranking['merge']}" if ranking.get("merge") else ""
-    parts = [f"{ranking.get('method', 'ranking')}{merge}", "+".join(map(str, ranking.get("languages") or ()))]
+    parts = [
+        f"{ranking.get('method', 'ranking')}{merge}",
+        "+".join(map(str, ranking.get("languages") or ())),
+    ]
     for name in ("task", "model", "seed"):
         if name in study.axes:
-            parts.append(f"seed {record.trial.get(name)}" if name == "seed" else str(record.trial.get(name)))
+            parts.append(
+                f"seed {record.trial.get(name)}" if name == "seed" else str(record.trial.get(name))
+            )
     return ", ".join(filter(None, parts))
 
 
-def rankings(study: Study, records: Mapping[str, Record]) -> dict[str, tuple[str, Mapping[str, float]]]:
+def rankings(
+    study: Study, records: Mapping[str, Record]
+) -> dict[str, tuple[str, Mapping[str, float]]]:
     """The distinct rankings: name -> trial it is from, scores."""
     found: dict[str, tuple[str, Mapping[str, float]]] = {}
     for trial, record in records.items():
@@ -98,13 +113,26 @@ def rankings(study: Study, records: Mapping[str, Record]) -> dict[str, tuple[str
 
 def _rankings(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
     for name, (trial, scores) in list(rankings(study, records).items())[:MOST_RANKINGS]:
-        yield {"title": f"Ranking: {name}", "what": "ranking", "trial": trial, "scores": rounded(scores)}
+        yield {
+            "title": f"Ranking: {name}",
+            "what": "ranking",
+            "trial": trial,
+            "scores": rounded(scores),
+        }
 
 
 def trial_name(study: Study, cell: Cell) -> str:
     """The labels of a cell that vary over the study."""
-    shown = [name for name in study.axes if name not in ("strategy", "amount", "k", "arm") or name not in cell.axes]
-    parts = [f"{name} {cell.axes[name]}" if name in ("seed", "draw") else str(cell.axes[name]) for name in shown if name in cell.axes]
+    shown = [
+        name
+        for name in study.axes
+        if name not in ("strategy", "amount", "k", "arm") or name not in cell.axes
+    ]
+    parts = [
+        f"{name} {cell.axes[name]}" if name in ("seed", "draw") else str(cell.axes[name])
+        for name in shown
+        if name in cell.axes
+    ]
     if "arm" in cell.axes:
         parts.append(f"{cell.axes['arm']} {cell.axes.get('k')}")
     return ", ".join(parts) or "the trial"
@@ -115,10 +143,21 @@ def _measured(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str,
     for trial, record in records.items():
         for stage, measure in measures_of(record):
             for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
-                if measure.get(what) and any(measure[what].values()) and count < 2 * MOST_MEASURED:  # before training no weight has changed
+                if (
+                    measure.get(what) and any(measure[what].values()) and count < 2 * MOST_MEASURED
+                ):  # before training no weight has changed
                     count += 1
-                    name = f"{title} {STAGES[stage]}: {trial_name(study, cells[trial])}" if trial in cells else title
-                    yield {"title": name, "what": what, "trial": trial, "scores": rounded(measure[what])}
+                    name = (
+                        f"{title} {STAGES[stage]}: {trial_name(study, cells[trial])}"
+                        if trial in cells
+                        else title
+                    )
+                    yield {
+                        "title": name,
+                        "what": what,
+                        "trial": trial,
+                        "scores": rounded(measure[what]),
+                    }
 
 
 def _removed(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
@@ -154,16 +193,27 @@ def removed_counts(records: Mapping[str, Record]) -> Counter[str]:
 
 
 def rounded(scores: Mapping[str, Any]) -> dict[str, Any]:
-    return {head: round(value, DIGITS) if isinstance(value, float) else value for head, value in scores.items()}
+    return {
+        head: round(value, DIGITS) if isinstance(value, float) else value
+        for head, value in scores.items()
+    }
 
 
-def heads(study: Study, records: Mapping[str, Record], shape: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
+def heads(
+    study: Study, records: Mapping[str, Record], shape: Mapping[str, list[int]]
+) -> dict[str, dict[str, Any]]:
     """For every head: its scores in each ranking, its entropy, its change of weights, and what its removal did."""
     found: dict[str, dict[str, Any]] = {}
     for block, sizes in shape.items():
         for layer, size in enumerate(sizes):
             for index in range(size):
-                found[f"{block}.{layer}.{index}"] = {"rankings": {}, "entropy": {}, "weights": None, "removed": 0, "effect": {}}
+                found[f"{block}.{layer}.{index}"] = {
+                    "rankings": {},
+                    "entropy": {},
+                    "weights": None,
+                    "removed": 0,
+                    "effect": {},
+                }
     for name, (_, scores) in list(rankings(study, records).items())[:MOST_RANKINGS]:
         for head, value in scores.items():
             if head in found:
@@ -188,11 +238,15 @@ def _add_measures(found: dict[str, dict[str, Any]], records: Mapping[str, Record
                 for head, value in (measure.get("weights") or {}).items():
                     weights.setdefault(head, []).append(value)
     for head, facts in found.items():
-        facts["entropy"] = {stage: round(fmean(values), DIGITS) for stage, values in entropy.get(head, {}).items()}
+        facts["entropy"] = {
+            stage: round(fmean(values), DIGITS) for stage, values in entropy.get(head, {}).items()
+        }
         facts["weights"] = round(fmean(weights[head]), 8) if weights.get(head) else None
 
 
-def _add_effects(found: dict[str, dict[str, Any]], study: Study, records: Mapping[str, Record]) -> None:
+def _add_effects(
+    found: dict[str, dict[str, Any]], study: Study, records: Mapping[str, Record]
+) -> None:
     """Mean score of the trials that removed a head less that of the trials that kept it, in points, by language.
 
     Trials are compared with their like: pruned by the same amount, on the same task. Otherwise every head
@@ -214,17 +268,25 @@ def _add_effects(found: dict[str, dict[str, Any]], study: Study, records: Mappin
         for i, language in enumerate(study.languages):
             told = [language in one for one in scores]
             with np.errstate(invalid="ignore"):  # of scores that are infinite nothing can be told
-                differences, weight = _differences(np.array([one[language] for one in scores if language in one]), gone[told])
+                differences, weight = _differences(
+                    np.array([one[language] for one in scores if language in one]), gone[told]
+                )
             sums[:, i] += weight * differences
             weights[:, i] += weight
     for head, place in places.items():
         effects = zip(study.languages, sums[place].tolist(), weights[place].tolist(), strict=True)
-        found[head]["effect"] = {language: round(value / weight, 3) for language, value, weight in effects if weight}
+        found[head]["effect"] = {
+            language: round(value / weight, 3) for language, value, weight in effects if weight
+        }
 
 
 def _alike(cell: Cell) -> Any:
     """The labels in which trials must agree to be compared; the arms of a search all remove few heads, and go together."""
-    apart = {"seed", "draw", *(("arm", "k", "remove", "strategy", "amount") if "arm" in cell.axes else ())}
+    apart = {
+        "seed",
+        "draw",
+        *(("arm", "k", "remove", "strategy", "amount") if "arm" in cell.axes else ()),
+    }
     return frozenset((name, value) for name, value in cell.axes.items() if name not in apart)
 
 
@@ -234,4 +296,6 @@ def _differences(scores: Any, gone: Any) -> tuple[Any, Any]:
     kept = number - count
     both = (count > 0) & (kept > 0)
     count, kept = count.clip(1), kept.clip(1)
-    return both * (sums / count - (scores.sum() - sums) / kept), both * (count * kept / max(1, number))
+    return both * (sums / count - (scores.sum() - sums) / kept), both * (
+        count * kept / max(1, number)
+    )

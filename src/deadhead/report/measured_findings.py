@@ -29,11 +29,23 @@ def _trials(number: int) -> str:
 
 
 def _entropy(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
-    sides = [[as_dict(one.get(stage, {}).get("entropy")) for stage in ("before", "after")] for one in found]
+    sides = [
+        [as_dict(one.get(stage, {}).get("entropy")) for stage in ("before", "after")]
+        for one in found
+    ]
     sides = [both for both in sides if set(both[0]) & set(both[1])]
     if sides:
-        before, after = (fmean(fmean(both[i][head] for head in set(both[0]) & set(both[1])) for both in sides) for i in (0, 1))
-        how = "hardly changes" if abs(after - before) < 0.01 else "narrows" if after < before else "widens"
+        before, after = (
+            fmean(fmean(both[i][head] for head in set(both[0]) & set(both[1])) for both in sides)
+            for i in (0, 1)
+        )
+        how = (
+            "hardly changes"
+            if abs(after - before) < 0.01
+            else "narrows"
+            if after < before
+            else "widens"
+        )
         yield f"Training {how} the attention of heads: mean entropy goes from {before:.2f} to {after:.2f} nats ({_trials(len(sides))})."
 
 
@@ -45,7 +57,10 @@ def _weights(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
         layers.setdefault((head.block, head.layer), []).append(value)
     means = {f"{block} layer {layer}": fmean(values) for (block, layer), values in layers.items()}
     if len(means) > 1:
-        low, high = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
+        low, high = (
+            min(means, key=lambda name: means[name]),
+            max(means, key=lambda name: means[name]),
+        )
         yield (
             f"Training changes the weights of {high} most ({means[high]:.2g} in the mean) and of {low} least ({means[low]:.2g}; "
             f"{_trials(len(held))})."
@@ -53,8 +68,18 @@ def _weights(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
 
 
 def _embeddings(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
-    sides = [[as_dict(one.get(stage, {}).get("embeddings")).get("silhouette") for stage in ("before", "after")] for one in found]
-    whole = [(before, after) for before, after in sides if isinstance(before, int | float) and isinstance(after, int | float)]
+    sides = [
+        [
+            as_dict(one.get(stage, {}).get("embeddings")).get("silhouette")
+            for stage in ("before", "after")
+        ]
+        for one in found
+    ]
+    whole = [
+        (before, after)
+        for before, after in sides
+        if isinstance(before, int | float) and isinstance(after, int | float)
+    ]
     if whole:
         before, after = fmean(both[0] for both in whole), fmean(both[1] for both in whole)
         where = "lie mixed" if after < 0.25 else "lie apart"
@@ -68,14 +93,18 @@ def scored(study: Study) -> list[str]:
     """Where nothing can be compared: the scores themselves, and how they grew from the first epoch on."""
     if len(study.labels("remove")) > 1:
         return []  # a mean over prunings of all kinds says nothing
-    done = {cell.trial: cell for cell in study.cells if any(score is not None for score in cell.usual)}
+    done = {
+        cell.trial: cell for cell in study.cells if any(score is not None for score in cell.usual)
+    }
     metrics = {cell.metric for cell in done.values()}
     if not done or len(metrics) != 1:
         return []
     languages: dict[str, list[float]] = {}
     firsts: list[tuple[float, float]] = []
     for cell in done.values():
-        for language, first, score in zip(cell.languages, cell.row(split=f"{cell.split}@1"), cell.usual, strict=True):
+        for language, first, score in zip(
+            cell.languages, cell.row(split=f"{cell.split}@1"), cell.usual, strict=True
+        ):
             if score is not None:
                 languages.setdefault(language, []).append(score)
                 firsts += [] if first is None else [(first, score)]
@@ -83,16 +112,31 @@ def scored(study: Study) -> list[str]:
     low, high = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
     split = " / ".join(map(split_words, dict.fromkeys(cell.split for cell in done.values())))
     text = f"Mean {metric_words(metrics.pop())} on {split} is {fmean(means.values()):.1f} ({_trials(len(done))})"
-    text += f", highest in {high} ({means[high]:.1f}) and lowest in {low} ({means[low]:.1f})." if len(means) > 1 else "."
+    text += (
+        f", highest in {high} ({means[high]:.1f}) and lowest in {low} ({means[low]:.1f})."
+        if len(means) > 1
+        else "."
+    )
     if not firsts:
         return [text]
-    return [text, f"After one epoch the mean is {fmean(a for a, _ in firsts):.1f}, after all of them {fmean(b for _, b in firsts):.1f}."]
+    return [
+        text,
+        f"After one epoch the mean is {fmean(a for a, _ in firsts):.1f}, after all of them {fmean(b for _, b in firsts):.1f}.",
+    ]
 
 
 def collapsed(study: Study) -> list[str]:
     """Trainings that ended in a model with one answer to everything: their scores tell of the training, not of the pruning."""
-    trials = {cell.trial: (cell, cell.summary.metrics) for cell in study.cells if cell.state == "done" and cell.summary}
-    failed = [cell for cell, metrics in trials.values() if one_label(metrics, cell.learnt, cell.split, cell.metric)]
+    trials = {
+        cell.trial: (cell, cell.summary.metrics)
+        for cell in study.cells
+        if cell.state == "done" and cell.summary
+    }
+    failed = [
+        cell
+        for cell, metrics in trials.values()
+        if one_label(metrics, cell.learnt, cell.split, cell.metric)
+    ]
     found = [removal_words(str(cell.axes.get("remove", "none"))) for cell in failed]
     if not found:
         return []

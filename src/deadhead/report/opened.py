@@ -60,7 +60,9 @@ def _tells(cell: Cell, summary: Summary) -> Iterator[str]:
 
 def ranking_key(trial: Mapping[str, Any]) -> str:
     """What a ranking depends on."""
-    return json.dumps([trial.get(name) for name in ("model", "task", "source", "rank", "seed")], sort_keys=True)
+    return json.dumps(
+        [trial.get(name) for name in ("model", "task", "source", "rank", "seed")], sort_keys=True
+    )
 
 
 def _spread(ids: list[str]) -> Iterator[str]:

@@ -30,16 +30,38 @@ from ..studies.folder import StudyError
 from ..studies.records import dumps
 from .files import put
 
-SCRIPTS = ("base", "keys", "top", "tables", "maps", "explorer", "figures", "claims", "trials", "sheet", "trial", "compare", "main")
+SCRIPTS = (
+    "base",
+    "keys",
+    "top",
+    "tables",
+    "maps",
+    "explorer",
+    "figures",
+    "claims",
+    "trials",
+    "sheet",
+    "trial",
+    "compare",
+    "main",
+)
 MOST = 8_000_000  # bytes of a page
-TEXTS = ("sample", "details", "epochs")  # what full records lose, in this order, where a page would grow too large
+TEXTS = (
+    "sample",
+    "details",
+    "epochs",
+)  # what full records lose, in this order, where a page would grow too large
 
 
 class PageError(DeadheadError):
     """A page that cannot be made as asked."""
 
 
-def write(folder: str | Path | Sequence[str | Path], out: str | Path, warn: Callable[[str], None] = lambda text: None) -> Path:
+def write(
+    folder: str | Path | Sequence[str | Path],
+    out: str | Path,
+    warn: Callable[[str], None] = lambda text: None,
+) -> Path:
     """Draw a study, or several beside each other, into one HTML file.
 
     warn: called with a sentence about what could not be shown: damaged records.
@@ -52,13 +74,19 @@ def write(folder: str | Path | Sequence[str | Path], out: str | Path, warn: Call
     for one, name in zip(contents, named, strict=True):
         for text in one["damaged"]:
             warn(f"{name}: {text}" if len(folders) > 1 else text)
-    whole = html(*({**one, **({"folder": name} if len(folders) > 1 else {})} for one, name in zip(contents, named, strict=True)))
+    whole = html(
+        *(
+            {**one, **({"folder": name} if len(folders) > 1 else {})}
+            for one, name in zip(contents, named, strict=True)
+        )
+    )
     target = Path(out)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise PageError(
-            f"{target} could not be written: {problem.strerror}.", "name a file in a folder you may write to with --out"
+            f"{target} could not be written: {problem.strerror}.",
+            "name a file in a folder you may write to with --out",
         ) from problem
     return put(target, whole.encode("utf-8", "replace"))
 
@@ -67,7 +95,9 @@ def html(*contents: Mapping[str, Any]) -> str:
     """The page of one content, or of several to compare."""
     if not contents:
         raise StudyError("no study was named.", "name the folder of a study")
-    fitting = [_fitting(one, MOST // len(contents) - 1_200_000 // len(contents)) for one in contents]
+    fitting = [
+        _fitting(one, MOST // len(contents) - 1_200_000 // len(contents)) for one in contents
+    ]
     return _drawn(contents, f'{{"studies":[{",".join(fitting)}]}}')
 
 
@@ -157,9 +187,13 @@ def _fitting(content: Mapping[str, Any], room: int) -> str:
     for part in TEXTS:
         if sum(map(_size, texts)) <= room:
             break
-        records = {name: {k: v for k, v in one.items() if k != part} for name, one in records.items()}
+        records = {
+            name: {k: v for k, v in one.items() if k != part} for name, one in records.items()
+        }
         texts = [_member(name, one) for name, one in records.items()]
-    kept = [text for text, end in zip(texts, accumulate(map(_size, texts)), strict=True) if end <= room]
+    kept = [
+        text for text, end in zip(texts, accumulate(map(_size, texts)), strict=True) if end <= room
+    ]
     members["records"] = f'"records":{{{",".join(kept)}}}'
     return f"{{{','.join(members[name] for name in {**content, 'records': None})}}}"
 

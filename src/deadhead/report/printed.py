@@ -15,12 +15,18 @@ from .cells import Cell
 from .published import ROUND, Row, mean, number
 
 PERCENT = "% pruned"
-COMPONENTS = ("ES", "ED", "DS")  # encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order
+COMPONENTS = (
+    "ES",
+    "ED",
+    "DS",
+)  # encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order
 KEY = "Heads kept in encoder-self (ES), encoder-decoder (ED) and decoder-self attention (DS), in strings layer by layer from the input up."
 KEPT = ("per_layer", "per_block")  # strategies whose amount says what each component keeps
 
 
-def changes(numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]) -> dict[str, float | None]:
+def changes(
+    numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
+) -> dict[str, float | None]:
     """What the brackets of a pruned cell hold: ours less our unpruned model, and what the paper prints."""
     printed = mean([value for row in rows if (value := number(row, "delta")) is not None])
     return {
@@ -29,13 +35,17 @@ def changes(numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
     }
 
 
-def spelled(table: dict[str, Any], how: Any, cells: Iterable[Cell], file: Sequence[Row]) -> dict[str, Any]:
+def spelled(
+    table: dict[str, Any], how: Any, cells: Iterable[Cell], file: Sequence[Row]
+) -> dict[str, Any]:
     """The table with its prunings in columns of their own; as it was where one of them cannot be spelled so."""
     if how is None or "remove" not in table["row_names"]:
         return table
     place = table["row_names"].index("remove")
     known = {str(cell.axes.get("remove")): cell for cell in cells}
-    percents = {row["remove"]: row["percent"] for row in file if row.get("remove") and row.get("percent")}
+    percents = {
+        row["remove"]: row["percent"] for row in file if row.get("remove") and row.get("percent")
+    }
     names = [PERCENT] if how == "percent" else [PERCENT, *COMPONENTS]
     kinds = {str(cell.axes.get("strategy")) for cell in known.values()} & {*KEPT}
     parts = {}
@@ -45,11 +55,18 @@ def spelled(table: dict[str, Any], how: Any, cells: Iterable[Cell], file: Sequen
         if percent is None or len(kept) != len(names) - 1:
             return table
         parts[label] = [percent, *kept]
-    if len({tuple(part) for part in parts.values()}) < len(parts):  # two prunings would have one name
+    if len({tuple(part) for part in parts.values()}) < len(
+        parts
+    ):  # two prunings would have one name
         return table
     rows = [[*row[:place], *parts[str(row[place])], *row[place + 1 :]] for row in table["rows"]]
     note = table["note"] if how == "percent" else f"{KEY} {table['note']}"
-    return {**table, "note": note, "row_names": [*table["row_names"][:place], *names, *table["row_names"][place + 1 :]], "rows": rows}
+    return {
+        **table,
+        "note": note,
+        "row_names": [*table["row_names"][:place], *names, *table["row_names"][place + 1 :]],
+        "rows": rows,
+    }
 
 
 def _percent(cell: Cell | None, printed: str | None) -> str | None:
@@ -61,14 +78,20 @@ def _percent(cell: Cell | None, printed: str | None) -> str | None:
     if cell.axes.get("strategy") == "random":
         return str(cell.axes["amount"])
     size, kept = SIZES.get(str(cell.axes.get("model"))), _counts(cell)
-    return f"{100 - 100 * kept / (size.layers * size.heads * len(COMPONENTS)):.0f}" if size and kept else None
+    return (
+        f"{100 - 100 * kept / (size.layers * size.heads * len(COMPONENTS)):.0f}"
+        if size and kept
+        else None
+    )
 
 
 def _counts(cell: Cell) -> int | None:
     parts = str(cell.axes.get("amount")).split("/")
     if cell.axes.get("strategy") not in KEPT or not all(part.isdecimal() for part in parts):
         return None
-    return sum(sum(map(int, part)) if cell.axes["strategy"] == "per_layer" else int(part) for part in parts)
+    return sum(
+        sum(map(int, part)) if cell.axes["strategy"] == "per_layer" else int(part) for part in parts
+    )
 
 
 def _kept(cell: Cell | None, kinds: set[str]) -> list[str]:
@@ -80,7 +103,9 @@ def _kept(cell: Cell | None, kinds: set[str]) -> list[str]:
     size = SIZES.get(str(cell.axes.get("model")))
     if size is None or len(kinds) != 1:
         return ["all"] * len(COMPONENTS)
-    whole = str(size.heads) * size.layers if kinds == {"per_layer"} else str(size.heads * size.layers)
+    whole = (
+        str(size.heads) * size.layers if kinds == {"per_layer"} else str(size.heads * size.layers)
+    )
     return [whole] * len(COMPONENTS)
 
 

@@ -39,7 +39,9 @@ class Published:
         self.spare = columns - set(self.columns.values())
         self._found: dict[tuple[str, ...], list[Row]] = {}
         for row in rows:
-            self._found.setdefault(tuple(_text(name, row[self.columns[name]]) for name in self.axes), []).append(row)
+            self._found.setdefault(
+                tuple(_text(name, row[self.columns[name]]) for name in self.axes), []
+            ).append(row)
 
     def of(self, labels: Mapping[str, Any], also: Mapping[str, Any] | None = None) -> list[Row]:
         """The rows of a cell; of several, those that agree with what else is known of it."""
@@ -49,11 +51,17 @@ class Published:
         for name, value in (also or {}).items():
             column = _column(name, self.spare)
             if len(rows) > 1 and column is not None:
-                rows = [row for row in rows if _text(name, row[column]) == _text(name, value)] or rows
-        mixed = any(len({row[name] for row in rows}) > 1 for name in ("model", "task") if name in self.spare)
+                rows = [
+                    row for row in rows if _text(name, row[column]) == _text(name, value)
+                ] or rows
+        mixed = any(
+            len({row[name] for row in rows}) > 1 for name in ("model", "task") if name in self.spare
+        )
         return [] if mixed else rows  # a mean over models or tasks is nobody's number
 
-    def value(self, labels: Mapping[str, Any], also: Mapping[str, Any] | None = None) -> float | None:
+    def value(
+        self, labels: Mapping[str, Any], also: Mapping[str, Any] | None = None
+    ) -> float | None:
         """The number of a cell, the mean where it takes in several rows."""
         return mean([value for row in self.of(labels, also) if (value := number(row)) is not None])
 

@@ -45,11 +45,15 @@ class Samples:
         apart = max(1, len(cell.languages) // LANGUAGES)  # not only those that come first
         for language in cell.languages[::apart][:LANGUAGES]:
             file = self.home / record.trial.id / cell.split / f"{language}.npz"
-            if file.is_file() and file.resolve().is_relative_to(self.home.resolve()):  # neither a link nor a language leads out
+            if file.is_file() and file.resolve().is_relative_to(
+                self.home.resolve()
+            ):  # neither a link nor a language leads out
                 found += self._examples(file, cell, record, language)
         return found
 
-    def _examples(self, file: Path, cell: Cell, record: Record, language: str) -> list[dict[str, Any]]:
+    def _examples(
+        self, file: Path, cell: Cell, record: Record, language: str
+    ) -> list[dict[str, Any]]:
         from ..evaluate import Predictions
 
         try:
@@ -61,7 +65,9 @@ class Samples:
             data = None
         named = said.named()
         rows = [
-            _example(language, cell.split, one, data.rows[i] if data else None, KINDS[said.kind].labels)
+            _example(
+                language, cell.split, one, data.rows[i] if data else None, KINDS[said.kind].labels
+            )
             for i, one in enumerate(named[:AMONG])
         ]
         rows.sort(key=lambda row: -row["errors"])  # stable: of equals the first of the data
@@ -70,7 +76,11 @@ class Samples:
 
     def _dataset(self, record: Record, language: str, split: str) -> Dataset | None:
         """The data a trial was scored on, if it lies here."""
-        options = {name: value for name, value in (record.trial.get("data") or {}).items() if name not in NOT_OF_THE_DATA}
+        options = {
+            name: value
+            for name, value in (record.trial.get("data") or {}).items()
+            if name not in NOT_OF_THE_DATA
+        }
         if options.get("root") != "world" and not os.environ.get("DEADHEAD_DATA"):
             return None
         key = (str(record.trial.get("task")), language, split, repr(options))
@@ -84,16 +94,27 @@ class Samples:
 
 def _example(language: str, split: str, said: Any, row: Any, kind: str) -> dict[str, Any]:
     """One example: the words or texts, what is right, and what the model said."""
-    found: dict[str, Any] = {"lang": language, "split": split, "predicted": said, "gold": None, "errors": 0}
+    found: dict[str, Any] = {
+        "lang": language,
+        "split": split,
+        "predicted": said,
+        "gold": None,
+        "errors": 0,
+    }
     if kind == "word":
         found["predicted"] = list(said)[:WORDS]
         if row is not None:
             found |= {"tokens": list(row.texts)[:WORDS], "gold": list(row.labels)[:WORDS]}
-            found["errors"] = sum(right != given for right, given in zip(found["gold"], found["predicted"], strict=True))
+            found["errors"] = sum(
+                right != given
+                for right, given in zip(found["gold"], found["predicted"], strict=True)
+            )
         return found
     if row is None:
         return found
     texts = list(row.texts)
-    right = texts.pop() if kind == "text" and len(texts) > 1 else row.labels[0] if row.labels else None
+    right = (
+        texts.pop() if kind == "text" and len(texts) > 1 else row.labels[0] if row.labels else None
+    )
     found |= {"text": texts[0], "gold": right, "errors": int(right is not None and right != said)}
     return found | ({"second": texts[1]} if len(texts) > 1 else {})

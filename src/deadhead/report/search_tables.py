@@ -30,7 +30,11 @@ NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits
 def _picked(rule: str, what: str) -> Statistic:
     def of(pair: Pair) -> float | None:
         pick = pair.lowest.picks.get(rule) if pair.lowest else None
-        return None if pick is None else float(getattr(pick, what)) * (1 if what == "k" else scale(pair))
+        return (
+            None
+            if pick is None
+            else float(getattr(pick, what)) * (1 if what == "k" else scale(pair))
+        )
 
     return of
 
@@ -72,9 +76,7 @@ LUCK: Mapping[str, Statistic] = {
     "gain, stop rule": _control("seeds", "stop"),
     **dict.fromkeys(("gain", "gain of random", "gain of highest"), _control("seeds")),
 }
-UNTESTED = (
-    "No cell is coloured: the best of k gains a little though pruning do nothing, and this study has no unpruned seeds to test against."
-)
+UNTESTED = "No cell is coloured: the best of k gains a little though pruning do nothing, and this study has no unpruned seeds to test against."
 
 
 def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,8 +88,15 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     if "arm" in layout.axes:
         return _by_arm(study, asked, layout, found)
     run = {cell.axes.get("arm") for cell in study.cells}
-    asked_for = ["unpruned", "best of k", "gain", *(f"gain of {arm}" for arm in ("seeds", "random", "highest") if arm in run)]
-    shown = [name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)] or asked_for
+    asked_for = [
+        "unpruned",
+        "best of k",
+        "gain",
+        *(f"gain of {arm}" for arm in ("seeds", "random", "highest") if arm in run),
+    ]
+    shown = [
+        name for name, (of, _) in STATISTICS.items() if any(of(pair) is not None for pair in found)
+    ] or asked_for
     wide = Layout(layout.rows, (*layout.columns, "statistic"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
     fill = _filler(study, layout, found)
@@ -104,24 +113,53 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     return _table(study, asked, wide, units, theirs, file, {"statistic": shown}, bases)
 
 
-def _by_arm(study: Study, asked: Mapping[str, Any], layout: Layout, found: Sequence[Pair]) -> dict[str, Any]:
+def _by_arm(
+    study: Study, asked: Mapping[str, Any], layout: Layout, found: Sequence[Pair]
+) -> dict[str, Any]:
     """Arms as an axis: the score of the unpruned model, and the best score of each arm."""
     units: dict[tuple[Any, ...], Unit] = {}
     at = layout.axes.index("arm")
-    fill = _filler(study, Layout(tuple(name for name in layout.axes if name != "arm"), (), layout.where, layout.mean_over), found)
-    for arm in [name for name in ("full", "lowest", "seeds", "random", "highest") if any(c.axes.get("arm") == name for c in study.cells)]:
+    fill = _filler(
+        study,
+        Layout(
+            tuple(name for name in layout.axes if name != "arm"), (), layout.where, layout.mean_over
+        ),
+        found,
+    )
+    for arm in [
+        name
+        for name in ("full", "lowest", "seeds", "random", "highest")
+        if any(c.axes.get("arm") == name for c in study.cells)
+    ]:
         for key, unit in fill(("full", arm), lambda pair, arm=arm: _best(pair, arm), arm == "full"):  # type: ignore[misc]
             units[*key[:at], arm, *key[at:]] = unit
     file = study.published.get(str(asked.get("published")), [])
     printed = Published(file, layout.axes)
 
     def theirs(labels: Mapping[str, Any], unit: Unit | None) -> float | None:
-        rows = [row for row in printed.of(labels, unit.known() if unit else None) if number(row, "delta") != number(row)]
+        rows = [
+            row
+            for row in printed.of(labels, unit.known() if unit else None)
+            if number(row, "delta") != number(row)
+        ]
         values = [value for row in rows if (value := number(row)) is not None]
         return sum(values) / len(values) if values else None
 
-    luck = {key: units.get((*key[:at], "seeds", *key[at + 1 :])) for key in units if key[at] not in ("full", "seeds")}
-    return _table(study, asked, layout, units, theirs, file, {}, {key: unit for key, unit in luck.items() if unit is not None})
+    luck = {
+        key: units.get((*key[:at], "seeds", *key[at + 1 :]))
+        for key in units
+        if key[at] not in ("full", "seeds")
+    }
+    return _table(
+        study,
+        asked,
+        layout,
+        units,
+        theirs,
+        file,
+        {},
+        {key: unit for key, unit in luck.items() if unit is not None},
+    )
 
 
 def _best(pair: Pair, arm: str) -> float | None:
@@ -160,15 +198,26 @@ def _fits(pair: Pair, where: Mapping[str, set[str]]) -> bool:
     return all(plain_text(pair_axis(pair, name)) in allowed for name, allowed in where.items())
 
 
-def _filler(study: Study, layout: Layout, found: Sequence[Pair]) -> Callable[[Sequence[str], Statistic, bool], Items]:
+def _filler(
+    study: Study, layout: Layout, found: Sequence[Pair]
+) -> Callable[[Sequence[str], Statistic, bool], Items]:
     """What puts the pairs' numbers, and the states of all trials they need, into the units of a table: by arms and statistic.
 
     Where a trial or a pair belongs is the same for every statistic of a table, and told once.
     """
     where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
-    place = placed(lambda cell, language: tuple(cell.axis(name, language) for name in layout.axes), where, layout.axes)
-    expected = [(str(cell.axes["arm"]), place(cell), cell) for cell in study.cells if "arm" in cell.axes]
-    keys = [(pair, tuple(pair_axis(pair, name) for name in layout.axes), str(pair.group)) for pair in found]
+    place = placed(
+        lambda cell, language: tuple(cell.axis(name, language) for name in layout.axes),
+        where,
+        layout.axes,
+    )
+    expected = [
+        (str(cell.axes["arm"]), place(cell), cell) for cell in study.cells if "arm" in cell.axes
+    ]
+    keys = [
+        (pair, tuple(pair_axis(pair, name) for name in layout.axes), str(pair.group))
+        for pair in found
+    ]
 
     def fill(arms: Sequence[str], of: Statistic, full: bool) -> Items:
         units: dict[tuple[Any, ...], Unit] = {}
@@ -193,11 +242,20 @@ def _trials(pair: Pair, arms: Sequence[str]) -> list[Part]:
     """The scores that a number of a pair was chosen from, or is the difference of: those of its arms, the unpruned model first."""
     own = {"lowest": pair.lowest, **pair.controls}
     chosen = [arm for name in arms if (arm := own.get(name)) is not None]
-    some = chosen or [arm for arm in own.values() if arm is not None][:1]  # each knows the unpruned model
-    full: list[Part] = [(arm.trials[0], pair.target, arm.full * scale(pair)) for arm in some[:1] if 0 in arm.trials]
+    some = (
+        chosen or [arm for arm in own.values() if arm is not None][:1]
+    )  # each knows the unpruned model
+    full: list[Part] = [
+        (arm.trials[0], pair.target, arm.full * scale(pair)) for arm in some[:1] if 0 in arm.trials
+    ]
     return [
         *(full if "full" in arms else ()),
-        *((trial, pair.target, _points(pair, arm, k)) for arm in chosen for k, trial in sorted(arm.trials.items()) if k),
+        *(
+            (trial, pair.target, _points(pair, arm, k))
+            for arm in chosen
+            for k, trial in sorted(arm.trials.items())
+            if k
+        ),
     ]
 
 
@@ -211,7 +269,9 @@ def _unit(units: dict[tuple[Any, ...], Unit], key: tuple[Any, ...], full: bool) 
     return units[key]
 
 
-def placed(of: Callable[[Cell, str], Any], where: Mapping[str, Any], axes: Iterable[str]) -> Callable[[Cell], list[tuple[str, Any]]]:
+def placed(
+    of: Callable[[Cell, str], Any], where: Mapping[str, Any], axes: Iterable[str]
+) -> Callable[[Cell], list[tuple[str, Any]]]:
     """From a cell of a search to its target languages that are asked for, each with its place.
 
     The place hangs on these axes alone; it is told once for all cells that agree in them, and the list is the same object.
@@ -226,7 +286,11 @@ def placed(of: Callable[[Cell, str], Any], where: Mapping[str, Any], axes: Itera
         if by_parts:
             alike += tuple(cell.parts(language) for language in cell.languages)
         if alike not in held:
-            held[alike] = [(language, of(cell, language)) for language in targets(cell) if matches(cell, language, where)]
+            held[alike] = [
+                (language, of(cell, language))
+                for language in targets(cell)
+                if matches(cell, language, where)
+            ]
         return held[alike]
 
     return place
@@ -236,7 +300,11 @@ def _published(printed: Published, labels: Mapping[str, Any], unit: Unit | None)
     also = unit.known() if unit else None
 
     def of(arm: str, name: str = "value") -> float | None:
-        rows = [row for row in printed.of({**labels, "arm": arm}, also) if name == "delta" or number(row, "delta") != number(row)]
+        rows = [
+            row
+            for row in printed.of({**labels, "arm": arm}, also)
+            if name == "delta" or number(row, "delta") != number(row)
+        ]
         values = [value for row in rows if (value := number(row, name)) is not None]
         return sum(values) / len(values) if values else None
 
@@ -260,7 +328,10 @@ def _table(
     order: Mapping[str, list[Any]],
     bases: Mapping[tuple[Any, ...], Unit] | None = None,
 ) -> dict[str, Any]:
-    rows, columns = (keys_in_order(study, names, units, at, order) for names, at in ((layout.rows, 0), (layout.columns, len(layout.rows))))
+    rows, columns = (
+        keys_in_order(study, names, units, at, order)
+        for names, at in ((layout.rows, 0), (layout.columns, len(layout.rows)))
+    )
 
     def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
         labels = dict(zip(layout.axes, (*row, *column), strict=True))
@@ -278,9 +349,16 @@ def _table(
     )
     if any(column[-1:] == ("gain, stop rule",) for column in columns):
         note += " Stop rule: heads are removed one by one until the score falls for the first time, and the best k up to there counts."
-    short = about_data(study, list({cell.trial: cell for unit in units.values() for cell in unit.cells.values()}.values()))
+    short = about_data(
+        study,
+        list(
+            {cell.trial: cell for unit in units.values() for cell in unit.cells.values()}.values()
+        ),
+    )
     note = " ".join(filter(None, [note, *short, whose(study, file)]))
-    made = grid(str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file, SEEDS)
+    made = grid(
+        str(asked.get("title") or "Search"), note, layout, rows, columns, cells, file, SEEDS
+    )
     return {**made, "test": made["test"] or UNTESTED}
 
 
@@ -292,16 +370,29 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
         layout = Layout(layout.rows, (*layout.columns, "arm"), layout.where, layout.mean_over)
     units: dict[tuple[Any, ...], Unit] = {}
     best: dict[tuple[Any, ...], float] = {}
-    for method, pair, value in _methods([pair for pair in searches(study, layout.where) if pair.setting == "cross-lingual"]):
+    for method, pair, value in _methods(
+        [pair for pair in searches(study, layout.where) if pair.setting == "cross-lingual"]
+    ):
         key = tuple(method if name == "arm" else pair_axis(pair, name) for name in layout.axes)
-        at = key, frozenset((name, label) for name, label in pair.group if name not in OF_SOURCES), method, pair.target
+        at = (
+            key,
+            frozenset((name, label) for name, label in pair.group if name not in OF_SOURCES),
+            method,
+            pair.target,
+        )
         best[at] = max(value, best.get(at, value))  # EC keeps the best of all sources
     for (key, group, method, target), value in best.items():
         units.setdefault(key, Unit(full=method == "FL")).put(group, method, target, value)
     for cell in study.cells:  # what is still to come
         for language in targets(cell):
-            method = "FL" if cell.axes.get("arm") == "full" else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
-            key = tuple(method if name == "arm" else cell.axis(name, language) for name in layout.axes)
+            method = (
+                "FL"
+                if cell.axes.get("arm") == "full"
+                else _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
+            )
+            key = tuple(
+                method if name == "arm" else cell.axis(name, language) for name in layout.axes
+            )
             where = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
             if cell.setting(language) == "cross-lingual" and matches(cell, language, where):
                 unit = units.setdefault(key, Unit(full=method == "FL"))
@@ -310,9 +401,7 @@ def multi_source_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]
     printed = Published(file, layout.axes)
     theirs = lambda labels, unit: printed.value(labels, unit.known() if unit else None)  # noqa: E731
     made = _table(study, asked, layout, units, theirs, file, {"arm": list(METHODS)})
-    note = (
-        "FL: unpruned; MD, SD: one ranking out of those of all sources, by data and by scores; EC: the best of the sources' own rankings."
-    )
+    note = "FL: unpruned; MD, SD: one ranking out of those of all sources, by data and by scores; EC: the best of the sources' own rankings."
     return {**made, "note": f"{note} {made['note']}"}
 
 

@@ -93,7 +93,11 @@ class Handler(BaseHTTPRequestHandler):
         except DeadheadError as problem:  # of a study that is just being changed, or damaged
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{problem}\n".encode())
         except Exception:  # a bug: told in the terminal, and the reader is not left waiting
-            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"deadhead failed; the terminal it runs in says why\n")
+            self._send(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "text/plain",
+                b"deadhead failed; the terminal it runs in says why\n",
+            )
             raise
         else:
             if mark and self.headers.get("If-None-Match") == mark:
@@ -105,12 +109,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> tuple[str, bytes, str]:
         if not self.server.allows(self.headers.get("Host")):
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "ask for localhost; another name is only answered with --host")
+            raise Refused(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "ask for localhost; another name is only answered with --host",
+            )
         try:
             asked = urlsplit(self.path)
             query = parse_qs(asked.query, max_num_fields=MOST_FIELDS)
         except ValueError as problem:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"this address cannot be read: {problem}") from None
+            raise Refused(
+                HTTPStatus.BAD_REQUEST, f"this address cannot be read: {problem}"
+            ) from None
         names = list(dict.fromkeys(query.get("study", [])))
         shelf = self.server.shelf
         if unknown := [name for name in names if name not in shelf.studies()]:
@@ -119,7 +128,11 @@ class Handler(BaseHTTPRequestHandler):
             return "application/json", *shelf.body(names)
         if asked.path == "/":
             payload = shelf.payload(names)
-            return "text/html", assembled(payload, live=shelf.body(names)[1]).encode("utf-8", "replace"), ""
+            return (
+                "text/html",
+                assembled(payload, live=shelf.body(names)[1]).encode("utf-8", "replace"),
+                "",
+            )
         if asked.path == "/record.json":
             return "application/json", as_json(self._record(names, query.get("id", [""])[0])), ""
         raise Refused(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
@@ -165,7 +178,9 @@ def served(folder: str | Path, *, host: str | None = None, port: int = PORT) -> 
     except OSError as problem:
         raise _refused(problem, host or LOOPBACK, port) from problem
     except OverflowError:
-        raise ServeError(f"there is no port {port}.", "name one from 1 to 65535, or 0 for any that is free") from None
+        raise ServeError(
+            f"there is no port {port}.", "name one from 1 to 65535, or 0 for any that is free"
+        ) from None
     try:
         yield server
     finally:
@@ -174,9 +189,13 @@ def served(folder: str | Path, *, host: str | None = None, port: int = PORT) -> 
 
 def _refused(problem: OSError, host: str, port: int) -> ServeError:
     if problem.errno == errno.EADDRINUSE:
-        return ServeError(f"port {port} of {host} is taken.", "name another with --port, or 0 for any that is free")
+        return ServeError(
+            f"port {port} of {host} is taken.",
+            "name another with --port, or 0 for any that is free",
+        )
     if problem.errno in (errno.EACCES, errno.EPERM):
         return ServeError(f"port {port} may not be used.", "name one above 1023 with --port")
     return ServeError(
-        f"{host} is not an address of this machine ({problem.strerror or os.strerror(problem.errno or 0)}).", "leave --host away"
+        f"{host} is not an address of this machine ({problem.strerror or os.strerror(problem.errno or 0)}).",
+        "leave --host away",
     )

@@ -39,7 +39,9 @@ class Shelf:
 
     def __init__(self, folder: Path):
         if not folder.is_dir():
-            raise StudyError(f"there is no folder {folder}.", "name a study, or a folder of studies")
+            raise StudyError(
+                f"there is no folder {folder}.", "name a study, or a folder of studies"
+            )
         self.folder = folder
         self._held: dict[str, Held] = {}
         self._bodies: dict[tuple[str, ...], tuple[list[int], bytes, str]] = {}
@@ -48,7 +50,8 @@ class Shelf:
             described(folder)  # says what is wrong with it
         elif not self.studies():
             raise StudyError(
-                f"{folder} is not a study, and holds none.", "name the folder that `deadhead run` was given with --out, or one of several"
+                f"{folder} is not a study, and holds none.",
+                "name the folder that `deadhead run` was given with --out, or one of several",
             )
 
     def studies(self) -> dict[str, Path]:
@@ -61,7 +64,11 @@ class Shelf:
             deep = len(here.relative_to(self.folder).parts)
             if "study.json" in names and deep:
                 found[here.relative_to(self.folder).as_posix()] = here
-            folders[:] = sorted(one for one in folders if deep < DEEP and not one.startswith(".")) if "study.json" not in names else []
+            folders[:] = (
+                sorted(one for one in folders if deep < DEEP and not one.startswith("."))
+                if "study.json" not in names
+                else []
+            )
         return found
 
     def payload(self, names: Sequence[str]) -> dict[str, Any]:

@@ -18,14 +18,19 @@ def shown(study: Study, records: Mapping[str, Record]) -> dict[str, dict[str, An
     """The first few hundred of the records that were opened; every failed one first."""
     order = sorted(records, key=lambda name: records[name].state != "failed")[:MOST]
     samples, cells = Samples(study), study.by_trial
-    return {name: _full(records[name], samples.of(cells[name], records[name]) if name in cells else []) for name in order}
+    return {
+        name: _full(records[name], samples.of(cells[name], records[name]) if name in cells else [])
+        for name in order
+    }
 
 
 def _full(record: Record, sample: list[Any]) -> dict[str, Any]:
     return {
         "trial": dict(record.trial.content),
         "removed": list(record.removed),
-        "metrics": {name: round(value, 5) for name, value in record.metrics.items() if value is not None},
+        "metrics": {
+            name: round(value, 5) for name, value in record.metrics.items() if value is not None
+        },
         "epochs": [dict(epoch) for epoch in record.epochs],
         "cost": dict(record.cost),
         "details": _lean(record),

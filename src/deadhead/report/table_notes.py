@@ -13,13 +13,23 @@ from ..tasks import task_of
 from .cells import Cell, Study, as_dict, fixed_of, parts_of
 from .published import Row
 
-LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-roberta-base": 12}  # of models with published numbers
+LAYERS = {
+    "bert-base-uncased": 12,
+    "bert-base-multilingual-cased": 12,
+    "xlm-roberta-base": 12,
+}  # of models with published numbers
 
 
-def remarks(study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]) -> list[str]:
+def remarks(
+    study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]
+) -> list[str]:
     """The sentences that apply to a table of these cells."""
     held = list({cell.trial: cell for cell in cells}.values())
-    return [*_chosen_here(study, held, asked.get("split")), *_shares_of_layers(study, held, file), *about_data(study, held)]
+    return [
+        *_chosen_here(study, held, asked.get("split")),
+        *_shares_of_layers(study, held, file),
+        *about_data(study, held),
+    ]
 
 
 def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
@@ -28,10 +38,14 @@ def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
     chosen = {
         str(split or cell.split)
         for cell in cells
-        if _chooses(as_dict(fixed_of(parts, cell.axes).get("finetune")), str(cell.axes.get("task"))) == str(split or cell.split)
+        if _chooses(as_dict(fixed_of(parts, cell.axes).get("finetune")), str(cell.axes.get("task")))
+        == str(split or cell.split)
         and {*cell.learnt} & {*cell.languages}
     }
-    return [f"The epoch is the best of a training by the same {name} set, so scores are slightly too high." for name in sorted(chosen)]
+    return [
+        f"The epoch is the best of a training by the same {name} set, so scores are slightly too high."
+        for name in sorted(chosen)
+    ]
 
 
 def _chooses(finetune: Mapping[str, Any], task: str) -> str | None:
@@ -49,7 +63,11 @@ def _chooses(finetune: Mapping[str, Any], task: str) -> str | None:
 
 def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) -> list[str]:
     """Where `top 3` is another share of our model than of the published one."""
-    models = {row["model"] for row in file if row.get("remove", "").startswith("layers ") and row.get("model") in LAYERS}
+    models = {
+        row["model"]
+        for row in file
+        if row.get("remove", "").startswith("layers ") and row.get("model") in LAYERS
+    }
     ours = _layers(study, cells) if models else None
     other = sorted(model for model in models if LAYERS[model] != ours)
     if ours is None or not other:
@@ -67,19 +85,30 @@ def about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
 
 
 def _different_inputs(cells: Sequence[Cell]) -> list[str]:
-    contents = [cell.summary.trial for cell in cells if cell.summary is not None and cell.state == "done"]
-    names = "; ".join(f"{name} in {versions} versions" for name, versions in differing(contents).items())
+    contents = [
+        cell.summary.trial for cell in cells if cell.summary is not None and cell.state == "done"
+    ]
+    names = "; ".join(
+        f"{name} in {versions} versions" for name, versions in differing(contents).items()
+    )
     return [f"These records do not share their inputs: {names}."] if names else []
 
 
 def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
     """Where trainings (or rankings) had fewer rows than the recipe asks for; one record speaks for all with the same data."""
-    alike = {(str(cell.axes.get("task")), tuple(cell.learnt)): cell for cell in cells if cell.summary is not None and cell.state == "done"}
+    alike = {
+        (str(cell.axes.get("task")), tuple(cell.learnt)): cell
+        for cell in cells
+        if cell.summary is not None and cell.state == "done"
+    }
     short: dict[str, str] = {}
     for (task, _), cell in alike.items():
         try:
             missing = as_dict(read_within(study.home, cell.trial).details.get("shortfalls"))
-            short |= {f"{task} {name}": f"{int(size['got']):,} of {int(size['expected']):,}" for name, size in missing.items()}
+            short |= {
+                f"{task} {name}": f"{int(size['got']):,} of {int(size['expected']):,}"
+                for name, size in missing.items()
+            }
         except (DeadheadError, KeyError, TypeError, ValueError):
             continue
     several = "; ".join(f"{name} {size}" for name, size in short.items())

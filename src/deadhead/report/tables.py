@@ -33,7 +33,9 @@ def study_tables(study: Study) -> list[dict[str, Any]]:
     named = [titled(study, one) for one in wanted or default_tables(study)]
     found = [MADE.get(str(one.get("kind")), scores_table)(study, one) for one in named]
     _shorten(found)
-    return [{"id": id_of("table", i, one["title"]), **_in_words(one)} for i, one in enumerate(found)]
+    return [
+        {"id": id_of("table", i, one["title"]), **_in_words(one)} for i, one in enumerate(found)
+    ]
 
 
 def titled(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,9 +50,16 @@ def _in_words(table: Mapping[str, Any]) -> dict[str, Any]:
     """A table with its removals named as a reader takes them; what is published was found by the names of the recipe."""
     named = {
         place: [
-            [removal_words(str(label)) if name == "remove" else label for name, label in zip(names, labels, strict=True)] for labels in keys
+            [
+                removal_words(str(label)) if name == "remove" else label
+                for name, label in zip(names, labels, strict=True)
+            ]
+            for labels in keys
         ]
-        for place, names, keys in (("rows", table["row_names"], table["rows"]), ("columns", table["column_names"], table["columns"]))
+        for place, names, keys in (
+            ("rows", table["row_names"], table["rows"]),
+            ("columns", table["column_names"], table["columns"]),
+        )
     }
     return {**table, **named}
 
@@ -82,22 +91,38 @@ def default_tables(study: Study) -> Iterator[dict[str, Any]]:
     if study.recipe.get("search"):
         yield {"title": "Best of k", "kind": "search"}
         return
-    varied = [name for name in study.axes if name not in (*CHANCE, "strategy", "amount", "targets", "splits")]
+    varied = [
+        name
+        for name in study.axes
+        if name not in (*CHANCE, "strategy", "amount", "targets", "splits")
+    ]
     if len(study.languages) > 1:
         yield {"title": "Scores", "rows": varied or ["model"], "columns": "language"}
     else:
         across = "task" if "task" in varied and len(varied) > 1 else "language"
-        yield {"title": "Scores", "rows": [name for name in varied if name != across] or ["model"], "columns": across}
+        yield {
+            "title": "Scores",
+            "rows": [name for name in varied if name != across] or ["model"],
+            "columns": across,
+        }
 
 
 def scores_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Means over what the rows and columns leave open."""
-    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), scores_of(asked))
+    return summed(
+        study, asked, Layout.of(study, asked, ("remove",), ("language",)), scores_of(asked)
+    )
 
 
 def drop_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The share of the unpruned score that is lost, against the unpruned cell with the same other labels."""
-    return summed(study, asked, Layout.of(study, asked, ("remove",), ("language",)), drops_of(study, asked), lower_is_better=True)
+    return summed(
+        study,
+        asked,
+        Layout.of(study, asked, ("remove",), ("language",)),
+        drops_of(study, asked),
+        lower_is_better=True,
+    )
 
 
 MADE: Mapping[str, Callable[[Study, Mapping[str, Any]], dict[str, Any]]] = {

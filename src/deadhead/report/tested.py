@@ -18,12 +18,17 @@ UNPRUNED = "the unpruned model"
 SEEDS = "the best of as many unpruned seeds"
 
 
-def compared(numbers: Sequence[float], base: Sequence[float], lower_is_better: bool = False) -> dict[str, Any]:
+def compared(
+    numbers: Sequence[float], base: Sequence[float], lower_is_better: bool = False
+) -> dict[str, Any]:
     """The p-value of a cell against its base, None where it cannot be tested, and which way it lies."""
     if not numbers or not base:
         return {"p": None, "toward": None}
     p, difference = two_means(numbers, base), fmean(numbers) - fmean(base)
-    return {"p": None if isnan(p) else p, "toward": "better" if (difference < 0) == lower_is_better else "worse"}
+    return {
+        "p": None if isnan(p) else p,
+        "toward": "better" if (difference < 0) == lower_is_better else "worse",
+    }
 
 
 def marked(cells: Sequence[Sequence[dict[str, Any]]], against: str = UNPRUNED) -> str:
@@ -36,7 +41,12 @@ def marked(cells: Sequence[Sequence[dict[str, Any]]], against: str = UNPRUNED) -
         for cell in row:
             del cell["toward"]
             cell["p"] = None if cell["p"] is None else float(f"{cell['p']:.3g}")
-    return _words(len(asked), sum(cell["p"] is not None for cell in asked), sum(cell["mark"] is not None for cell in asked), against)
+    return _words(
+        len(asked),
+        sum(cell["p"] is not None for cell in asked),
+        sum(cell["mark"] is not None for cell in asked),
+        against,
+    )
 
 
 def _words(asked: int, tested: int, differ: int, against: str) -> str:
@@ -47,7 +57,11 @@ def _words(asked: int, tested: int, differ: int, against: str) -> str:
             f"No cell is coloured: none of the {asked} could be tested against {against}, "
             "which takes two or more repetitions of both that are not all equal."
         )
-    which = f"all {asked} cells" if tested == asked else f"{tested} of {asked} cells (the others were not repeated)"
+    which = (
+        f"all {asked} cells"
+        if tested == asked
+        else f"{tested} of {asked} cells (the others were not repeated)"
+    )
     return (
         f"Coloured: differs from {against}. A t-test for each cell (the larger p of Welch's and Student's), "
         f"then Benjamini-Hochberg over the table: of the coloured cells at most {100 * RATE:g} % are expected to differ by chance. "

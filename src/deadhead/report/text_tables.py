@@ -31,7 +31,10 @@ SPECIAL = {
     '"': r"\textquotedbl{}",
 }
 COLUMNS = ("ours", "spread", "n", "published", "difference", "state", "p", "mark")
-CHANGES = ("change", "published_change")  # further columns where a table shows changes from the unpruned model
+CHANGES = (
+    "change",
+    "published_change",
+)  # further columns where a table shows changes from the unpruned model
 
 
 def to_csv(table: Table) -> str:
@@ -44,33 +47,61 @@ def to_csv(table: Table) -> str:
         for column, cell in zip(table["columns"], cells, strict=True):
             values = {**cell, "difference": difference(cell)}
             written.writerow(
-                [_safe(label) for label in (*row, *column)] + ["" if values.get(name) is None else values[name] for name in names]
+                [_safe(label) for label in (*row, *column)]
+                + ["" if values.get(name) is None else values[name] for name in names]
             )
     return out.getvalue()
 
 
 def _with_changes(table: Table) -> bool:
-    return any(cell.get(name) is not None for row in table["cells"] for cell in row for name in CHANGES)
+    return any(
+        cell.get(name) is not None for row in table["cells"] for cell in row for name in CHANGES
+    )
 
 
 def _safe(label: Any) -> Any:
     """A label that a spreadsheet will not take for a formula."""
-    return f"'{label}" if isinstance(label, str) and label[:1] in ("=", "+", "-", "@", "\t", "\r") else "" if label is None else label
+    return (
+        f"'{label}"
+        if isinstance(label, str) and label[:1] in ("=", "+", "-", "@", "\t", "\r")
+        else ""
+        if label is None
+        else label
+    )
 
 
 def difference(cell: Mapping[str, Any]) -> float | None:
     """Ours less published."""
-    return None if cell["ours"] is None or cell["published"] is None else round(cell["ours"] - cell["published"], 4)
+    return (
+        None
+        if cell["ours"] is None or cell["published"] is None
+        else round(cell["ours"] - cell["published"], 4)
+    )
 
 
 def to_markdown(table: Table) -> str:
     """A table for a page of text: ours, the spread, and in brackets the published number."""
-    heads = [*(_cell(name) for name in table["row_names"]), *(_cell(" / ".join(map(_label, column))) for column in table["columns"])]
+    heads = [
+        *(_cell(name) for name in table["row_names"]),
+        *(_cell(" / ".join(map(_label, column))) for column in table["columns"]),
+    ]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row, cells in zip(table["rows"], table["cells"], strict=True):
-        shown = [*(_cell(_label(label)) for label in row), *(_plain(cell, table["decimals"]) for cell in cells)]
+        shown = [
+            *(_cell(_label(label)) for label in row),
+            *(_plain(cell, table["decimals"]) for cell in cells),
+        ]
         lines.append(f"| {' | '.join(shown)} |")
-    return "\n".join([f"### {_cell(table['title'])}", "", *lines, "", _cell(joined(table["note"], table["test"], by=" ")), ""])
+    return "\n".join(
+        [
+            f"### {_cell(table['title'])}",
+            "",
+            *lines,
+            "",
+            _cell(joined(table["note"], table["test"], by=" ")),
+            "",
+        ]
+    )
 
 
 def _label(value: Any) -> str:
@@ -88,7 +119,9 @@ def _plain(cell: Mapping[str, Any], decimals: int) -> str:
     if cell["ours"] is None:
         text = STATES.get(cell["state"], "")
     else:
-        text = f"{cell['ours']:.2f}{bracketed(cell)}" + ("" if cell["spread"] is None else f" ± {cell['spread']:.2f}")
+        text = f"{cell['ours']:.2f}{bracketed(cell)}" + (
+            "" if cell["spread"] is None else f" ± {cell['spread']:.2f}"
+        )
         text += " (partial)" if cell["state"] == "partial" else ""
     return f"{text} {_theirs(cell, decimals)}".strip() if cell["published"] is not None else text
 
@@ -112,7 +145,15 @@ def to_latex(table: Table) -> str:
         r"\midrule",
     ]
     for row, cells in zip(table["rows"], table["cells"], strict=True):
-        lines.append(" & ".join([*(escape(_label(label)) for label in row), *(_tex(cell, table["decimals"]) for cell in cells)]) + r" \\")
+        lines.append(
+            " & ".join(
+                [
+                    *(escape(_label(label)) for label in row),
+                    *(_tex(cell, table["decimals"]) for cell in cells),
+                ]
+            )
+            + r" \\"
+        )
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
@@ -137,10 +178,16 @@ def _heads(table: Table) -> Iterator[str]:
         last = level == levels - 1
         first = [escape(name) if last else "" for name in table["row_names"]]
         shared = [
-            (labels[-1], len(list(several))) for labels, several in groupby(table["columns"], key=lambda column: tuple(column[: level + 1]))
+            (labels[-1], len(list(several)))
+            for labels, several in groupby(
+                table["columns"], key=lambda column: tuple(column[: level + 1])
+            )
         ]
         cells = [
-            escape(_label(label)) if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{{escape(_label(label))}}}" for label, width in shared
+            escape(_label(label))
+            if width == 1
+            else rf"\multicolumn{{{width}}}{{c}}{{{escape(_label(label))}}}"
+            for label, width in shared
         ]
         yield " & ".join([*first, *cells]) + r" \\"
         if not last:
@@ -161,11 +208,17 @@ def _tex(cell: Mapping[str, Any], decimals: int) -> str:
     if cell["ours"] is None:
         text = {"failed": r"\emph{failed}", "missing": "--"}.get(cell["state"], "")
     else:
-        text = rf"\textbf{{{cell['ours']:.2f}}}" if cell["mark"] == "better" else f"{cell['ours']:.2f}"
+        text = (
+            rf"\textbf{{{cell['ours']:.2f}}}" if cell["mark"] == "better" else f"{cell['ours']:.2f}"
+        )
         text += bracketed(cell)
         text += "" if cell["spread"] is None else rf" {{\scriptsize$\pm${cell['spread']:.2f}}}"
         text += r"\textsuperscript{*}" if cell["state"] == "partial" else ""
-    return rf"{text} {{\scriptsize{_theirs(cell, decimals)}}}".strip() if cell["published"] is not None else text
+    return (
+        rf"{text} {{\scriptsize{_theirs(cell, decimals)}}}".strip()
+        if cell["published"] is not None
+        else text
+    )
 
 
 def escape(text: str) -> str:

@@ -14,7 +14,10 @@ from .summed import Row, Value
 def scores_of(asked: Mapping[str, Any]) -> Value:
     """Scores in points, by the metric and on the split that are asked for, or the usual ones."""
     where = as_dict(asked.get("where"))
-    its_metric, its_split = asked.get("metric") or where.get("metric"), asked.get("split") or where.get("split")
+    its_metric, its_split = (
+        asked.get("metric") or where.get("metric"),
+        asked.get("split") or where.get("split"),
+    )
 
     def scores(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         metric, split = metric or its_metric, split or its_split
@@ -32,8 +35,12 @@ def drops_of(study: Study, asked: Mapping[str, Any]) -> Value:
             full.setdefault(_others(cell.axes, "seed"), []).append(cell)
 
     @cache
-    def base(others: frozenset[tuple[str, Any]], metric: str | None, split: str | None) -> dict[str, float]:
-        held: dict[str, dict[str, float]] = {}  # language -> trial -> score: several cells may stand for one trial
+    def base(
+        others: frozenset[tuple[str, Any]], metric: str | None, split: str | None
+    ) -> dict[str, float]:
+        held: dict[
+            str, dict[str, float]
+        ] = {}  # language -> trial -> score: several cells may stand for one trial
         for cell in full.get(others, ()):
             for language, score in zip(cell.languages, scores(cell, metric, split), strict=True):
                 if score is not None:
@@ -43,7 +50,10 @@ def drops_of(study: Study, asked: Mapping[str, Any]) -> Value:
     def drops(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         whole = base(_others(cell.axes, "seed"), metric, split)
         both = zip(map(whole.get, cell.languages), scores(cell, metric, split), strict=True)
-        return [None if score is None or not unpruned else 100 * (unpruned - score) / unpruned for unpruned, score in both]
+        return [
+            None if score is None or not unpruned else 100 * (unpruned - score) / unpruned
+            for unpruned, score in both
+        ]
 
     return drops
 
@@ -54,10 +64,16 @@ def gains_of(study: Study, asked: Mapping[str, Any]) -> Value:
     full = {_others(cell.axes): cell for cell in study.cells if cell.axes.get("arm") == "full"}
 
     @cache
-    def base(search: frozenset[tuple[str, Any]], metric: str | None, split: str | None) -> dict[str, float | None]:
+    def base(
+        search: frozenset[tuple[str, Any]], metric: str | None, split: str | None
+    ) -> dict[str, float | None]:
         """The scores of the unpruned model, which all trials of its search ask for."""
         cell = full.get(search)
-        return {} if cell is None else dict(zip(cell.languages, scores(cell, metric, split), strict=True))
+        return (
+            {}
+            if cell is None
+            else dict(zip(cell.languages, scores(cell, metric, split), strict=True))
+        )
 
     def gains(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         whole = base(_others(cell.axes), metric, split)

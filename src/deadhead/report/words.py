@@ -26,7 +26,12 @@ MEANT = {
     "chunk_f1": "a chunk counts where its ends and its type are right",
 }
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
-STRATEGIES = {"random": "random share", "random_k": "random heads", "lowest": "lowest-ranked", "highest": "highest-ranked"}
+STRATEGIES = {
+    "random": "random share",
+    "random_k": "random heads",
+    "lowest": "lowest-ranked",
+    "highest": "highest-ranked",
+}
 
 COUNTED = {  # removals that are counted: their name and their unit
     "random": ("random", "%"),
@@ -61,7 +66,9 @@ def removal_words(label: str) -> str:
     if not amount.replace(".", "", 1).isdigit() or strategy not in COUNTED:
         return label
     name, unit = COUNTED[strategy]
-    return joined(name, amount, "head" if unit == "heads" and amount == "1" else unit, options, by=" ")
+    return joined(
+        name, amount, "head" if unit == "heads" and amount == "1" else unit, options, by=" "
+    )
 
 
 def split_words(name: str) -> str:
@@ -74,8 +81,14 @@ def measured_words(metrics: Iterable[str], splits: Iterable[str]) -> str:
     """What a table's numbers are, and where that is not plain, what it means."""
     metrics = list(dict.fromkeys(metrics))
     named = " / ".join(dict.fromkeys(map(metric_words, metrics))) or "score"
-    meant = [MEANT[name] if len(metrics) == 1 else f"{metric_words(name)}: {MEANT[name]}" for name in metrics if name in MEANT]
-    return f"{named} on {' / '.join(map(split_words, dict.fromkeys(splits)))}" + (f" ({'; '.join(meant)})" if meant else "")
+    meant = [
+        MEANT[name] if len(metrics) == 1 else f"{metric_words(name)}: {MEANT[name]}"
+        for name in metrics
+        if name in MEANT
+    ]
+    return f"{named} on {' / '.join(map(split_words, dict.fromkeys(splits)))}" + (
+        f" ({'; '.join(meant)})" if meant else ""
+    )
 
 
 def sentence(text: str) -> str:

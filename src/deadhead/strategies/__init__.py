@@ -61,22 +61,40 @@ def random(
         total = sum(len(a.kept) for a in part) + gone
         wanted = count(percent, total, rounding)
         if wanted < gone:
-            raise HeadError(f"{percent} % of the {total} heads of {place} is {wanted}, but {gone} are gone already.", "give more per cent")
+            raise HeadError(
+                f"{percent} % of the {total} heads of {place} is {wanted}, but {gone} are gone already.",
+                "give more per cent",
+            )
         removed |= draw(place, part, wanted - gone, seed, nested)
     return frozenset(removed)
 
 
 def random_k(
-    layout: HeadLayout, k: int, *, seed: Seed = 42, scores: Scores | None = None, blocks: Blocks = None, nested: bool = True
+    layout: HeadLayout,
+    k: int,
+    *,
+    seed: Seed = 42,
+    scores: Scores | None = None,
+    blocks: Blocks = None,
+    nested: bool = True,
 ) -> Heads:
     """Remove k heads drawn uniformly: the first k of one shuffle per seed, or not `nested`, a new draw for each k."""
     return draw("model", _only(layout, blocks).attentions, whole(k, "k"), seed, nested)
 
 
-def stratified(layout: HeadLayout, kept: int = 1, *, seed: Seed = 0, scores: Scores | None = None, blocks: Blocks = None) -> Heads:
+def stratified(
+    layout: HeadLayout,
+    kept: int = 1,
+    *,
+    seed: Seed = 0,
+    scores: Scores | None = None,
+    blocks: Blocks = None,
+) -> Heads:
     """Keep this many random heads in every layer of every block (one, for the 87 % of the papers)."""
     parts = _parts(_only(layout, blocks), "layer")
-    return frozenset().union(*(keep(place, part, whole(kept, "kept"), seed) for place, part in parts.items()))
+    return frozenset().union(
+        *(keep(place, part, whole(kept, "kept"), seed) for place, part in parts.items())
+    )
 
 
 def per_layer(
@@ -100,7 +118,9 @@ def per_layer(
         numbers, attentions = counts(text), layout.of(block)
         if len(numbers) != len(attentions):
             mend = f"give {len(attentions)} numbers of heads to keep, layer 0 first; put commas between those of 10 or more"
-            raise HeadError(f"{text!r} is for {len(numbers)} layers, but {block} has {len(attentions)}.", mend)
+            raise HeadError(
+                f"{text!r} is for {len(numbers)} layers, but {block} has {len(attentions)}.", mend
+            )
         for attention, number in zip(attentions, numbers, strict=True):
             removed |= keep(f"{block}.{attention.layer}", (attention,), number, seed)
     return frozenset(removed)
@@ -127,7 +147,9 @@ def per_block(
         if not balanced:
             removed |= keep(block, attentions, number, seed)
             continue
-        for attention, share in zip(attentions, shares(block, attentions, number, seed), strict=True):
+        for attention, share in zip(
+            attentions, shares(block, attentions, number, seed), strict=True
+        ):
             removed |= keep(f"{block}.{attention.layer}", (attention,), share, seed)
     return frozenset(removed)
 
@@ -150,7 +172,14 @@ def layers(
     return frozenset(removed)
 
 
-def lowest(layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores | None = None, blocks: Blocks = None) -> Heads:
+def lowest(
+    layout: HeadLayout,
+    k: int,
+    *,
+    seed: Seed = 0,
+    scores: Scores | None = None,
+    blocks: Blocks = None,
+) -> Heads:
     """Remove the k heads of lowest score; equal scores fall by (layer, head), lower first.
 
     Heads that go together count with the mean of their scores. Scores of other heads are ignored.
@@ -158,7 +187,14 @@ def lowest(layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores | None 
     return prefix("model", _ascending(_only(layout, blocks), scores), whole(k, "k"))
 
 
-def highest(layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores | None = None, blocks: Blocks = None) -> Heads:
+def highest(
+    layout: HeadLayout,
+    k: int,
+    *,
+    seed: Seed = 0,
+    scores: Scores | None = None,
+    blocks: Blocks = None,
+) -> Heads:
     """Remove the k heads of highest score: the order of `lowest`, read from its end."""
     return prefix("model", _ascending(_only(layout, blocks), scores)[::-1], whole(k, "k"))
 
@@ -189,7 +225,10 @@ def choose(name: str, layout: HeadLayout, amount: Any, **options: Any) -> Heads:
 def _only(layout: HeadLayout, blocks: Blocks) -> HeadLayout:
     if blocks is None:
         return layout
-    names = [block_named(layout, name) for name in (blocks.split(",") if isinstance(blocks, str) else blocks)]
+    names = [
+        block_named(layout, name)
+        for name in (blocks.split(",") if isinstance(blocks, str) else blocks)
+    ]
     return HeadLayout(a for a in layout.attentions if a.block in names)
 
 
@@ -210,10 +249,20 @@ def _ascending(layout: HeadLayout, scores: Scores | None) -> list[Bundle]:
         raise HeadError("there are no scores to go by.", "pass scores, a number for each head")
     missing = [head for head in layout if head not in scores]
     if missing:
-        raise HeadError(f"{len(missing)} of {len(layout)} heads have no score; the first is {missing[0]}.", "rank all heads of this layout")
-    means = {bundle: sum(scores[head] for head in bundle) / len(bundle) for a in layout.attentions for bundle in a.groups}
+        raise HeadError(
+            f"{len(missing)} of {len(layout)} heads have no score; the first is {missing[0]}.",
+            "rank all heads of this layout",
+        )
+    means = {
+        bundle: sum(scores[head] for head in bundle) / len(bundle)
+        for a in layout.attentions
+        for bundle in a.groups
+    }
     bad = next((bundle for bundle, mean in means.items() if isnan(mean)), None)
     if bad is not None:
         name = next((head for head in bad if isnan(scores[head])), bad[0])
-        raise HeadError(f"the score of {name} is not a number (NaN).", "look for a division by zero or an overflow where it was made")
+        raise HeadError(
+            f"the score of {name} is not a number (NaN).",
+            "look for a division by zero or an overflow where it was made",
+        )
     return sorted(means, key=lambda bundle: (means[bundle], bundle[0].layer, bundle[0].index))

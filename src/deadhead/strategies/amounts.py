@@ -15,13 +15,19 @@ from typing import Any
 from ..errors import HeadError, unknown_name
 from ..layout import HeadLayout, spans
 
-PAPER_BLOCKS = {"ES": "encoder", "ED": "cross", "DS": "decoder"}  # as the papers name the blocks, and in their order
+PAPER_BLOCKS = {
+    "ES": "encoder",
+    "ED": "cross",
+    "DS": "decoder",
+}  # as the papers name the blocks, and in their order
 ROUNDINGS: dict[str, Callable[[Fraction], int]] = {  # from the exact share of heads to remove
     "nearest": lambda share: floor(share + Fraction(1, 2)),  # a half goes up: one more is removed
     "floor_pruned": floor,
     "floor_kept": ceil,
 }
-LAYER_WORDS: dict[str, Callable[[Sequence[int], int, int], Sequence[int]]] = {  # (layers from the bottom, how many, first)
+LAYER_WORDS: dict[
+    str, Callable[[Sequence[int], int, int], Sequence[int]]
+] = {  # (layers from the bottom, how many, first)
     "top": lambda layers, k, first: layers[len(layers) - k :],
     "bottom": lambda layers, k, first: layers[:k],
     "middle": lambda layers, k, first: layers[(len(layers) - k) // 2 :][:k],
@@ -39,9 +45,13 @@ def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> i
     if rounding not in ROUNDINGS:
         raise unknown_name("rounding", rounding, ROUNDINGS)
     try:
-        exact = Fraction(str(percent))  # by way of its text: 0.1 is a tenth, not the float beside it
+        exact = Fraction(
+            str(percent)
+        )  # by way of its text: 0.1 is a tenth, not the float beside it
     except (ValueError, ZeroDivisionError):
-        raise HeadError(f"{percent!r} is not a percentage.", "give a number from 0 to 100") from None
+        raise HeadError(
+            f"{percent!r} is not a percentage.", "give a number from 0 to 100"
+        ) from None
     if not 0 <= exact <= 100:
         raise HeadError(f"{percent} % is out of range.", "give a percentage from 0 to 100")
     return ROUNDINGS[rounding](exact * total / 100)
@@ -51,7 +61,9 @@ def whole(value: object, what: str) -> int:
     """A number of heads."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal():
-        raise HeadError(f"{what} is {value!r}, not a number of heads.", "give a whole number, 0 or more")
+        raise HeadError(
+            f"{what} is {value!r}, not a number of heads.", "give a whole number, 0 or more"
+        )
     return int(text)
 
 
@@ -75,10 +87,16 @@ def by_block(layout: HeadLayout, given: Any) -> dict[str, Any]:
     """What was given for each block: a mapping, a sequence in the papers' order, or either in its written form."""
     if isinstance(given, str | int):
         written = str(given).strip("; ")
-        given = [part.partition("=")[::2] for part in written.split(";")] if "=" in written else written.split("/")
+        given = (
+            [part.partition("=")[::2] for part in written.split(";")]
+            if "=" in written
+            else written.split("/")
+        )
         pairs = given if "=" in written else _in_paper_order(layout, given)
     else:
-        pairs = list(given.items()) if isinstance(given, Mapping) else _in_paper_order(layout, given)
+        pairs = (
+            list(given.items()) if isinstance(given, Mapping) else _in_paper_order(layout, given)
+        )
     named = {block_named(layout, name): value for name, value in pairs}
     if len(named) < len(pairs):
         raise HeadError(f"a block is named twice in {given!r}.", "name each block once")
@@ -87,14 +105,24 @@ def by_block(layout: HeadLayout, given: Any) -> dict[str, Any]:
 
 def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str, Any]]:
     order = list(PAPER_BLOCKS.values())
-    names = sorted(layout.blocks, key=lambda block: order.index(block) if block in order else len(order))
+    names = sorted(
+        layout.blocks, key=lambda block: order.index(block) if block in order else len(order)
+    )
     if len(names) != len(values):
         mend = f"give one for each of {', '.join(names)}, in this order, or name the blocks you mean: BLOCK=...;BLOCK=..."
-        raise HeadError(f"{'/'.join(map(str, values))} is for {len(values)} blocks, but there are {len(names)}.", mend)
+        raise HeadError(
+            f"{'/'.join(map(str, values))} is for {len(values)} blocks, but there are {len(names)}.",
+            mend,
+        )
     return list(zip(names, values, strict=True))
 
 
-def layer_set(which: str | int | Iterable[int], layers: Sequence[int], block: str = "the model", first: int = 1) -> frozenset[int]:
+def layer_set(
+    which: str | int | Iterable[int],
+    layers: Sequence[int],
+    block: str = "the model",
+    first: int = 1,
+) -> frozenset[int]:
     """The layers that a text such as `top 3 + bottom 3` or `0,2,5-7` means; parts are joined by + or a comma.
 
     Numbers are layers as heads print them, counted from 0. Words count the layers there are, from the
@@ -103,27 +131,48 @@ def layer_set(which: str | int | Iterable[int], layers: Sequence[int], block: st
     the papers do: odd is the first, third, fifth, layers 0, 2, 4. `first=0` numbers them from 0.
     """
     if first not in (0, 1):
-        raise HeadError(f"first is {first!r}.", "use 1 to call the lowest layer odd, as the papers do, or 0 to call it even")
-    text = which if isinstance(which, str) else ",".join(map(str, [which] if isinstance(which, int) else which))
-    return frozenset(layer for part in re.split(r"[+,]", text) for layer in _one_part(part.strip().lower(), layers, block, first))
+        raise HeadError(
+            f"first is {first!r}.",
+            "use 1 to call the lowest layer odd, as the papers do, or 0 to call it even",
+        )
+    text = (
+        which
+        if isinstance(which, str)
+        else ",".join(map(str, [which] if isinstance(which, int) else which))
+    )
+    return frozenset(
+        layer
+        for part in re.split(r"[+,]", text)
+        for layer in _one_part(part.strip().lower(), layers, block, first)
+    )
 
 
 def _one_part(part: str, layers: Sequence[int], block: str, first: int) -> Sequence[int]:
     if numbers := re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", part):
         low, high = int(numbers[1]), int(numbers[2] or numbers[1])
         if low > high or not {low, high} <= set(layers):
-            raise HeadError(f"{block} has no layers {part}.", f"its layers are {spans(layers)}, counted from 0")
+            raise HeadError(
+                f"{block} has no layers {part}.", f"its layers are {spans(layers)}, counted from 0"
+            )
         return [layer for layer in layers if low <= layer <= high]
     phrase = re.fullmatch(r"([a-z]+)\s*(\d+)?", part)
     if not phrase:
-        raise HeadError(f"{part!r} is not a set of layers.", "write for instance: top 3 + bottom 3, middle 4, odd, or 0,2,5-7")
+        raise HeadError(
+            f"{part!r} is not a set of layers.",
+            "write for instance: top 3 + bottom 3, middle 4, odd, or 0,2,5-7",
+        )
     word, number = phrase.groups()
     if word not in LAYER_WORDS:
         raise unknown_name("layer set", word, LAYER_WORDS)
     there_are = len(LAYER_WORDS[word](layers, len(layers), first))
     if number is None and word not in ("odd", "even"):
-        raise HeadError(f"{word!r} does not say how many layers.", f"write for instance: {word} {max(1, there_are // 2)}")
+        raise HeadError(
+            f"{word!r} does not say how many layers.",
+            f"write for instance: {word} {max(1, there_are // 2)}",
+        )
     if number is not None and int(number) > there_are:
         what = f"{word} layers" if word in ("odd", "even") else "layers"
-        raise HeadError(f"{part!r}: {block} has {there_are} {what}.", f"use {word} {there_are} or fewer")
+        raise HeadError(
+            f"{part!r}: {block} has {there_are} {what}.", f"use {word} {there_are} or fewer"
+        )
     return LAYER_WORDS[word](layers, there_are if number is None else int(number), first)

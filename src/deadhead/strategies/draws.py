@@ -48,19 +48,29 @@ def shuffled(items: Iterable[T], rng: Random) -> list[T]:
 def keep(place: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> Heads:
     left = sum(len(a.kept) for a in attentions)
     if kept > left:
-        raise HeadError(f"{place} cannot keep {kept} heads: it has {left}.", f"keep {left} or fewer")
+        raise HeadError(
+            f"{place} cannot keep {kept} heads: it has {left}.", f"keep {left} or fewer"
+        )
     return draw(place, attentions, left - kept, seed)
 
 
-def draw(place: str, attentions: Sequence[Attention], n: int, seed: Seed, nested: bool = False) -> Heads:
+def draw(
+    place: str, attentions: Sequence[Attention], n: int, seed: Seed, nested: bool = False
+) -> Heads:
     """n heads, drawn uniformly from all the sets of whole groups that have n heads."""
     bundles = [bundle for a in attentions for bundle in a.groups]
     if nested:
         return prefix(place, shuffled(bundles, rng_for(seed, place)), n)
-    by_size = {size: [b for b in bundles if len(b) == size] for size in sorted({len(b) for b in bundles})}
+    by_size = {
+        size: [b for b in bundles if len(b) == size] for size in sorted({len(b) for b in bundles})
+    }
     rng = rng_for(seed, place, n)
     drawn: list[Bundle] = []
-    for size, number in zip(by_size, mixture(place, {size: len(some) for size, some in by_size.items()}, n, rng), strict=True):
+    for size, number in zip(
+        by_size,
+        mixture(place, {size: len(some) for size, some in by_size.items()}, n, rng),
+        strict=True,
+    ):
         drawn += shuffled(by_size[size], rng)[:number]
     return frozenset(chain.from_iterable(drawn))
 
@@ -73,12 +83,20 @@ def mixture(place: str, counts: dict[int, int], n: int, rng: Random) -> list[int
     def ways(i: int, n: int) -> int:
         """How many sets of bundles of sizes[i:] have n heads."""
         if i + 1 >= len(sizes):
-            return int(n == 0) if i == len(sizes) else 0 if n % sizes[i] else comb(counts[sizes[i]], n // sizes[i])
+            return (
+                int(n == 0)
+                if i == len(sizes)
+                else 0
+                if n % sizes[i]
+                else comb(counts[sizes[i]], n // sizes[i])
+            )
         return sum(ways_with(i, m, n) for m in range(min(counts[sizes[i]], n // sizes[i]) + 1))
 
     def ways_with(i: int, m: int, n: int) -> int:
         rest = ways(i + 1, n - m * sizes[i])
-        return rest and rest * comb(counts[sizes[i]], m)  # with thousands of heads comb is dear, and rest mostly 0
+        return rest and rest * comb(
+            counts[sizes[i]], m
+        )  # with thousands of heads comb is dear, and rest mostly 0
 
     if not ways(0, n):
         raise refusal(place, n, reachable(counts))
@@ -113,7 +131,9 @@ def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
     """The error for a number of heads that cannot be removed; `possible` rises from 0 to all heads."""
     total = possible[-1]
     if n > total:
-        return HeadError(f"{n} heads cannot go from {place}: it has {total}.", f"remove {total} or fewer")
+        return HeadError(
+            f"{n} heads cannot go from {place}: it has {total}.", f"remove {total} or fewer"
+        )
     under, over = max(p for p in possible if p < n), min(p for p in possible if p > n)
     return GroupError(
         f"exactly {n} heads cannot go from {place}: heads that share key and value go together.",
@@ -126,7 +146,10 @@ def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -
     """Heads to keep in each layer, as even as can be; chance says which layers keep one group more."""
     sizes = {len(bundle) for a in attentions for bundle in a.groups} or {1}
     if len(sizes) > 1:
-        raise GroupError(f"the layers of {block} have groups of different sizes, so they cannot be balanced.", "leave out `balanced`")
+        raise GroupError(
+            f"the layers of {block} have groups of different sizes, so they cannot be balanced.",
+            "leave out `balanced`",
+        )
     size = sizes.pop()
     left = sum(len(a.kept) for a in attentions)
     if kept <= left and kept % size:
@@ -135,6 +158,9 @@ def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -
     roomy = [a for a in attentions if len(a.groups) > low]
     if len(roomy) < extra or any(len(a.groups) < low for a in attentions):
         left_in = ", ".join(str(len(a.kept)) for a in attentions)
-        raise HeadError(f"{block} cannot keep {kept} heads evenly: its layers have {left_in}.", "keep fewer, or leave out `balanced`")
+        raise HeadError(
+            f"{block} cannot keep {kept} heads evenly: its layers have {left_in}.",
+            "keep fewer, or leave out `balanced`",
+        )
     favoured = set(shuffled(roomy, rng_for(seed, block, "balanced", kept))[:extra])
     return [(low + (a in favoured)) * size for a in attentions]

@@ -17,7 +17,12 @@ from .plain import Path, Plain, RecipeError
 from .showing import shown
 from .trial import FIELDS, LOOKS, RANKS, SCORED, TRAINS, USES, removal
 
-TOLD = ("about", "tables", "figures", "claims")  # what a recipe tells of its trials, which changes none of them
+TOLD = (
+    "about",
+    "tables",
+    "figures",
+    "claims",
+)  # what a recipe tells of its trials, which changes none of them
 TOP = ("steps", "fixed", "axes", "search", "include", *TOLD)
 SEARCH = ("lowest", "controls")
 
@@ -29,8 +34,15 @@ def check(plain: Plain, folder: File) -> None:
         found = list(_cells(plain.data))
     found += shown(plain.data, folder)
     if found:
-        told = [f"{plain.where(path)}: {problem}" for path, problem in sorted(found, key=lambda item: plain.line(item[0]))]
-        mend = "deadhead plan RECIPE checks it again without running anything" if len(told) > 1 else None
+        told = [
+            f"{plain.where(path)}: {problem}"
+            for path, problem in sorted(found, key=lambda item: plain.line(item[0]))
+        ]
+        mend = (
+            "deadhead plan RECIPE checks it again without running anything"
+            if len(told) > 1
+            else None
+        )
         raise RecipeError("\n".join(told), mend)
 
 
@@ -38,7 +50,10 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
     if "include" not in data or "steps" in data:
         yield from _steps(data.get("steps"))
     elif data.keys() & {"fixed", "axes", "search"}:
-        yield ("include",), "fixed, axes and search are for trials of this recipe itself, which has no steps."
+        yield (
+            ("include",),
+            "fixed, axes and search are for trials of this recipe itself, which has no steps.",
+        )
     fixed = data.get("fixed") or {}
     if not isinstance(fixed, dict):
         yield ("fixed",), "this is a mapping of fields, such as {model: NAME, task: pos}."
@@ -47,7 +62,11 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
     axes = data.get("axes") or {}
     grids = axes if isinstance(axes, list) else [axes]
     for i, grid in enumerate(grids):
-        yield from _grid(grid, ("axes", i) if isinstance(axes, list) else ("axes",), fixed if isinstance(fixed, dict) else {})
+        yield from _grid(
+            grid,
+            ("axes", i) if isinstance(axes, list) else ("axes",),
+            fixed if isinstance(fixed, dict) else {},
+        )
     if data.get("search") is not None:
         yield from _search(data["search"])
 
@@ -60,8 +79,13 @@ def _steps(steps: Any) -> Iterator[Problem]:
         if not among(step, USES):
             yield ("steps", i), unknown_name("step", step, USES).message
     if "restart" in steps and not {*RANKS} & {*map(str, steps[: steps.index("restart")])}:
-        yield ("steps", steps.index("restart")), "a restart forgets all but a ranking, and none is made before it."
-    if "pretrain" in steps[1:] or (steps[0] == "pretrain" and {"restart", "rank_each"} & {*map(str, steps)}):
+        yield (
+            ("steps", steps.index("restart")),
+            "a restart forgets all but a ranking, and none is made before it.",
+        )
+    if "pretrain" in steps[1:] or (
+        steps[0] == "pretrain" and {"restart", "rank_each"} & {*map(str, steps)}
+    ):
         yield (
             ("steps", steps.index("pretrain")),
             "pretrain makes the model: it comes first, once, and goes with neither restart nor rank_each.",
@@ -89,18 +113,35 @@ def _grid(grid: Any, path: Path, fixed: Mapping[str, Any]) -> Iterator[Problem]:
             yield (*path, name), "this axis has no values."
             continue
         for i, value in enumerate(points):
-            at = (*path, name, i) if isinstance(spec, list) and len(spec) == len(points) else (*path, name)
+            at = (
+                (*path, name, i)
+                if isinstance(spec, list) and len(spec) == len(points)
+                else (*path, name)
+            )
             for nested in _nested(name, value, grid, fixed):
-                yield from (((*at, *rest[1:]) if "." not in name else at, told) for rest, told in _field(field, nested))
+                yield from (
+                    ((*at, *rest[1:]) if "." not in name else at, told)
+                    for rest, told in _field(field, nested)
+                )
 
 
-def _nested(name: str, value: Any, grid: Mapping[str, Any], fixed: Mapping[str, Any]) -> Iterator[Any]:
+def _nested(
+    name: str, value: Any, grid: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> Iterator[Any]:
     """The value of an axis as its field would hold it: an option of rankers beside each method it meets."""
     for word in reversed(name.split(".")[1:]):
         value = {word: value}
     rank = fixed.get("rank")
-    met = values("rank.method", grid["rank.method"]) if "rank.method" in grid else [rank.get("method") if isinstance(rank, dict) else None]
-    methods = [method for method in met if isinstance(method, str)] if name.startswith("rank.") and name != "rank.method" else []
+    met = (
+        values("rank.method", grid["rank.method"])
+        if "rank.method" in grid
+        else [rank.get("method") if isinstance(rank, dict) else None]
+    )
+    methods = (
+        [method for method in met if isinstance(method, str)]
+        if name.startswith("rank.") and name != "rank.method"
+        else []
+    )
     yield from [{"method": method, **value} for method in methods] or [value]
 
 
@@ -118,13 +159,18 @@ def _field(name: str, value: Any) -> Iterator[Problem]:
 
 def _search(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict) or "lowest" not in value:
-        yield ("search",), f"this is a mapping such as {{lowest: 1..12, controls: [{', '.join(CONTROLS)}]}}."
+        yield (
+            ("search",),
+            f"this is a mapping such as {{lowest: 1..12, controls: [{', '.join(CONTROLS)}]}}.",
+        )
         return
     yield from unknown(value, SEARCH, ("search",), "field of a search")
     ks = value["lowest"]
     plain = ks if isinstance(ks, list) else [ks]
     if not plain or not all(
-        (isinstance(k, int) and not isinstance(k, bool) and k > 0) or (isinstance(k, str) and RANGE.fullmatch(k)) for k in plain
+        (isinstance(k, int) and not isinstance(k, bool) and k > 0)
+        or (isinstance(k, str) and RANGE.fullmatch(k))
+        for k in plain
     ):
         yield ("search", "lowest"), "these are numbers of heads, such as 1..12 or [1, 2, 4]."
     else:
@@ -162,7 +208,10 @@ def _cells(data: Mapping[str, Any]) -> Iterator[Problem]:
             given |= {"remove"}
         yield from ((path, told) for told in _missing(data["steps"], given))
         yield from (((*path,), told) for told in _from_scratch(data, grid))
-        removals = [*values("remove", (data.get("fixed") or {}).get("remove", "none")), *values("remove", grid.get("remove", "none"))]
+        removals = [
+            *values("remove", (data.get("fixed") or {}).get("remove", "none")),
+            *values("remove", grid.get("remove", "none")),
+        ]
         if data.get("search"):
             removals.append({"lowest": 1})
         yield from ((("steps",), told) for told in _orders(data["steps"], removals))
@@ -202,7 +251,12 @@ def _from_scratch(data: Mapping[str, Any], grid: Mapping[str, Any]) -> Iterator[
 
     made = "pretrain" in data["steps"]
     all_of = {
-        name: [one for place in (data.get("fixed") or {}, grid) if name in place for one in values(name, place[name])]
+        name: [
+            one
+            for place in (data.get("fixed") or {}, grid)
+            if name in place
+            for one in values(name, place[name])
+        ]
         for name in ("model", "task")
     }
     for model in all_of["model"]:
@@ -218,6 +272,11 @@ def _from_scratch(data: Mapping[str, Any], grid: Mapping[str, Any]) -> Iterator[
 def _orders(steps: list[str], removals: list[Any]) -> Iterator[str]:
     for remove in removals:
         found = removal(remove)
-        if found and found[0] in SCORED and "prune" in steps and not {*RANKS} & {*steps[: steps.index("prune")]}:
+        if (
+            found
+            and found[0] in SCORED
+            and "prune" in steps
+            and not {*RANKS} & {*steps[: steps.index("prune")]}
+        ):
             yield f"{found[0]} goes by a ranking, and none is made before prune; add rank to steps."
             return

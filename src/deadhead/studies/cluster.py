@@ -23,9 +23,13 @@ AGAIN = "start the cluster again and give the same command: it continues where i
 class Health:
     """Whether the cluster is there, and how many trials it can run. Raises ClusterLost when it is gone."""
 
-    def __init__(self, ray: Any, cpus: float, gpus: float, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, ray: Any, cpus: float, gpus: float, clock: Callable[[], float] = time.monotonic
+    ):
         self.ray, self.cpus, self.gpus, self.clock = ray, cpus, gpus, clock
-        self.direct = not ray.util.client.ray.is_connected()  # an address ray://... reaches the cluster through a proxy
+        self.direct = (
+            not ray.util.client.ray.is_connected()
+        )  # an address ray://... reaches the cluster through a proxy
         context = ray.get_runtime_context()
         self.head: str = context.gcs_address if self.direct else ""
         self.node: str = context.get_node_id() if self.direct else ""
@@ -42,12 +46,17 @@ class Health:
             self._check_head()
         alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
         if self.direct and self.node not in alive:
-            raise ClusterLost("the Ray node that this command runs on is gone. What was finished is kept.", AGAIN)
+            raise ClusterLost(
+                "the Ray node that this command runs on is gone. What was finished is kept.", AGAIN
+            )
         self.slots = self._slots(self.ray.cluster_resources())
         if self.slots:
             self._there = self._looked
         elif self._there is not None and self._looked - self._there > GONE:
-            raise ClusterLost("no node of the Ray cluster is left that could run a trial. What was finished is kept.", AGAIN)
+            raise ClusterLost(
+                "no node of the Ray cluster is left that could run a trial. What was finished is kept.",
+                AGAIN,
+            )
 
     def _check_head(self) -> None:
         """Connect to the head: asked for anything, a Ray without one ends the whole process after a minute."""
@@ -60,7 +69,8 @@ class Health:
             except OSError as problem:
                 if self.clock() > until:
                     raise ClusterLost(
-                        f"the head of the Ray cluster at {self.head} does not answer ({problem}). What was finished is kept.", AGAIN
+                        f"the head of the Ray cluster at {self.head} does not answer ({problem}). What was finished is kept.",
+                        AGAIN,
                     ) from None
                 time.sleep(0.2)
 
@@ -116,7 +126,9 @@ class Board:
         if trial in self.places:
             process, node = self.places[trial]
             there = NodeAffinitySchedulingStrategy(node, soft=False)
-            self.ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(end_process).remote(process)
+            self.ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(
+                end_process
+            ).remote(process)
 
 
 def end_process(process: int) -> None:

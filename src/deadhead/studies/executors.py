@@ -19,7 +19,9 @@ def serial(order: Order) -> None:
     order.control.watchdog.silent = None  # this process cannot watch itself
     while (trial := order.begun()) is not None:
         keep = order.jobs.keys(trial)
-        record = work(trial, order.folder, keep, lambda text, trial=trial: _heard(order, trial, text))
+        record = work(
+            trial, order.folder, keep, lambda text, trial=trial: _heard(order, trial, text)
+        )
         order.ended(record)
 
 

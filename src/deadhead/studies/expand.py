@@ -23,9 +23,19 @@ from .trial import Trial, digest, settle
 MOST = 200_000  # cells; more is a typo, and would take minutes and gigabytes to write down
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 CONTROLS = ("seeds", "random", "highest")
-APART = ("model", "task", "source", "train", "targets", "splits", "seed")  # fixed in one recipe, and another may have it otherwise
+APART = (
+    "model",
+    "task",
+    "source",
+    "train",
+    "targets",
+    "splits",
+    "seed",
+)  # fixed in one recipe, and another may have it otherwise
 FROM_SCRATCH = "weak-link-transformer"  # the preset of a pretraining that names none
-LATER = {"average": 1}  # settings of training that came later, with what was done before: so much is in no id
+LATER = {
+    "average": 1
+}  # settings of training that came later, with what was done before: so much is in no id
 DRAW = 42  # the permutation random-k begins with, as in the paper
 
 
@@ -82,14 +92,25 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
         fields["pretrain"] = _pretraining(fields)
     if "target_parts" in (fields.get("data") or {}):
         fields["data"] = _parts(fields)
-    if str(fields.get("task")).endswith((".yaml", ".yml")):  # what the file says, not its name, makes the number
-        fields["data"] = {**(fields.get("data") or {}), "task_file": _digest_of(str(fields["task"]), os.stat(fields["task"]).st_mtime_ns)}
+    if str(fields.get("task")).endswith(
+        (".yaml", ".yml")
+    ):  # what the file says, not its name, makes the number
+        fields["data"] = {
+            **(fields.get("data") or {}),
+            "task_file": _digest_of(str(fields["task"]), os.stat(fields["task"]).st_mtime_ns),
+        }
     return Cell(labels, settle(data["steps"], fields))
 
 
 def _training(fields: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of training, those of a preset written out: what a preset means today must not change an id tomorrow."""
-    return dict(_settings(json.dumps(fields.get("finetune") or {}, sort_keys=True), str(fields.get("task")), str(fields.get("source"))))
+    return dict(
+        _settings(
+            json.dumps(fields.get("finetune") or {}, sort_keys=True),
+            str(fields.get("task")),
+            str(fields.get("source")),
+        )
+    )
 
 
 def _pretraining(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,13 +125,20 @@ def _pretraining(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
     """`data.target_parts` written out: so many parts of every language that is trained on and not a source."""
     data = dict(fields["data"])
-    number, source, learnt = data.pop("target_parts"), fields.get("source") or (), fields.get("train") or ()
+    number, source, learnt = (
+        data.pop("target_parts"),
+        fields.get("source") or (),
+        fields.get("train") or (),
+    )
     only = [
-        one for one in ([learnt] if isinstance(learnt, str) else learnt) if one not in ([source] if isinstance(source, str) else source)
+        one
+        for one in ([learnt] if isinstance(learnt, str) else learnt)
+        if one not in ([source] if isinstance(source, str) else source)
     ]
     if not only:
         raise RecipeError(
-            "data.target_parts is of languages in `train` that are not in `source`, and there are none.", "name some in train"
+            "data.target_parts is of languages in `train` that are not in `source`, and there are none.",
+            "name some in train",
         )
     return {**data, "parts": dict.fromkeys(only, number)}
 
@@ -137,7 +165,11 @@ def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
     named = given.pop("preset", None)
     variant = source if f"{named}-{source}" in PRESETS else task  # of language pairs, or of tasks
     settings = Settings.from_dict(given) if named is None else preset(named, variant, **given)
-    plain = {name: value for name, value in settings.to_dict().items() if name != "seed" and LATER.get(name, ...) != value}
+    plain = {
+        name: value
+        for name, value in settings.to_dict().items()
+        if name != "seed" and LATER.get(name, ...) != value
+    }
     return {**plain, **ours}
 
 
@@ -218,11 +250,17 @@ def label(value: Any) -> Any:
         return "+".join(str(item) for item in value)
     strategy = strategy_of(value)
     first = [] if strategy is None else [f"{strategy} {value[strategy]}"]
-    return " ".join([*first, *(f"{name}={item}" for name, item in value.items() if name != strategy)])
+    return " ".join(
+        [*first, *(f"{name}={item}" for name, item in value.items() if name != strategy)]
+    )
 
 
 def strategy_of(remove: Any) -> str | None:
     """The strategy a removal names."""
     from ..strategies import STRATEGIES
 
-    return next((name for name in remove if name in STRATEGIES), None) if isinstance(remove, Mapping) else None
+    return (
+        next((name for name in remove if name in STRATEGIES), None)
+        if isinstance(remove, Mapping)
+        else None
+    )

@@ -24,15 +24,28 @@ from .trial import SPLITS
 
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
 
-RANK = ("method", "split", "examples", "batch", "merge")  # what `rank` takes besides the options of its method
+RANK = (
+    "method",
+    "split",
+    "examples",
+    "batch",
+    "merge",
+)  # what `rank` takes besides the options of its method
 TRAINING = {  # what `finetune` takes besides the settings of training; train_task: dev of the task whose training set is used
     "weights": ("last", "best"),
     "scored": ("dev", "test", "none", "train_task"),
 }
 WORLD = ("world/encoder", "world/seq2seq")
-COUNTS = ("random_k", "lowest", "highest", "stratified")  # strategies whose amount is a number of heads
+COUNTS = (
+    "random_k",
+    "lowest",
+    "highest",
+    "stratified",
+)  # strategies whose amount is a number of heads
 LAYERS = 1000  # more than any model has
-TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {  # options of rankers, by how their type is written
+TYPES: Mapping[
+    str, tuple[Callable[[Any], bool], str]
+] = {  # options of rankers, by how their type is written
     "bool": (lambda v: isinstance(v, bool), "true or false"),
     "int": (lambda v: is_whole(v), "a whole number"),
     "int | None": (lambda v: v is None or is_whole(v, 1), "a whole number from 1"),
@@ -42,7 +55,9 @@ TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {  # options of rankers
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
-def unknown(given: Mapping[str, Any], known: Iterable[str], path: Path, kind: str) -> Iterator[Problem]:
+def unknown(
+    given: Mapping[str, Any], known: Iterable[str], path: Path, kind: str
+) -> Iterator[Problem]:
     for name in given:
         if name not in known:
             yield (*path, name), unknown_name(kind, name, known).message
@@ -57,7 +72,9 @@ def _model(value: Any) -> Iterator[Problem]:
         yield (), "this is a folder or a name on the hub."
     elif value.startswith("world/") and value not in WORLD and not File(value).is_dir():
         yield (), unknown_name("model of the small world", value, WORLD).message
-    elif value.startswith((".", "/", "~")) and not any((File(value).expanduser() / name).is_file() for name in ("config.json", MARKER)):
+    elif value.startswith((".", "/", "~")) and not any(
+        (File(value).expanduser() / name).is_file() for name in ("config.json", MARKER)
+    ):
         yield (), f"there is no model in {value} (no config.json)."
     else:
         try:
@@ -106,10 +123,19 @@ DATA: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "merge": (lambda v: isinstance(v, bool), "true or false"),
     "document_starts": (lambda v: among(v, ("keep", "drop")), "keep or drop"),
     "malformed": (lambda v: among(v, ("error", "drop")), "error or drop"),
-    "parts": (lambda v: all(is_whole(n, 1, 10) for n in (v.values() if isinstance(v, dict) else [v])), "1 to 10, or {de: 3}"),
-    "target_parts": (lambda v: is_whole(v, 1, 10), "1 to 10, of the languages in train that are not in source"),
+    "parts": (
+        lambda v: all(is_whole(n, 1, 10) for n in (v.values() if isinstance(v, dict) else [v])),
+        "1 to 10, or {de: 3}",
+    ),
+    "target_parts": (
+        lambda v: is_whole(v, 1, 10),
+        "1 to 10, of the languages in train that are not in source",
+    ),
     "examples": (lambda v: is_whole(v, 1), "a number of training rows"),
-    "exact": (lambda v: isinstance(v, bool), "true (refuse fewer training rows than `examples`) or false"),
+    "exact": (
+        lambda v: isinstance(v, bool),
+        "true (refuse fewer training rows than `examples`) or false",
+    ),
     "max_length": (lambda v: is_whole(v, 4, 100_000), "a number of sub-words"),
     "align": (lambda v: among(v, ("first", "all")), "first or all"),
     "long": (lambda v: among(v, ("split", "cut")), "split or cut"),
@@ -166,11 +192,19 @@ def _finetune(value: Any, more: tuple[str, ...] = ("first",)) -> Iterator[Proble
     if not isinstance(value, dict):
         yield (), f"this is a mapping; known are preset, {', '.join(known)}."
         return
-    yield from unknown(value, ("preset", "bleu_every", *more, *TRAINING, *known), (), "setting of training")
+    yield from unknown(
+        value, ("preset", "bleu_every", *more, *TRAINING, *known), (), "setting of training"
+    )
     if value.get("bleu_every") is not None and not is_whole(value["bleu_every"], 1):
-        yield ("bleu_every",), f"{value['bleu_every']!r} was met; wanted is a number of epochs, after which dev data is translated."
+        yield (
+            ("bleu_every",),
+            f"{value['bleu_every']!r} was met; wanted is a number of epochs, after which dev data is translated.",
+        )
     if not isinstance(value.get("first", False), bool):
-        yield ("first",), f"{value['first']!r} was met; wanted is true (score and measure the weights after epoch 1 too) or false."
+        yield (
+            ("first",),
+            f"{value['first']!r} was met; wanted is true (score and measure the weights after epoch 1 too) or false.",
+        )
     if "preset" in value and not among(value["preset"], PRESETS):
         yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
     for name, allowed in TRAINING.items():
@@ -193,7 +227,10 @@ def _pretrain(value: Any) -> Iterator[Problem]:
 
     if isinstance(value, dict):
         if not is_whole(value.get("vocabulary", LEAST), LEAST):
-            yield ("vocabulary",), f"{value['vocabulary']!r} was met; wanted is a number of sub-words, {LEAST} or more."
+            yield (
+                ("vocabulary",),
+                f"{value['vocabulary']!r} was met; wanted is a number of sub-words, {LEAST} or more.",
+            )
         if not is_whole(value.get("seed", 0)):
             yield ("seed",), f"{value['seed']!r} is not a whole number from 0."
     yield from _finetune(value, ("vocabulary", "seed"))
@@ -205,27 +242,43 @@ def _remove(value: Any) -> Iterator[Problem]:
     if value == "none":
         return
     if not isinstance(value, dict):
-        yield (), f"{value!r} removes nothing known; write none, or a strategy and its amount such as {{random: 50}}."
+        yield (
+            (),
+            f"{value!r} removes nothing known; write none, or a strategy and its amount such as {{random: 50}}.",
+        )
         return
     named = [name for name in value if name in STRATEGIES]
     if len(named) != 1:
         near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
         guess = f" Did you mean {near[0]!r}?" if near and not named else ""
-        yield (), f"this names {len(named) or 'no'} strategies, not one.{guess} Known: {', '.join(sorted(STRATEGIES))}."
+        yield (
+            (),
+            f"this names {len(named) or 'no'} strategies, not one.{guess} Known: {', '.join(sorted(STRATEGIES))}.",
+        )
         return
     parameters = list(inspect.signature(STRATEGIES[named[0]]).parameters)[2:]
     allowed = [name for name in parameters if name not in ("seed", "scores")]
     options = {name: given for name, given in value.items() if name != named[0]}
     yield from unknown(options, allowed, (), f"option of {named[0]}")
     amount = value[named[0]]
-    if named[0] == "random" and (isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= 100):
+    if named[0] == "random" and (
+        isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= 100
+    ):
         yield (named[0],), f"{amount!r} is not a percentage."
     elif named[0] in COUNTS and not is_whole(amount):
         yield (named[0],), f"{amount!r} is not a number of heads."
     elif amount is None or isinstance(amount, bool):
         yield (named[0],), "the amount is missing."
     else:
-        yield from _spelt(named[0], amount, {name: given for name, given in options.items() if name in allowed and name != "blocks"})
+        yield from _spelt(
+            named[0],
+            amount,
+            {
+                name: given
+                for name, given in options.items()
+                if name in allowed and name != "blocks"
+            },
+        )
 
 
 def _spelt(strategy: str, amount: Any, options: Mapping[str, Any]) -> Iterator[Problem]:
@@ -238,10 +291,19 @@ def _spelt(strategy: str, amount: Any, options: Mapping[str, Any]) -> Iterator[P
         if strategy == "layers":
             layer_set(amount, range(LAYERS), first=options.get("first", 1))
         elif strategy in ("per_layer", "per_block"):
-            for part in amount.values() if isinstance(amount, dict) else re.split("[;/]", str(amount).strip("; ")):
+            for part in (
+                amount.values()
+                if isinstance(amount, dict)
+                else re.split("[;/]", str(amount).strip("; "))
+            ):
                 counts(part.partition("=")[2] if isinstance(part, str) and "=" in part else part)
     except (DeadheadError, TypeError, ValueError) as problem:
-        yield (strategy,), problem.message if isinstance(problem, DeadheadError) else f"{amount!r} is not an amount of {strategy}."
+        yield (
+            (strategy,),
+            problem.message
+            if isinstance(problem, DeadheadError)
+            else f"{amount!r} is not an amount of {strategy}.",
+        )
     if strategy == "random":
         layout = HeadLayout.grid(encoder=(2, 4))
         for name, given in options.items():
@@ -259,10 +321,15 @@ def _measure(value: Any) -> Iterator[Problem]:
 
     several = value if isinstance(value, list) else [value]
     whole = all(
-        isinstance(one, str) or (isinstance(one, dict) and all(isinstance(o, dict | None) for o in one.values())) for one in several
+        isinstance(one, str)
+        or (isinstance(one, dict) and all(isinstance(o, dict | None) for o in one.values()))
+        for one in several
     )
     if not several or not whole:
-        yield (), f"this is a list of names, such as [{', '.join(MEASURES)}]; one with options is {{embeddings: {{sentences: 200}}}}."
+        yield (
+            (),
+            f"this is a list of names, such as [{', '.join(MEASURES)}]; one with options is {{embeddings: {{sentences: 200}}}}.",
+        )
         return
     for name, options in named(several).items():
         try:
@@ -312,7 +379,11 @@ def fields_of(module: str, name: str) -> dict[str, str]:
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ClassDef) and node.name == name:
             fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
-            return {item.target.id: ast.unparse(item.annotation) for item in fields if isinstance(item.target, ast.Name)}
+            return {
+                item.target.id: ast.unparse(item.annotation)
+                for item in fields
+                if isinstance(item.target, ast.Name)
+            }
     return {}
 
 
@@ -321,15 +392,25 @@ def words_of(module: str) -> dict[str, tuple[str, ...]]:
     """The words an option may be, where its module refuses others with `self.OPTION not in WORDS`; not imported either."""
     lists: dict[str, tuple[str, ...]] = {}
     for node in _tree(module).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Tuple | ast.Dict):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
+            node.value, ast.Tuple | ast.Dict
+        ):
             parts = node.value.elts if isinstance(node.value, ast.Tuple) else node.value.keys
-            words = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+            words = tuple(
+                part.value
+                for part in parts
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            )
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name) and len(words) == len(parts):
                     lists[target.id] = words
     found = {}
     for compared in ast.walk(_tree(module)):
-        if isinstance(compared, ast.Compare) and isinstance(compared.ops[0], ast.NotIn) and isinstance(compared.comparators[0], ast.Name):
+        if (
+            isinstance(compared, ast.Compare)
+            and isinstance(compared.ops[0], ast.NotIn)
+            and isinstance(compared.comparators[0], ast.Name)
+        ):
             option = getattr(compared.left, "attr", getattr(compared.left, "id", ""))
             if compared.comparators[0].id in lists:
                 found[option] = lists[compared.comparators[0].id]

@@ -110,9 +110,13 @@ def refused(path: Path, problem: OSError, option: str = "--out") -> StudyError:
         )
     if problem.errno in BARRED:
         return StudyError(
-            f"{path} cannot be written ({problem.strerror}). Nothing was changed.", f"name a folder you may write to with {option}"
+            f"{path} cannot be written ({problem.strerror}). Nothing was changed.",
+            f"name a folder you may write to with {option}",
         )
-    return StudyError(f"{path} could not be written: {problem.strerror or problem}.", f"name another folder with {option}")
+    return StudyError(
+        f"{path} could not be written: {problem.strerror or problem}.",
+        f"name another folder with {option}",
+    )
 
 
 def prepare(folder: Path) -> Path:
@@ -144,7 +148,10 @@ def spend_reserve(folder: Path) -> bool:
 def inside(folder: Path) -> Path:
     """The folder, once it is sure that its parts do not lead out of it."""
     if not folder.is_dir():
-        raise StudyError(f"there is no study at {folder}.", "name the folder that `deadhead run` was given with --out")
+        raise StudyError(
+            f"there is no study at {folder}.",
+            "name the folder that `deadhead run` was given with --out",
+        )
     for name in (
         "records",
         "shared",
@@ -160,24 +167,34 @@ def inside(folder: Path) -> Path:
         "damaged",
     ):
         if (folder / name).is_symlink():
-            raise StudyError(f"{folder / name} is a link, and no link is followed in a study folder.", "put the file itself there")
+            raise StudyError(
+                f"{folder / name} is a link, and no link is followed in a study folder.",
+                "put the file itself there",
+            )
     return folder
 
 
 def plain(folder: Path) -> None:
     """Refuse a folder within a study that is a link or holds one."""
     if folder.is_symlink():
-        raise StudyError(f"{folder} is a link, and no link is followed in a study folder.", "delete it")
+        raise StudyError(
+            f"{folder} is a link, and no link is followed in a study folder.", "delete it"
+        )
     for at, folders, names in os.walk(folder):
         for name in (*folders, *names):
             if os.path.islink(os.path.join(at, name)):
-                raise StudyError(f"{os.path.join(at, name)} is a link, and no link is followed in a study folder.", f"delete {folder}")
+                raise StudyError(
+                    f"{os.path.join(at, name)} is a link, and no link is followed in a study folder.",
+                    f"delete {folder}",
+                )
 
 
 def no_room(problem: BaseException | None) -> bool:
     """Whether an error, or what caused it, is that the disk is full; not every library says so with an OSError."""
     while problem is not None:
-        if (isinstance(problem, OSError) and problem.errno in FULL) or os.strerror(errno.ENOSPC) in str(problem):
+        if (isinstance(problem, OSError) and problem.errno in FULL) or os.strerror(
+            errno.ENOSPC
+        ) in str(problem):
             return True
         problem = problem.__cause__ or problem.__context__
     return False

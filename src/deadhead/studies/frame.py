@@ -35,7 +35,13 @@ def rows(folder: str | Path) -> Iterator[dict[str, Any]]:
         if record is None:
             yield {**row, "id": trial, "state": "left"}
         else:
-            yield {**row, "id": trial, "state": record.state, **record.metrics, **{f"cost {k}": v for k, v in record.cost.items()}}
+            yield {
+                **row,
+                "id": trial,
+                "state": record.state,
+                **record.metrics,
+                **{f"cost {k}": v for k, v in record.cost.items()},
+            }
 
 
 def frame(folder: str | Path, *, long: bool = False) -> pandas.DataFrame:
@@ -51,8 +57,12 @@ def frame(folder: str | Path, *, long: bool = False) -> pandas.DataFrame:
     if not long:
         return wide
     scores = [name for name in wide.columns if str(name).count("/") == 2]
-    rest = [name for name in wide.columns if name not in scores and not str(name).startswith("cost ")]
-    tall = wide.melt(id_vars=rest, value_vars=scores, var_name="score", value_name="value").dropna(subset=["value"])
+    rest = [
+        name for name in wide.columns if name not in scores and not str(name).startswith("cost ")
+    ]
+    tall = wide.melt(id_vars=rest, value_vars=scores, var_name="score", value_name="value").dropna(
+        subset=["value"]
+    )
     tall[["language", "split", "metric"]] = tall.pop("score").str.split("/", expand=True)
     return tall.reset_index(drop=True)
 
@@ -81,7 +91,9 @@ def write_parquet(folder: str | Path, out: str | Path) -> int:
     table = frame(folder)
     for name in [name for name in table.columns if str(table[name].dtype) == "object"]:
         if table[name].map(type).nunique() > 1:  # Parquet knows one type per column
-            table[name] = table[name].map(lambda value: None if value is None or value != value else str(value))
+            table[name] = table[name].map(
+                lambda value: None if value is None or value != value else str(value)
+            )
     _put(Path(out), table.to_parquet, "--parquet")
     return len(table)
 

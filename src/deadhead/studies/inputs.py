@@ -30,7 +30,12 @@ from .trial import Trial, digest
 Fingerprints = Mapping[str, str]
 
 BUNDLED = "world"  # models and data inside the package
-WHERE = ("root", "source", "cut", "deduplicate")  # options of `data` that decide which files are read
+WHERE = (
+    "root",
+    "source",
+    "cut",
+    "deduplicate",
+)  # options of `data` that decide which files are read
 MODEL_FILES = (".safetensors", ".json", ".txt", ".model", ".jinja")  # weights, config, tokenizer
 CHUNK = 1 << 20
 MOST_NAMED = 6  # changed inputs that a message names
@@ -78,7 +83,9 @@ def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         if not isinstance(held, Mapping):
             unknown.add((model, task))
             continue
-        options = {name: value for name, value in (content.get("data") or {}).items() if name in WHERE}
+        options = {
+            name: value for name, value in (content.get("data") or {}).items() if name in WHERE
+        }
         for place, value in held.items():
             versions.setdefault(_name(place, model, task, options), set()).add(str(value))
     for name, values in versions.items():
@@ -92,7 +99,11 @@ def verify(trial: Trial) -> None:
     """Raise an error if a file changed after the trial got its fingerprints: the study would mix two versions."""
     names = _names(trial) if trial.get("inputs") else {}
     now = {place: _fingerprint(name) for place, name in names.items()}
-    stale = [names[place] for place, value in now.items() if value and _held(trial, place) not in ("", value)]
+    stale = [
+        names[place]
+        for place, value in now.items()
+        if value and _held(trial, place) not in ("", value)
+    ]
     if stale:
         raise InputsChanged(
             f"files changed while the study was running: {described(stale)}.",
@@ -145,7 +156,9 @@ def _fingerprint(name: str) -> str | None:
 def _of_model(name: str) -> str | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
-        finish(folder)  # a save that was cut short: the fingerprint is that of the model which `load` gives
+        finish(
+            folder
+        )  # a save that was cut short: the fingerprint is that of the model which `load` gives
         files = sorted(file for file in folder.iterdir() if file.suffix in MODEL_FILES)
         return digest([[file.name, file_hash(file)] for file in files if file.is_file()])
     return _hub_revision(name)
@@ -180,7 +193,9 @@ def _of_data(task: str, language: str, split: str, where: Mapping[str, Any]) -> 
         places = data_files(task, language, split, **where)
     except DeadheadError:
         return None  # `needs.check` reports what is missing
-    return digest([place if not Path(place).is_file() else file_hash(Path(place)) for place in places])
+    return digest(
+        [place if not Path(place).is_file() else file_hash(Path(place)) for place in places]
+    )
 
 
 def file_hash(file: Path) -> str:

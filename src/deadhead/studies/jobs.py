@@ -34,7 +34,12 @@ REPORTS = 100  # kept of a run
 class Jobs:
     """The trials still to do. `next` gives one that can begin now, `finished` takes it back."""
 
-    def __init__(self, trials: Iterable[Trial], shared: Collection[str] = (), ready: Callable[[str], bool] = lambda key: False):
+    def __init__(
+        self,
+        trials: Iterable[Trial],
+        shared: Collection[str] = (),
+        ready: Callable[[str], bool] = lambda key: False,
+    ):
         self.shared = frozenset(shared)
         self._ready = ready
         self._busy: dict[str, str] = {}  # key of work being made -> trial that makes it
@@ -59,7 +64,9 @@ class Jobs:
         """A trial that can begin now; None if there is none, or none until another has finished."""
         while self._queue:
             trial = self._queue.popleft()
-            missing = [key for key in self.keys(trial) if key not in self._made and not self._ready(key)]
+            missing = [
+                key for key in self.keys(trial) if key not in self._made and not self._ready(key)
+            ]
             taken = next((key for key in missing if key in self._busy), None)
             if taken is None:
                 self._busy.update(dict.fromkeys(missing, trial.id))
@@ -148,10 +155,17 @@ class Control:
 
     def tell(self) -> None:
         dog = self.watchdog
-        running = {name: {**one, "seconds": round(dog.seconds(name), 1)} for name, one in self.running.items()}
+        running = {
+            name: {**one, "seconds": round(dog.seconds(name), 1)}
+            for name, one in self.running.items()
+        }
         for name, one in running.items() if dog.silent is not None else ():
             one["quiet"] = round(dog.quiet(name), 1)
-        times = {"now": time.time(), "elapsed": time.monotonic() - self._begun, "longest": dog.longest}
+        times = {
+            "now": time.time(),
+            "elapsed": time.monotonic() - self._begun,
+            "longest": dog.longest,
+        }
         facts = {**self.facts, **times, "stopping": self.asked > GO, "running": running}
         with suppress(place.StudyError):  # a full disk is told by the records
             place.write(self.folder / "live.json", json.dumps(facts), durable=False)

@@ -64,7 +64,9 @@ def tokenizer(state: State, trial: Trial) -> Any:
 
 @lru_cache(maxsize=16)
 def _some(data: Dataset, examples: int, seed: int) -> Dataset:
-    return replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{seed}")[:examples])])
+    return replace(
+        data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{seed}")[:examples])]
+    )
 
 
 def encoded(
@@ -100,7 +102,9 @@ def _note(state: State, *missing: Shortfall) -> None:
 
 
 @lru_cache(maxsize=64)
-def _encoded(data: Dataset, tokenizer: Any, labels: tuple[str, ...] | None, options: str) -> Encoded:
+def _encoded(
+    data: Dataset, tokenizer: Any, labels: tuple[str, ...] | None, options: str
+) -> Encoded:
     return encode(data, _pieces(tokenizer), labels=labels, **json.loads(options))
 
 
@@ -114,8 +118,14 @@ def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
     trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
     if not trained or KINDS[encoded.data.task.kind].labels == "text":
         return {}
-    seen = {label for place in trained for label in dataset(trial, trial.languages(place), "train").found}
-    counted = Counter(label for row in encoded.data.rows for label in row.labels if label not in seen)
+    seen = {
+        label
+        for place in trained
+        for label in dataset(trial, trial.languages(place), "train").found
+    }
+    counted = Counter(
+        label for row in encoded.data.rows for label in row.labels if label not in seen
+    )
     return dict(sorted(counted.items()))
 
 
@@ -151,7 +161,9 @@ def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[
     first = next(iter(found.values()))
     kept = {}
     for lang, several in found.items():
-        places = {text: i for i, text in reversed([*enumerate(first if parallel else several)])}.values()
+        places = {
+            text: i for i, text in reversed([*enumerate(first if parallel else several)])
+        }.values()
         kept[lang] = [several[i] for i in sorted(places)]
     least = min(most, *map(len, kept.values()))
     return {lang: several[:least] for lang, several in kept.items()}
@@ -161,7 +173,9 @@ def _sentences(data: Dataset) -> list[str]:
     """The texts of a dataset: of pairs the first ones, then the second ones."""
     if KINDS[data.task.kind].labels == "word":
         return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
-    return [row.texts[0] for row in data.rows] + [row.texts[1] for row in data.rows if len(row.texts) > 1]
+    return [row.texts[0] for row in data.rows] + [
+        row.texts[1] for row in data.rows if len(row.texts) > 1
+    ]
 
 
 def _noted(state: State, trial: Trial, lang: str, split: str) -> Dataset:
@@ -177,7 +191,9 @@ def from_scratch(state: State, trial: Trial, seed: int, vocabulary: int) -> Any:
     look_ahead(trial)
     data = dataset(trial, trial.languages(state.at), "train")
     state.tell("learning a vocabulary")
-    state.tokenizer = translation.vocabulary((text for row in data.rows for text in row.texts), vocabulary)
+    state.tokenizer = translation.vocabulary(
+        (text for row in data.rows for text in row.texts), vocabulary
+    )
     state.details["vocabulary"] = len(state.tokenizer)
     return _settled(state, translation.build(trial.get("model"), state.tokenizer, seed))
 
@@ -228,8 +244,13 @@ def _pretrained(trial: Trial, at: int) -> Any:
     options: dict[str, Any] = {}
     if kind.labels != "text":
         labels = dataset(trial, trial.languages(place), "train").labels
-        options = {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
-    return load(model_of(trial), auto=getattr(transformers, kind.model), dtype=torch.float32, **options)
+        options = {
+            "id2label": dict(enumerate(labels)),
+            "label2id": {name: i for i, name in enumerate(labels)},
+        }
+    return load(
+        model_of(trial), auto=getattr(transformers, kind.model), dtype=torch.float32, **options
+    )
 
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:

@@ -52,7 +52,12 @@ def _missing(wanted: Counter[tuple[str, str, str, str]]) -> Iterator[Lack]:
         chosen: dict[str, Any] = json.loads(options)
         for split, found in find_data(task, language, asked, **chosen).items():
             if isinstance(found, DataError):
-                yield Lack(f"{task} in {language}, {split}", found.message, found.mend, wanted[task, options, language, split])
+                yield Lack(
+                    f"{task} in {language}, {split}",
+                    found.message,
+                    found.mend,
+                    wanted[task, options, language, split],
+                )
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,11 @@ class Short:
     trials: int
 
     def __str__(self) -> str:
-        then = "`run` refuses that (data.exact)" if self.exact else "these trials train on what there is"
+        then = (
+            "`run` refuses that (data.exact)"
+            if self.exact
+            else "these trials train on what there is"
+        )
         count = f"{self.trials:,} trial{'s' * (self.trials != 1)}"
         return f"{self.what}: {self.got:,} training rows where data.examples expects {self.expected:,}; {then} ({count})"
 
@@ -78,14 +87,25 @@ def short(trials: Iterable[Trial], only_exact: bool = False) -> list[Short]:
     for trial in trials:
         data = trial.get("data") or {}
         if data.get("examples") and (data.get("exact") or not only_exact):
-            languages = {lang for at, step in enumerate(trial.steps) if step in TRAINS for lang in trial.languages(at)}
+            languages = {
+                lang
+                for at, step in enumerate(trial.steps)
+                if step in TRAINS
+                for lang in trial.languages(at)
+            }
             for lang in sorted(languages):
                 key = (trial.get("task"), lang, json.dumps(data, sort_keys=True))
                 first.setdefault(key, trial)
                 counted[key] += 1
     rows = {key: available(first[key], key[1]) for key in first}
     return [
-        Short(f"{task} in {lang}", expected, got, bool(first[key].get("data").get("exact")), counted[key])
+        Short(
+            f"{task} in {lang}",
+            expected,
+            got,
+            bool(first[key].get("data").get("exact")),
+            counted[key],
+        )
         for key, got in rows.items()
         for task, lang, expected in [(key[0], key[1], int(first[key].get("data")["examples"]))]
         if got is not None and got < expected
@@ -106,8 +126,16 @@ def available(trial: Trial, lang: str) -> int | None:
     if place.startswith("hub:"):
         found = hub_set(task_of(trial.get("task")).hub, lang, data.get("source"))
         turned = "-".join(reversed(lang.split("-")))
-        return None if found is None or "parts" in data else found.rows.get(lang, found.rows.get(turned))
-    if Path(place).is_file() and "parts" not in data and estimated_rows(place) > MARGIN * data["examples"]:
+        return (
+            None
+            if found is None or "parts" in data
+            else found.rows.get(lang, found.rows.get(turned))
+        )
+    if (
+        Path(place).is_file()
+        and "parts" not in data
+        and estimated_rows(place) > MARGIN * data["examples"]
+    ):
         return int(data["examples"])
     try:
         return rows_there(trial, lang)
@@ -119,7 +147,9 @@ def estimated_rows(file: str) -> int:
     """About how many rows a file has."""
     with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as stream:
         text = stream.read().replace(b"\r", b"")
-    return text.count(b"\n\n") or text.count(b"\n")  # sentences of a word a line are apart by a blank one
+    return text.count(b"\n\n") or text.count(
+        b"\n"
+    )  # sentences of a word a line are apart by a blank one
 
 
 def told(found: list[Lack]) -> list[str]:
@@ -130,15 +160,21 @@ def told(found: list[Lack]) -> list[str]:
     lines = []
     for why, lacks in reasons.items():
         most = max(lack.trials for lack in lacks)
-        several = [lack.what for lack in lacks[:FEW]] + ([f"and {len(lacks) - FEW} more"] if len(lacks) > FEW else [])
-        lines.append(f"{'; '.join(several)}: {why} ({most:,} {'trial needs' if most == 1 else 'trials need'} it)")
+        several = [lack.what for lack in lacks[:FEW]] + (
+            [f"and {len(lacks) - FEW} more"] if len(lacks) > FEW else []
+        )
+        lines.append(
+            f"{'; '.join(several)}: {why} ({most:,} {'trial needs' if most == 1 else 'trials need'} it)"
+        )
     return lines if len(lines) <= MOST else [*lines[:MOST], f"and {len(lines) - MOST:,} more"]
 
 
 def mends(found: list[Lack]) -> list[str]:
     """What to do about it, each once."""
     steps = dict.fromkeys(step for lack in found if lack.mend for step in lack.mend.split("; "))
-    return sorted(steps, key=lambda step: not step.startswith("put "))[:MOST] or ["change task, source or targets"]
+    return sorted(steps, key=lambda step: not step.startswith("put "))[:MOST] or [
+        "change task, source or targets"
+    ]
 
 
 def check(trials: Iterable[Trial]) -> None:
@@ -154,4 +190,6 @@ def check(trials: Iterable[Trial]) -> None:
     found = lacking(trials)
     if found:
         lines = "\n".join(f"  {line}" for line in told(found))
-        raise DataError(f"data is missing, so nothing was started:\n{lines}", "\n        ".join(mends(found)))
+        raise DataError(
+            f"data is missing, so nothing was started:\n{lines}", "\n        ".join(mends(found))
+        )

@@ -59,12 +59,18 @@ def _connect(ray: Any, address: str | None, workers: int, cpus: float) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address is None:
-            ray.init(address="local", num_cpus=max(1, round(workers * cpus)), include_dashboard=False, **quiet)
+            ray.init(
+                address="local",
+                num_cpus=max(1, round(workers * cpus)),
+                include_dashboard=False,
+                **quiet,
+            )
         else:
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise StudyError(
-            f"no Ray cluster could be reached at {address}: {problem}", "start one with: ray start --head, or leave out --address"
+            f"no Ray cluster could be reached at {address}: {problem}",
+            "start one with: ray start --head, or leave out --address",
         ) from None
 
 
@@ -108,7 +114,14 @@ class _Cluster:
                 return
             folder, keep = str(self.order.folder.resolve()), self.order.jobs.keys(trial)
             job = self.task.remote(
-                dict(trial.content), keep, folder, self.order.work, sys.path, _environment(), self.board.actor, watchdog.BEAT
+                dict(trial.content),
+                keep,
+                folder,
+                self.order.work,
+                sys.path,
+                _environment(),
+                self.board.actor,
+                watchdog.BEAT,
             )
             self.running[job] = trial
 
@@ -142,12 +155,19 @@ class _Cluster:
         errors = self.ray.exceptions
         try:
             answer = json.loads(self.ray.get(reference))
-        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError, errors.ObjectLostError) as problem:
+        except (
+            errors.WorkerCrashedError,
+            errors.OutOfMemoryError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+        ) as problem:
             return self._died(trial, problem)
         except errors.RayTaskError as problem:
             return Record(trial, "failed", versions=versions(), error=str(problem))
         except errors.RayError as problem:  # such as LocalRayletDiedError
-            raise ClusterLost(f"the Ray cluster does not answer any more: {_first_line(problem)}", AGAIN) from None
+            raise ClusterLost(
+                f"the Ray cluster does not answer any more: {_first_line(problem)}", AGAIN
+            ) from None
         if "lost" in answer:
             self.lost += 1
             if self.lost > RETRIES * max(1, self.health.slots):
@@ -169,7 +189,9 @@ class _Cluster:
         self.order.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
         if again:
             return None
-        error = f"The trial was ended {self.deaths[trial.id]} times, the last time because {reason}."
+        error = (
+            f"The trial was ended {self.deaths[trial.id]} times, the last time because {reason}."
+        )
         return Record(trial, "failed", versions=versions(), error=error)
 
 

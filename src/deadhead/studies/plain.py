@@ -20,7 +20,10 @@ LARGEST = 1_000_000  # characters; a recipe is a screen
 DEEPEST = 20
 NULLS, TRUTHS = {"", "~", "null"}, {"true": True, "false": False}
 INTEGER = re.compile(r"[-+]?[0-9]+")
-RESOLVED = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "timestamp", "merge", "value")}
+RESOLVED = {
+    f"tag:yaml.org,2002:{name}"
+    for name in ("null", "bool", "int", "float", "str", "timestamp", "merge", "value")
+}
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
@@ -35,7 +38,9 @@ class Plain:
     name: str
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
-    given: dict[Path, str] = field(default_factory=dict)  # what was set on the command line, by what
+    given: dict[Path, str] = field(
+        default_factory=dict
+    )  # what was set on the command line, by what
 
     def line(self, path: Path) -> int:
         """The line of a value, or of the nearest thing around it."""
@@ -45,7 +50,10 @@ class Plain:
 
     def where(self, path: Path) -> str:
         """The place of a value, for people: file, line and field, or what was typed on the command line."""
-        told = next((self.given[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.given), f"{self.name}:{self.line(path)}")
+        told = next(
+            (self.given[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.given),
+            f"{self.name}:{self.line(path)}",
+        )
         return f"{told}: {dotted(path)}" if path else told
 
 
@@ -65,13 +73,25 @@ def read(text: str, name: str) -> Plain:
         raise RecipeError(f"{name} has {len(text):,} characters; a recipe has at most {LARGEST:,}.")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        anchor = next((event for event in yaml.parse(text, Loader=yaml.SafeLoader) if isinstance(event, yaml.AliasEvent)), None)
+        anchor = next(
+            (
+                event
+                for event in yaml.parse(text, Loader=yaml.SafeLoader)
+                if isinstance(event, yaml.AliasEvent)
+            ),
+            None,
+        )
     except RecursionError:
-        raise RecipeError(f"{name} is nested too deeply.", "a recipe is a few levels deep") from None
+        raise RecipeError(
+            f"{name} is nested too deeply.", "a recipe is a few levels deep"
+        ) from None
     except yaml.YAMLError as problem:
         raise _unreadable(problem, name) from None
     if anchor is not None:
-        raise RecipeError(f"{name}:{anchor.start_mark.line + 1}: *{anchor.anchor} repeats an anchor.", "write the value out")
+        raise RecipeError(
+            f"{name}:{anchor.start_mark.line + 1}: *{anchor.anchor} repeats an anchor.",
+            "write the value out",
+        )
     plain = Plain(name, None)
     plain.data = _value(root, (), plain) if root is not None else None
     return plain
@@ -92,7 +112,8 @@ def _unreadable(problem: Any, name: str) -> RecipeError:
     mark = getattr(problem, "problem_mark", None)
     told = getattr(problem, "problem", None) or str(problem).splitlines()[0]
     return RecipeError(
-        f"{name}{f':{mark.line + 1}' if mark else ''}: this is not YAML: {told}.", "look at the brackets, quotes and indents"
+        f"{name}{f':{mark.line + 1}' if mark else ''}: this is not YAML: {told}.",
+        "look at the brackets, quotes and indents",
     )
 
 
@@ -101,7 +122,9 @@ def _value(node: Any, path: Path, plain: Plain) -> Any:
 
     plain.lines[path] = node.start_mark.line + 1
     if len(path) > DEEPEST:
-        raise RecipeError(f"{plain.where(path[:3])} is nested too deeply.", "a recipe is a few levels deep")
+        raise RecipeError(
+            f"{plain.where(path[:3])} is nested too deeply.", "a recipe is a few levels deep"
+        )
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, path, plain)
     if isinstance(node, yaml.SequenceNode):
@@ -121,9 +144,14 @@ def _mapping(node: Any, path: Path, plain: Plain) -> dict[str, Any]:
         if not isinstance(key.value, str):
             raise RecipeError(f"{plain.name}:{line}: a field must have a plain name.")
         if key.value in found:
-            raise RecipeError(f"{plain.name}:{line}: {dotted((*path, key.value))} is given twice.", "keep one of the two")
+            raise RecipeError(
+                f"{plain.name}:{line}: {dotted((*path, key.value))} is given twice.",
+                "keep one of the two",
+            )
         if key.value == "<<":
-            raise RecipeError(f"{plain.name}:{line}: << merges are not read.", "write the fields out")
+            raise RecipeError(
+                f"{plain.name}:{line}: << merges are not read.", "write the fields out"
+            )
         found[key.value] = _value(child, (*path, key.value), plain)
         plain.lines[(*path, key.value)] = line
     return found
@@ -131,4 +159,7 @@ def _mapping(node: Any, path: Path, plain: Plain) -> dict[str, Any]:
 
 def _refuse_tag(node: Any, wanted: str, path: Path, plain: Plain) -> None:
     if node.tag not in (f"tag:yaml.org,2002:{wanted}", "!"):
-        raise RecipeError(f"{plain.where(path)}: the tag {node.tag} is not plain data.", "write the value without a tag")
+        raise RecipeError(
+            f"{plain.where(path)}: the tag {node.tag} is not plain data.",
+            "write the value without a tag",
+        )

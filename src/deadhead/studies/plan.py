@@ -62,7 +62,9 @@ class Plan:
     mend: tuple[str, ...] = ()  # what to do about it
     warnings: tuple[str, ...] = ()  # what can be run and is hardly meant, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples asks for, a line each
-    models: tuple[str, ...] = ()  # what the trials are made of, each once, in the order of the trials
+    models: tuple[
+        str, ...
+    ] = ()  # what the trials are made of, each once, in the order of the trials
     tasks: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     removals: tuple[str, ...] = ()
@@ -88,7 +90,9 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     states = Counter(known[trial.id].state for trial in recipe.trials if trial.id in known)
     counted = wanted(recipe.trials)
     steps = Counter[str]()
-    works: dict[str, tuple[str, Trial]] = {}  # every training and ranking once, by the hash of what shapes it
+    works: dict[
+        str, tuple[str, Trial]
+    ] = {}  # every training and ranking once, by the hash of what shapes it
     for trial in left:
         for one in (*trial.sources, trial):
             for at, step in enumerate(one.steps):
@@ -141,20 +145,39 @@ def _removal(trial: Trial) -> str:
 
 def warnings(recipe: Recipe) -> tuple[str, ...]:
     """What a recipe asks for that its user hardly wants: models that nobody looks at."""
-    parts = [part["steps"] for part in (recipe.data, *(recipe.data.get("include") or ())) if "steps" in part]
+    parts = [
+        part["steps"]
+        for part in (recipe.data, *(recipe.data.get("include") or ()))
+        if "steps" in part
+    ]
     last = dict.fromkeys(steps[-1] for steps in parts if steps[-1] not in (*LOOKS, *RANKS))
-    return tuple(f"Nothing looks at the model after {step}, so there will be no scores to show: end steps with evaluate." for step in last)
+    return tuple(
+        f"Nothing looks at the model after {step}, so there will be no scores to show: end steps with evaluate."
+        for step in last
+    )
 
 
-def _time(left: list[Trial], works: Mapping[str, tuple[str, Trial]], known: Mapping[str, Summary], workers: int) -> tuple[float, str]:
+def _time(
+    left: list[Trial],
+    works: Mapping[str, tuple[str, Trial]],
+    known: Mapping[str, Summary],
+    workers: int,
+) -> tuple[float, str]:
     costs = [seconds(one) for one in known.values() if one.state == "done"]
     if costs:
-        return len(left) * sum(costs) / len(costs) / workers, f"the mean of {len(costs)} records, {workers} at a time"
+        return len(left) * sum(costs) / len(
+            costs
+        ) / workers, f"the mean of {len(costs)} records, {workers} at a time"
     rows = cache(_rows)  # for this plan alone: files may change
     device = "gpu" if gpus(os.environ) else "core"
     speed = SPEED[device] * (len(gpus(os.environ)) if device == "gpu" else min(cores(), 8))
-    total = sum(_training(trial, step, rows) / speed for step, trial in works.values() if step in TRAINS)
-    return total, f"a rough guess from the sizes of model and data, on {len(gpus(os.environ)) or cores()} {device}s"
+    total = sum(
+        _training(trial, step, rows) / speed for step, trial in works.values() if step in TRAINS
+    )
+    return (
+        total,
+        f"a rough guess from the sizes of model and data, on {len(gpus(os.environ)) or cores()} {device}s",
+    )
 
 
 def usual_workers(recipe: Recipe) -> int:
@@ -164,14 +187,21 @@ def usual_workers(recipe: Recipe) -> int:
         return cards
     need = PROCESS + BYTES * max((_weights(trial) for trial in recipe.trials), default=0.0)
     room = _memory()
-    return max(1, min(cores() // threads(), len(recipe.trials), cores() if room is None else int(room / need)))
+    return max(
+        1,
+        min(
+            cores() // threads(), len(recipe.trials), cores() if room is None else int(room / need)
+        ),
+    )
 
 
 def _memory() -> float | None:
     """The bytes of memory that are free to use; None where the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+        return next(
+            1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")
+        )
     except (OSError, StopIteration, ValueError):
         return None
 
@@ -182,7 +212,10 @@ def _training(trial: Trial, step: str, counted: Callable[[str, str, str], int | 
     world = data.get("root") == "world"
     usual = WORLD[1] if world else ROWS.get(str(trial.get("task")).partition("-")[0], 10_000)
     where = json.dumps({name: data[name] for name in FIND if name in data}, sort_keys=True)
-    each = [usual if world else counted(trial.get("task"), one, where) or usual for one in trial.languages(trial.steps.index(step))]
+    each = [
+        usual if world else counted(trial.get("task"), one, where) or usual
+        for one in trial.languages(trial.steps.index(step))
+    ]
     rows = sum(min(one, data.get("examples") or one) for one in each)
     return float(WORK * _weights(trial) * rows * (trial.get(step) or {}).get("epochs", 1))
 
@@ -202,4 +235,8 @@ def _weights(trial: Trial) -> float:
     if name.startswith("world/"):
         return WORLD[0]
     files = list(Path(name).glob("*.safetensors")) if Path(name).is_dir() else []
-    return sum(file.stat().st_size for file in files) / 4 if files else WEIGHTS.get(split(name)[0], USUAL)
+    return (
+        sum(file.stat().st_size for file in files) / 4
+        if files
+        else WEIGHTS.get(split(name)[0], USUAL)
+    )

@@ -41,7 +41,14 @@ class Worker:
         self.lost: StudyError | None = None  # why it ended, where that is not the trial's fault
         self.hang: Hang | None = None  # why it was ended
         self.log = _log(order.folder, number)
-        command = [sys.executable, "-m", "deadhead.studies.worker", str(order.folder), order.work, str(watchdog.BEAT)]
+        command = [
+            sys.executable,
+            "-m",
+            "deadhead.studies.worker",
+            str(order.folder),
+            order.work,
+            str(watchdog.BEAT),
+        ]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -62,7 +69,9 @@ class Worker:
         self.trial = trial
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it has died; the end of its output will tell
-            line = json.dumps({"trial": dict(trial.content), "keep": keep}, ensure_ascii=False) + "\n"
+            line = (
+                json.dumps({"trial": dict(trial.content), "keep": keep}, ensure_ascii=False) + "\n"
+            )
             self.process.stdin.write(line.encode())
 
     def messages(self) -> list[dict[str, Any]] | None:
@@ -105,7 +114,12 @@ class Pool:
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for worker in self.workers:
             worker.close(kill=worker.trial is not None)
         self.selector.close()
@@ -176,7 +190,9 @@ class Pool:
     def _end(self, record: Record) -> None:
         try:
             self.order.ended(record)
-        except StudyError as problem:  # let the others finish: what they have done may still find room
+        except (
+            StudyError
+        ) as problem:  # let the others finish: what they have done may still find room
             self.problem = self.problem or problem
 
     def _trouble(self, trial: Trial, told: list[Any]) -> None:
@@ -186,7 +202,10 @@ class Pool:
         self.problem = self.problem or (DiskFull if full else StudyError)(message, mend)
 
     def _end_hanging(self, hang: Hang) -> None:
-        worker = next((one for one in self.workers if one.trial is not None and one.trial.id == hang.trial), None)
+        worker = next(
+            (one for one in self.workers if one.trial is not None and one.trial.id == hang.trial),
+            None,
+        )
         if worker is None:
             return
         worker.hang = hang
@@ -212,7 +231,9 @@ class Pool:
         again = self.deaths[trial.id] < ATTEMPTS or self.problem is not None
         if worker.hang is not None:
             then = "runs again in a new process" if again else "is recorded as failed"
-            self.order.control.report(f"trial {trial.id} was ended: {worker.hang.reason}. It {then}.")
+            self.order.control.report(
+                f"trial {trial.id} was ended: {worker.hang.reason}. It {then}."
+            )
         if again:
             self.order.back(trial)
         else:
@@ -220,14 +241,22 @@ class Pool:
 
     def _error(self, worker: Worker, code: int) -> str:
         if worker.hang is not None:
-            hint = "" if worker.hang.silent else " If it only takes long, give --trial-timeout off, or more seconds."
+            hint = (
+                ""
+                if worker.hang.silent
+                else " If it only takes long, give --trial-timeout off, or more seconds."
+            )
             return f"The trial was ended {ATTEMPTS} times, the last time because {worker.hang.reason}.{hint}"
         return worker.lost.message if worker.lost else _how(code, self.order.folder)
 
 
 def _how(code: int, folder: Path) -> str:
     ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    hint = " Perhaps memory ran out: use fewer --workers or smaller batches." if code == -signal.SIGKILL else ""
+    hint = (
+        " Perhaps memory ran out: use fewer --workers or smaller batches."
+        if code == -signal.SIGKILL
+        else ""
+    )
     return f"The process that ran this trial ended with {ended}, {ATTEMPTS} times.{hint} What it printed is in {folder.name}/logs."
 
 
@@ -237,19 +266,27 @@ def _log(folder: Path, number: int) -> int:
         (folder / "logs").mkdir(exist_ok=True)
         if (folder / "logs").is_symlink():
             return subprocess.DEVNULL
-        return os.open(folder / "logs" / f"worker-{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+        return os.open(
+            folder / "logs" / f"worker-{number}.log",
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW,
+            0o666,
+        )
     except OSError:
         return subprocess.DEVNULL
 
 
-def environment(number: int, workers: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
+def environment(
+    number: int, workers: int, given: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The environment of a worker: our import path, its threads, its GPU."""
     made = dict(os.environ if given is None else given)
     made["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     made.setdefault("TOKENIZERS_PARALLELISM", "false")
     for limit in LIMITS:
         made[limit] = str(threads())  # not a share of the cores, which would change numbers
-    made.setdefault("RAYON_NUM_THREADS", str(max(1, cores() // workers)))  # of tokenizers, which compute nothing
+    made.setdefault(
+        "RAYON_NUM_THREADS", str(max(1, cores() // workers))
+    )  # of tokenizers, which compute nothing
     cards = gpus(made)
     if len(cards) > 1:
         made["CUDA_VISIBLE_DEVICES"] = cards[number % len(cards)]

@@ -43,7 +43,9 @@ class Recipe:
     source: str = ""  # the file it came from
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was overridden, for people
     written: Plain | None = field(default=None, compare=False, repr=False)  # knows the lines
-    inputs: Fingerprints = field(default_factory=dict)  # of what its trials read; empty before `with_inputs`
+    inputs: Fingerprints = field(
+        default_factory=dict
+    )  # of what its trials read; empty before `with_inputs`
 
     @property
     def about(self) -> str:
@@ -81,9 +83,13 @@ def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside:
     file = _find(name)
     plain = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
     if not isinstance(plain.data, dict):
-        raise RecipeError(f"{plain.name}:1: a recipe is a mapping of fields, such as steps, fixed and axes.")
+        raise RecipeError(
+            f"{plain.name}:1: a recipe is a mapping of fields, such as steps, fixed and axes."
+        )
     folder = File(str(file)).parent
-    if scale is not None and not ("include" in plain.data and "scales" not in plain.data):  # then those it includes have it
+    if scale is not None and not (
+        "include" in plain.data and "scales" not in plain.data
+    ):  # then those it includes have it
         _scale(plain, scale)
     if not plain.data.get("include"):
         plain.data.pop("include", None)
@@ -95,7 +101,10 @@ def _load(name: str | File, overrides: Sequence[str], scale: str | None, inside:
     plain.data.pop("scales", None)
     if "include" in plain.data:
         passed = [text for text in overrides if not _is_told(text)]
-        plain.data["include"] = [_included(one, folder, passed, scale, plain.where(("include", i))) for i, one in enumerate(_names(plain))]
+        plain.data["include"] = [
+            _included(one, folder, passed, scale, plain.where(("include", i)))
+            for i, one in enumerate(_names(plain))
+        ]
     check(plain, folder)
     title = File(name).stem if _is_file(name) else str(name)
     return Recipe(title, plain.data, str(file), tuple(overrides), plain)
@@ -109,11 +118,15 @@ def _is_told(override: str) -> bool:
 def _names(plain: Plain) -> list[str]:
     given = plain.data["include"]
     if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
-        raise RecipeError(f"{plain.where(('include',))}: this is a list of recipes, such as [weak-link/table1, weak-link/table4].")
+        raise RecipeError(
+            f"{plain.where(('include',))}: this is a list of recipes, such as [weak-link/table1, weak-link/table4]."
+        )
     return given
 
 
-def _included(name: str, folder: File, overrides: Sequence[str], scale: str | None, place: str) -> dict[str, Any]:
+def _included(
+    name: str, folder: File, overrides: Sequence[str], scale: str | None, place: str
+) -> dict[str, Any]:
     """The trials of another recipe: its plain data without what it tells of them."""
     try:
         other = _load(folder / name if _is_file(name) else name, overrides, scale, inside=True).data
@@ -145,7 +158,9 @@ def _find(name: str | File) -> Any:
     known = built_in()
     if str(name) not in known:
         problem = unknown_name("recipe", name, known)
-        raise RecipeError(problem.message, "name one of these, or a file of your own that ends in .yaml")
+        raise RecipeError(
+            problem.message, "name one of these, or a file of your own that ends in .yaml"
+        )
     return known[str(name)]
 
 
@@ -153,7 +168,9 @@ def _text(file: Any) -> str:
     try:
         return str(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RecipeError(f"there is no recipe {file}.", "deadhead recipes lists the built-in ones") from None
+        raise RecipeError(
+            f"there is no recipe {file}.", "deadhead recipes lists the built-in ones"
+        ) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise RecipeError(f"{file} cannot be read: {problem}.") from None
 
@@ -164,19 +181,30 @@ def _scale(plain: Plain, scale: str) -> None:
     if not isinstance(scales, dict) or scale not in scales:
         known = list(scales) if isinstance(scales, dict) else []
         raise RecipeError(
-            f"{plain.name} has no scale {scale!r}; it has: {', '.join(known) or 'none'}.", "leave --scale out to run it in full"
+            f"{plain.name} has no scale {scale!r}; it has: {', '.join(known) or 'none'}.",
+            "leave --scale out to run it in full",
         )
     changes = scales[scale]
     if not isinstance(changes, dict):
-        raise RecipeError(f"{plain.where(('scales', scale))}: a scale is a mapping such as {{fixed.model: NAME}}.")
+        raise RecipeError(
+            f"{plain.where(('scales', scale))}: a scale is a mapping such as {{fixed.model: NAME}}."
+        )
     for path, value in changes.items():
-        put(plain, path.split("."), copy.deepcopy(value), f"scales.{scale}.{path}", plain.line(("scales", scale, path)))
+        put(
+            plain,
+            path.split("."),
+            copy.deepcopy(value),
+            f"scales.{scale}.{path}",
+            plain.line(("scales", scale, path)),
+        )
 
 
 def _override(plain: Plain, text: str) -> None:
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
-        raise RecipeError(f"--set {text}: this is not FIELD=VALUE.", "for instance --set fixed.finetune.epochs=1")
+        raise RecipeError(
+            f"--set {text}: this is not FIELD=VALUE.", "for instance --set fixed.finetune.epochs=1"
+        )
     put(plain, path.strip().split("."), _written(value.strip()), f"--set {text}", None)
 
 
@@ -219,18 +247,31 @@ def _put(plain: Plain, path: Sequence[str], value: Any, told: str, line: int | N
 def _places(data: Mapping[str, Any], path: Sequence[str], value: Any, told: str) -> list[list[str]]:
     """Where a field of trials is to be set: in every grid that has it as an axis, else under fixed."""
     axes = data.get("axes") or {}
-    grids = [(["axes", str(i)], grid) for i, grid in enumerate(axes)] if isinstance(axes, list) else [(["axes"], axes)]
+    grids = (
+        [(["axes", str(i)], grid) for i, grid in enumerate(axes)]
+        if isinstance(axes, list)
+        else [(["axes"], axes)]
+    )
     words = {".".join(path[: i + 1]) for i in range(len(path))}
-    found = [[*place, *path] for place, grid in grids if isinstance(grid, dict) and words & grid.keys()]
+    found = [
+        [*place, *path] for place, grid in grids if isinstance(grid, dict) and words & grid.keys()
+    ]
     if found and (len(found) == len(grids) or isinstance(value, list)):
         return found
-    if path[0] in ONE and len(path) == 1 and len(grids) == 1 and (isinstance(value, list) or is_range(value)):
+    if (
+        path[0] in ONE
+        and len(path) == 1
+        and len(grids) == 1
+        and (isinstance(value, list) or is_range(value))
+    ):
         return [["axes", *path]]  # several values of what a trial has one of: an axis
     if path[0] in FIELDS:
         return [*found, ["fixed", *path]]
     near = difflib.get_close_matches(path[0], [*TOP, *FIELDS], n=1)
     guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise RecipeError(f"{told}: a recipe has no field {path[0]!r}.{guess} Known: {', '.join(sorted([*TOP, *FIELDS]))}.")
+    raise RecipeError(
+        f"{told}: a recipe has no field {path[0]!r}.{guess} Known: {', '.join(sorted([*TOP, *FIELDS]))}."
+    )
 
 
 def _enter(here: Any, word: str, path: Iterable[str], told: str) -> Any:
@@ -243,7 +284,10 @@ def _enter(here: Any, word: str, path: Iterable[str], told: str) -> Any:
 
 def _place(here: list[Any], word: str, told: str) -> int:
     if not word.isdecimal() or int(word) >= len(here):
-        raise RecipeError(f"{told}: {word!r} is not a place in a list of {len(here)}.", "places are counted from 0")
+        raise RecipeError(
+            f"{told}: {word!r} is not a place in a list of {len(here)}.",
+            "places are counted from 0",
+        )
     return int(word)
 
 

@@ -27,7 +27,9 @@ from .validity import STATES, is_summary, problem
 FORMAT = 1
 SUMMARY = ("state", "trial", "metrics", "cost")
 BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
-ID = re.compile("[0-9a-f]{16}")  # what a trial's id looks like: other files in the folder are somebody else's
+ID = re.compile(
+    "[0-9a-f]{16}"
+)  # what a trial's id looks like: other files in the folder are somebody else's
 MOST_NAMED = 5  # damaged records that a message names
 
 
@@ -40,21 +42,41 @@ class Record:
     removed: tuple[str, ...] = ()  # heads in their printed form, encoder.3.7
     metrics: Mapping[str, float] = field(default_factory=dict)  # "de/test/accuracy" -> 0.64
     epochs: tuple[Mapping[str, Any], ...] = ()  # one row per epoch of training
-    cost: Mapping[str, Any] = field(default_factory=dict)  # seconds per step, parameters before and after, memory
+    cost: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # seconds per step, parameters before and after, memory
     versions: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)  # "de/test" -> fingerprint
-    shared: Mapping[str, str] = field(default_factory=dict)  # step -> key of the work under STUDY/shared
+    shared: Mapping[str, str] = field(
+        default_factory=dict
+    )  # step -> key of the work under STUDY/shared
     details: Mapping[str, Any] = field(default_factory=dict)  # what else a step found
     error: str | None = None  # the traceback, when failed
 
     def to_json(self) -> str:
-        parts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "trial"}  # asdict would copy all of it
-        return dumps({"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}) + "\n"
+        parts = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "trial"
+        }  # asdict would copy all of it
+        return (
+            dumps(
+                {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}
+            )
+            + "\n"
+        )
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Record:
-        parts = {name: stored[name] for name in cls.__dataclass_fields__ if name not in ("trial", "removed", "epochs")}
-        return cls(Trial(stored["trial"]), removed=tuple(stored["removed"]), epochs=tuple(stored["epochs"]), **parts)
+        parts = {
+            name: stored[name]
+            for name in cls.__dataclass_fields__
+            if name not in ("trial", "removed", "epochs")
+        }
+        return cls(
+            Trial(stored["trial"]),
+            removed=tuple(stored["removed"]),
+            epochs=tuple(stored["epochs"]),
+            **parts,
+        )
 
 
 def dumps(value: Any) -> str:
@@ -82,7 +104,9 @@ def _finite(value: Any) -> Any:
 
 def target(folder: Path, name: str) -> Path:
     if os.path.basename(name) != name or name.startswith("."):
-        raise StudyError(f"{name!r} is not the id of a trial.", f"deadhead status {folder} --failures shows some")
+        raise StudyError(
+            f"{name!r} is not the id of a trial.", f"deadhead status {folder} --failures shows some"
+        )
     return folder / "records" / f"{name}.json"
 
 
@@ -101,7 +125,9 @@ def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
         raise
     if syncer is not None:
         syncer.add(file)
-    add(folder, [_line(file, record.state, lean(record.trial.content), record.metrics, record.cost)])
+    add(
+        folder, [_line(file, record.state, lean(record.trial.content), record.metrics, record.cost)]
+    )
     return file
 
 
@@ -116,7 +142,10 @@ def read_within(folder: Path, name: str) -> Record:
     try:
         stored = json.loads(place.read(file))
     except FileNotFoundError:
-        raise StudyError(f"there is no record {name} in {folder}.", f"deadhead status {folder} tells what is done") from None
+        raise StudyError(
+            f"there is no record {name} in {folder}.",
+            f"deadhead status {folder} tells what is done",
+        ) from None
     except (OSError, ValueError, RecursionError) as unreadable:
         raise _damaged(file, repr(unreadable)) from None
     if reason := problem(stored, name):
@@ -125,7 +154,10 @@ def read_within(folder: Path, name: str) -> Record:
 
 
 def _damaged(file: Path, reason: str) -> StudyError:
-    return StudyError(f"{file} is damaged: {reason}.", "give the command of the study again: `deadhead run` runs the trial again")
+    return StudyError(
+        f"{file} is damaged: {reason}.",
+        "give the command of the study again: `deadhead run` runs the trial again",
+    )
 
 
 @dataclass(frozen=True)
@@ -169,7 +201,14 @@ def scan(folder: Path) -> Scan:
         if name not in known:
             stored, reason = _stored(home, name)
             if reason is None:
-                known[name] = Summary(name, stamp[1] / 1e9, stored["state"], lean(stored["trial"]), stored["metrics"], stored["cost"])
+                known[name] = Summary(
+                    name,
+                    stamp[1] / 1e9,
+                    stored["state"],
+                    lean(stored["trial"]),
+                    stored["metrics"],
+                    stored["cost"],
+                )
                 fresh = True
             elif reason and ID.fullmatch(name):
                 damaged[name] = reason
@@ -209,13 +248,18 @@ def heal(folder: Path) -> list[str]:
     reports = []
     for name, reason in found.damaged.items():
         if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
-            reports.append(f"records/{name}.json was damaged ({reason}): moved to {moved.relative_to(folder)}, and the trial runs again")
+            reports.append(
+                f"records/{name}.json was damaged ({reason}): moved to {moved.relative_to(folder)}, and the trial runs again"
+            )
     index, lines = folder / "index.jsonl", 0
     if index.exists():
         with open(index, "rb") as file:
             lines = sum(1 for _ in file)
     if found.fresh or lines > 2 * len(found.known) + 100:
-        whole = (_line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost) for one in found.known.values())
+        whole = (
+            _line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost)
+            for one in found.known.values()
+        )
         place.write(index, "".join(whole), durable=False)  # made again from the records
     return reports
 
@@ -229,7 +273,10 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
                 stat = entry.stat(follow_symlinks=False)
                 found[entry.name[:-5]] = (stat.st_size, stat.st_mtime_ns)
     except FileNotFoundError:
-        raise StudyError(f"{folder.parent} is not a study: it has no records.", "name the folder that `deadhead run` was given") from None
+        raise StudyError(
+            f"{folder.parent} is not a study: it has no records.",
+            "name the folder that `deadhead run` was given",
+        ) from None
     return found
 
 
@@ -278,7 +325,10 @@ def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
     known: dict[str, str] = {}
     for line in _lines(_text(home / "index.jsonl")):
         parts = line[:200].split(b", ", 4)
-        name, state = parts[0][2:-1].decode("utf-8", "replace"), parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else ""
+        name, state = (
+            parts[0][2:-1].decode("utf-8", "replace"),
+            parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else "",
+        )
         if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
             known[name] = state
     damaged = []
@@ -303,7 +353,11 @@ def _line(file: Path, *parts: Any) -> str:
 def add(folder: Path, lines: Iterable[str]) -> None:
     """Append lines to the index. That it fails is no loss: the index is made again from the records."""
     try:
-        handle = os.open(folder / "index.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        handle = os.open(
+            folder / "index.jsonl",
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0),
+            0o666,
+        )
     except OSError:
         return
     try:

@@ -50,7 +50,9 @@ def resume(
             "name another folder with --out",
         )
     recipe = with_inputs(recipe, {**(fingerprints_of(stored) or {}), **recipe.inputs})
-    earlier: list[Fingerprints] = [one for one in stored.get("earlier") or () if isinstance(one, dict)]
+    earlier: list[Fingerprints] = [
+        one for one in stored.get("earlier") or () if isinstance(one, dict)
+    ]
     if what := _difference(recipe, folder, stored, known):
         if not accept_changed:
             raise InputsChanged(
@@ -62,12 +64,18 @@ def resume(
     return Resumed(recipe, stored, earlier, _kept(recipe, earlier, frozenset(staying)))
 
 
-def _difference(recipe: Recipe, folder: Path, stored: Mapping[str, Any], known: Mapping[str, str]) -> str:
+def _difference(
+    recipe: Recipe, folder: Path, stored: Mapping[str, Any], known: Mapping[str, str]
+) -> str:
     """What the records were made with that is not there any more, for a message; empty if nothing."""
     before = fingerprints_of(stored)
     if before is not None:
         different = inputs.changed(before, recipe.inputs)
-        return f"{folder} was made with other files: {inputs.described(different)} changed since." if different else ""
+        return (
+            f"{folder} was made with other files: {inputs.described(different)} changed since."
+            if different
+            else ""
+        )
     records = {trial.id for trial in with_inputs(recipe, {}).trials} & known.keys()
     if not recipe.inputs or not records:
         return ""
@@ -82,7 +90,9 @@ def fingerprints_of(stored: Mapping[str, Any]) -> Fingerprints | None:
     return None if stored else {}
 
 
-def _kept(recipe: Recipe, earlier: Sequence[Fingerprints], records: frozenset[str]) -> dict[str, str]:
+def _kept(
+    recipe: Recipe, earlier: Sequence[Fingerprints], records: frozenset[str]
+) -> dict[str, str]:
     kept: dict[str, str] = {}
     for one in reversed(earlier):
         for trial in recipe.trials:

@@ -43,7 +43,17 @@ def _in_steps(name: str) -> Step:
 
 
 STEPS: Mapping[str, Step] = {
-    name: _in_steps(name) for name in ("pretrain", "finetune", "rank", "rank_each", "restart", "prune", "evaluate", "measure")
+    name: _in_steps(name)
+    for name in (
+        "pretrain",
+        "finetune",
+        "rank",
+        "rank_each",
+        "restart",
+        "prune",
+        "evaluate",
+        "measure",
+    )
 }
 
 
@@ -67,19 +77,37 @@ def run_trial(
     if not damaged and (reused is None or shared.find(folder, reused) is not None):
         return record
     record = _attempt(trial, folder, keep, tell, steps)
-    return replace(record, details={**record.details, "damaged work": damaged}) if damaged else record
+    return (
+        replace(record, details={**record.details, "damaged work": damaged}) if damaged else record
+    )
 
 
-def _attempt(trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None], steps: Mapping[str, Step]) -> Record:
+def _attempt(
+    trial: Trial,
+    folder: Path | None,
+    keep: Collection[str],
+    tell: Callable[[str], None],
+    steps: Mapping[str, Step],
+) -> Record:
     state = State(run_trial, folder, tell=tell)
     try:
         verify(trial)
         for at in range(_resume(state, trial), len(trial.steps)):
             state.at, step = at, trial.steps[at]
-            with _timed(state, f"{step}{trial.steps[: at + 1].count(step)}" if trial.steps.count(step) > 1 else step):
+            with _timed(
+                state,
+                f"{step}{trial.steps[: at + 1].count(step)}"
+                if trial.steps.count(step) > 1
+                else step,
+            ):
                 steps[step](state, trial)
             key = trial.keys.get(at)
-            if folder is not None and key is not None and key in keep and shared.find(folder, key) is None:
+            if (
+                folder is not None
+                and key is not None
+                and key in keep
+                and shared.find(folder, key) is None
+            ):
                 shared.keep(folder, key, state.save)
     except StudyError:
         raise  # of the study's folder, not of this trial
@@ -88,7 +116,8 @@ def _attempt(trial: Trial, folder: Path | None, keep: Collection[str], tell: Cal
             raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem
         if _gpu_lost(problem):
             raise GpuLost(
-                f"the GPU gave up: {str(problem).splitlines()[0]}", "look at nvidia-smi, then run the same again with --retry-failed"
+                f"the GPU gave up: {str(problem).splitlines()[0]}",
+                "look at nvidia-smi, then run the same again with --retry-failed",
             ) from problem
         return _record(trial, state, keep, traceback.format_exc())
     return _record(trial, state, keep, None)
@@ -109,7 +138,9 @@ def _resume(state: State, trial: Trial) -> int:
     start = 0
     for at, home in found.items():
         ranked = trial.steps[at] in RANKS
-        if home is None or (ranked and trained is None and at > 0 and "restart" not in trial.steps[at:]):
+        if home is None or (
+            ranked and trained is None and at > 0 and "restart" not in trial.steps[at:]
+        ):
             continue  # not there, or a ranking whose model is not there
         trained = trained if ranked else home / "model"
         state.restore(home)
@@ -139,7 +170,10 @@ def _ranking(trial: Trial, ranking: Any) -> dict[str, Any]:
     if ranking is None:
         return {}
     source = trial.get("source")
-    told = {"method": ranking.method, "languages": [source] if isinstance(source, str) else list(source or ())}
+    told = {
+        "method": ranking.method,
+        "languages": [source] if isinstance(source, str) else list(source or ()),
+    }
     told["scores"] = {str(head): float(score) for head, score in ranking.scores.items()}
     if "merged" in ranking.data:
         told["merge"] = ranking.data["merged"]

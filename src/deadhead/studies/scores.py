@@ -57,9 +57,15 @@ def one_label(metrics: Mapping[str, float], learnt: Iterable[str], split: str, m
     With a share a right that label has an F1 of 2a / (1 + a) and every other 0, so that their mean tells a whole number of labels.
     """
     names = [f"{one}/{split}/" for one in learnt if metric in ("accuracy", "micro_f1")]
-    sides = [(metrics.get(name + metric), metrics.get(name + "macro_f1")) for name in names if name + metric in metrics]
+    sides = [
+        (metrics.get(name + metric), metrics.get(name + "macro_f1"))
+        for name in names
+        if name + metric in metrics
+    ]
     labels = [2 * right / (1 + right) / mean if right and mean else 0.0 for right, mean in sides]
-    return bool(labels) and all(number > 1.5 and abs(number - round(number)) < 1e-6 for number in labels)
+    return bool(labels) and all(
+        number > 1.5 and abs(number - round(number)) < 1e-6 for number in labels
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,9 @@ class Studied:
         told, found = described(home), scan(home)
         return cls(home, told, found.known, tuple(found.damaged))
 
-    def scores(self, arms: Collection[str] | None = None, metric: Callable[[str], str] | None = None) -> list[Score]:
+    def scores(
+        self, arms: Collection[str] | None = None, metric: Callable[[str], str] | None = None
+    ) -> list[Score]:
         """Every number of every done trial; cells that share a trial and differ in nothing a score tells are one row.
 
         arms: only cells of these; "" is of those that are of no search.
@@ -119,8 +127,14 @@ class Studied:
         found: dict[Score, None] = {}
         for labels, trial in self.told["cells"]:
             record = self.known.get(trial)
-            if record is not None and record.state == "done" and (arms is None or _arm(labels) in arms):
-                found |= dict.fromkeys(_rows(_fields(self.told, labels, record.trial), labels, record, metric))
+            if (
+                record is not None
+                and record.state == "done"
+                and (arms is None or _arm(labels) in arms)
+            ):
+                found |= dict.fromkeys(
+                    _rows(_fields(self.told, labels, record.trial), labels, record, metric)
+                )
         return list(found)
 
     @cached_property
@@ -129,7 +143,10 @@ class Studied:
         found: dict[tuple[Any, ...], list[Arm]] = {}
         for arm in arms_among(self.told["cells"], self.known):
             found.setdefault((tuple(arm.labels.items()), arm.language), []).append(arm)
-        made = (_pair(self.told, self.known, group, language, several) for (group, language), several in found.items())
+        made = (
+            _pair(self.told, self.known, group, language, several)
+            for (group, language), several in found.items()
+        )
         return [pair for pair in made if is_target(pair.source, pair.train, pair.target)]
 
 
@@ -143,11 +160,22 @@ def pairs(folder: str | Path) -> list[Pair]:
     return Studied.at(folder).pairs
 
 
-def _pair(study: Mapping[str, Any], known: Mapping[str, Summary], group: Any, target: str, several: list[Arm]) -> Pair:
+def _pair(
+    study: Mapping[str, Any],
+    known: Mapping[str, Summary],
+    group: Any,
+    target: str,
+    several: list[Arm],
+) -> Pair:
     labels, by_name = dict(group), {arm.arm: arm for arm in several}
     full, ranked = several[0].trials[0], by_name.get("lowest")
-    fields = {**_fields(study, {}, known[full].trial), **{name: value for name, value in labels.items() if "." not in name}}
-    pruned = next((known[trial].trial for k, trial in ranked.trials.items() if k), {}) if ranked else {}
+    fields = {
+        **_fields(study, {}, known[full].trial),
+        **{name: value for name, value in labels.items() if "." not in name},
+    }
+    pruned = (
+        next((known[trial].trial for k, trial in ranked.trials.items() if k), {}) if ranked else {}
+    )
     train = _joined(fields.get("train") or fields.get("source"))
     return Pair(
         str(fields.get("model")),
@@ -165,19 +193,35 @@ def _pair(study: Mapping[str, Any], known: Mapping[str, Summary], group: Any, ta
     )
 
 
-def _fields(study: Mapping[str, Any], labels: Mapping[str, Any], trial: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(
+    study: Mapping[str, Any], labels: Mapping[str, Any], trial: Mapping[str, Any]
+) -> dict[str, Any]:
     """The fields of a cell. A trial leaves out what did not shape it, such as the source of an unpruned one: the recipe knows."""
-    asked = {**(study["recipe"].get("fixed") or {}), **{n: v for n, v in labels.items() if "." not in n}}
-    return {**asked, **trial, **{name: asked[name] for name in ("source", "train") if name in asked}}
+    asked = {
+        **(study["recipe"].get("fixed") or {}),
+        **{n: v for n, v in labels.items() if "." not in n},
+    }
+    return {
+        **asked,
+        **trial,
+        **{name: asked[name] for name in ("source", "train") if name in asked},
+    }
 
 
 def _rows(
-    fields: Mapping[str, Any], labels: Mapping[str, Any], record: Summary, only: Callable[[str], str] | None = None
+    fields: Mapping[str, Any],
+    labels: Mapping[str, Any],
+    record: Summary,
+    only: Callable[[str], str] | None = None,
 ) -> Iterator[Score]:
     gone = removal(labels.get("remove", fields.get("remove")))
     remove = labels.get("remove", fields.get("remove")) if gone else "none"
     train = _joined(fields.get("train") or fields.get("source"))
-    written, strategy, ranked = str(label(remove)), strategy_of(remove) or "", _ranked(record.trial)  # once, not for each number
+    written, strategy, ranked = (
+        str(label(remove)),
+        strategy_of(remove) or "",
+        _ranked(record.trial),
+    )  # once, not for each number
     end = f"/{only(str(fields.get('task')))}" if only else ""
     for name, value in record.metrics.items():
         if name.count("/") != 2 or value is None or not name.endswith(end):
@@ -237,7 +281,9 @@ def _ranked(trial: Mapping[str, Any]) -> str:
     rank = trial.get("rank")
     if not rank:
         return ""
-    apart = [f"{name}={rank[name]}" for name in ("rule", "merge") if name in rank]  # of LRP, and of several rankings
+    apart = [
+        f"{name}={rank[name]}" for name in ("rule", "merge") if name in rank
+    ]  # of LRP, and of several rankings
     return " ".join([str(rank.get("method", "gradient")), *apart])
 
 

@@ -62,7 +62,12 @@ def until_fall(full: float, scores: Mapping[int, float]) -> dict[int, float]:
     return run
 
 
-def picks(full: float, test: Mapping[int, float], dev: Mapping[int, float], source_dev: Mapping[int, float]) -> dict[str, Pick]:
+def picks(
+    full: float,
+    test: Mapping[int, float],
+    dev: Mapping[int, float],
+    source_dev: Mapping[int, float],
+) -> dict[str, Pick]:
     """What each rule chooses; a rule that lacks a score of some trial chooses nothing."""
     if not test:
         return {}
@@ -88,10 +93,15 @@ def arms_among(cells: list[Any], known: Mapping[str, Summary]) -> list[Arm]:
             continue
         for arm in dict.fromkeys(name for name, _ in trials):
             done = {
-                k: known[trial] for (name, k), trial in trials.items() if name == arm and trial in known and known[trial].state == "done"
+                k: known[trial]
+                for (name, k), trial in trials.items()
+                if name == arm and trial in known and known[trial].state == "done"
             }
             lost = sum(name == arm for name, _ in trials) - len(done)
-            found += [_arm(dict(group), arm, language, full, done, lost) for language in full.trial.get("targets", ())]
+            found += [
+                _arm(dict(group), arm, language, full, done, lost)
+                for language in full.trial.get("targets", ())
+            ]
     return found
 
 
@@ -99,23 +109,39 @@ def _groups(cells: list[Any]) -> dict[tuple[tuple[str, Any], ...], dict[tuple[st
     groups: dict[tuple[tuple[str, Any], ...], dict[tuple[str, int], str]] = {}
     for labels, trial in cells:
         if "arm" in labels and "k" in labels:
-            group = tuple((name, label(value)) for name, value in labels.items() if name not in OF_AN_ARM)
+            group = tuple(
+                (name, label(value)) for name, value in labels.items() if name not in OF_AN_ARM
+            )
             groups.setdefault(group, {})[labels["arm"], labels["k"]] = trial
     return groups
 
 
-def _arm(group: dict[str, Any], arm: str, language: str, full: Summary, done: Mapping[int, Summary], missing: int) -> Arm:
+def _arm(
+    group: dict[str, Any],
+    arm: str,
+    language: str,
+    full: Summary,
+    done: Mapping[int, Summary],
+    missing: int,
+) -> Arm:
     metric = task_of(full.trial["task"]).metric
     source = next(iter(_sources(full.trial)), "")
-    test, dev, source_dev = (_scores(done, f"{place}/{metric}") for place in (f"{language}/test", f"{language}/dev", f"{source}/dev"))
+    test, dev, source_dev = (
+        _scores(done, f"{place}/{metric}")
+        for place in (f"{language}/test", f"{language}/dev", f"{source}/dev")
+    )
     told = full.metrics.get(f"{language}/test/{metric}")
     base = float("nan") if told is None else told
     ids = {0: full.id, **{k: one.id for k, one in done.items()}}
-    return Arm(group, arm, language, metric, base, test, picks(base, test, dev, source_dev), missing, ids)
+    return Arm(
+        group, arm, language, metric, base, test, picks(base, test, dev, source_dev), missing, ids
+    )
 
 
 def _scores(done: Mapping[int, Summary], name: str) -> dict[int, float]:
-    return {k: one.metrics[name] for k, one in done.items() if one.metrics.get(name) is not None}  # what was no number is null
+    return {
+        k: one.metrics[name] for k, one in done.items() if one.metrics.get(name) is not None
+    }  # what was no number is null
 
 
 def _sources(trial: Mapping[str, Any]) -> Iterator[str]:

@@ -29,7 +29,9 @@ def wanted(trials: Iterable[Trial]) -> Mapping[str, int]:
     """The keys of work that more than one trial has a use for, and how many do; a model trained from scratch is kept for one."""
     several = list(trials)
     counted = Counter(key for trial in several for key in trial.work)
-    dear = {key for trial in several for at, key in trial.keys.items() if trial.steps[at] == "pretrain"}
+    dear = {
+        key for trial in several for at, key in trial.keys.items() if trial.steps[at] == "pretrain"
+    }
     return {key: n for key, n in counted.items() if n > 1 or key in dear}
 
 
@@ -39,9 +41,19 @@ def spare(folder: Path, trials: Iterable[Trial], left: Iterable[Trial]) -> list[
     Not rankings, which are small, nor models trained from scratch, which are dear. Of other recipes nothing is known.
     """
     several = list(trials)
-    trained = {key for trial in several for one in (*trial.sources, trial) for at, key in one.keys.items() if one.steps[at] == "finetune"}
+    trained = {
+        key
+        for trial in several
+        for one in (*trial.sources, trial)
+        for at, key in one.keys.items()
+        if one.steps[at] == "finetune"
+    }
     waited = {key for trial in left for key in trial.work}
-    return [home for key in sorted(trained - waited) if (home := find(folder, key)) is not None and not (home / "ranking.json").exists()]
+    return [
+        home
+        for key in sorted(trained - waited)
+        if (home := find(folder, key)) is not None and not (home / "ranking.json").exists()
+    ]
 
 
 def size(home: Path) -> int:
@@ -68,7 +80,10 @@ def find(folder: Path, key: str) -> Path | None:
         raise StudyError(f"{home} is not a folder.", "delete it; it will be made again")
     stranger = next(_strangers(home), None)
     if stranger is not None:
-        raise StudyError(f"{stranger} does not belong in a study: only plain {', '.join(READ)} files are read.", f"delete {home}")
+        raise StudyError(
+            f"{stranger} does not belong in a study: only plain {', '.join(READ)} files are read.",
+            f"delete {home}",
+        )
     return home if damage(home) is None else None
 
 
@@ -127,11 +142,18 @@ def set_aside(folder: Path, keys: Iterable[str] | None = None, *, deep: bool = F
     reports = []
     for key in sorted(os.listdir(folder / "shared") if keys is None else set(keys)):
         home = folder / "shared" / key
-        if home.is_symlink() or not home.is_dir() or files.is_draft(key) or next(_strangers(home), None):
+        if (
+            home.is_symlink()
+            or not home.is_dir()
+            or files.is_draft(key)
+            or next(_strangers(home), None)
+        ):
             continue  # `find` refuses what deadhead did not write
         reason = damage(home, deep=deep)
         if reason is not None and (target := move(home, folder / "damaged")) is not None:
-            reports.append(f"shared/{key} was damaged ({reason}): moved to {target.relative_to(folder)} and done again")
+            reports.append(
+                f"shared/{key} was damaged ({reason}): moved to {target.relative_to(folder)} and done again"
+            )
     return reports
 
 
@@ -141,14 +163,23 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
 
     def fill(draft: Path) -> None:
         write(draft)
-        for stranger in list(_strangers(draft)):  # a model takes along files that no trial reads, such as vocab.txt
+        for stranger in list(
+            _strangers(draft)
+        ):  # a model takes along files that no trial reads, such as vocab.txt
             stranger.unlink()
         found = sorted(path for path in draft.rglob("*") if path.is_file())
-        listed = {path.relative_to(draft).as_posix(): {"size": path.stat().st_size, "sha256": _hash(path)} for path in found}
-        (draft / WHOLE).write_text(json.dumps({"format": 1, "files": listed}, indent=1), encoding="utf-8")
+        listed = {
+            path.relative_to(draft).as_posix(): {"size": path.stat().st_size, "sha256": _hash(path)}
+            for path in found
+        }
+        (draft / WHOLE).write_text(
+            json.dumps({"format": 1, "files": listed}, indent=1), encoding="utf-8"
+        )
 
     set_aside(folder, [key])
     try:
-        files.put_folder(home, fill, replace=False)  # another may have been quicker, with the same work
+        files.put_folder(
+            home, fill, replace=False
+        )  # another may have been quicker, with the same work
     except OSError as problem:
         raise refused(home, problem) from problem

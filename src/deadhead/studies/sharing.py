@@ -57,7 +57,9 @@ def _used(home: Path) -> Iterator[int | None]:
     try:
         home.mkdir(mode=0o700, exist_ok=True)
         ours = not home.is_symlink() and home.stat().st_uid == os.getuid()
-        users = os.open(home / "users", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600) if ours else None
+        users = (
+            os.open(home / "users", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600) if ours else None
+        )
     except OSError:
         users = None
     if users is None:
@@ -95,7 +97,13 @@ def _call(arguments: list[str], home: Path | None, told: str = "") -> bool:
     try:
         nowhere = subprocess.DEVNULL  # a pipe would be waited on for as long as the daemon lives
         done = subprocess.run(
-            [DAEMON, *arguments], input=told.encode(), env=environ, stdout=nowhere, stderr=nowhere, check=False, timeout=60
+            [DAEMON, *arguments],
+            input=told.encode(),
+            env=environ,
+            stdout=nowhere,
+            stderr=nowhere,
+            check=False,
+            timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -17,9 +17,35 @@ from .fields import Problem, among, unknown
 from .plain import Path
 from .trial import FIELDS, SPLITS
 
-ALWAYS = ("language", "target", "setting", "arm", "k", "parts", "metric", "strategy", "amount", "split")  # axes of every number
-TABLE = ("title", "rows", "columns", "mean_over", "metric", "split", "where", "published", "kind", "change", "remove_as")
-REMOVE_AS = ("percent", "components")  # how the label of a pruning is written in the rows of a table
+ALWAYS = (
+    "language",
+    "target",
+    "setting",
+    "arm",
+    "k",
+    "parts",
+    "metric",
+    "strategy",
+    "amount",
+    "split",
+)  # axes of every number
+TABLE = (
+    "title",
+    "rows",
+    "columns",
+    "mean_over",
+    "metric",
+    "split",
+    "where",
+    "published",
+    "kind",
+    "change",
+    "remove_as",
+)
+REMOVE_AS = (
+    "percent",
+    "components",
+)  # how the label of a pruning is written in the rows of a table
 TABLES = ("scores", "drop", "search", "multi-source")
 EVERY = ("title", "kind", "where", "note")  # fields of every figure
 FIGURES: Mapping[str, tuple[str, ...]] = {
@@ -51,14 +77,19 @@ def shown(data: Mapping[str, Any], folder: File) -> Iterator[Problem]:
     if not isinstance(data.get("about", ""), str):
         yield ("about",), "this is one line of text."
     known = axes_of(data)
-    for part, example in (("tables", "{title: TEXT, rows: AXIS, columns: AXIS}"), ("figures", "{title: TEXT, kind: curve, x: AXIS}")):
+    for part, example in (
+        ("tables", "{title: TEXT, rows: AXIS, columns: AXIS}"),
+        ("figures", "{title: TEXT, kind: curve, x: AXIS}"),
+    ):
         given = data.get(part) or []
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
             yield (part,), f"this is a list of {part}, each {example}."
             continue
         for i, one in enumerate(given):
             checked = _table(one, folder) if part == "tables" else _figure(one)
-            yield from (((part, i, *path), problem) for path, problem in (*checked, *_axes(one, known)))
+            yield from (
+                ((part, i, *path), problem) for path, problem in (*checked, *_axes(one, known))
+            )
     claims = data.get("claims") or []
     if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
         yield ("claims",), "this is a list of names."
@@ -69,7 +100,12 @@ def axes_of(data: Mapping[str, Any]) -> set[str]:
     found = {*FIELDS, *ALWAYS}
     for part in (data, *(data.get("include") or ())):
         axes = part.get("axes") or {} if isinstance(part, Mapping) else {}
-        found |= {name for grid in (axes if isinstance(axes, list) else [axes]) if isinstance(grid, dict) for name in grid}
+        found |= {
+            name
+            for grid in (axes if isinstance(axes, list) else [axes])
+            if isinstance(grid, dict)
+            for name in grid
+        }
     return found
 
 
@@ -78,15 +114,28 @@ def _table(table: Mapping[str, Any], folder: File) -> Iterator[Problem]:
     if not among(table.get("kind", "scores"), TABLES):
         yield ("kind",), unknown_name("kind of table", table["kind"], TABLES).message
     if not isinstance(table.get("change", False), bool):
-        yield ("change",), f"got {table['change']!r}; expected true (the change from the unpruned model in brackets) or false."
+        yield (
+            ("change",),
+            f"got {table['change']!r}; expected true (the change from the unpruned model in brackets) or false.",
+        )
     if table.get("remove_as") is not None and not among(table["remove_as"], REMOVE_AS):
-        yield ("remove_as",), unknown_name("way to write a pruning", table["remove_as"], REMOVE_AS).message
+        yield (
+            ("remove_as",),
+            unknown_name("way to write a pruning", table["remove_as"], REMOVE_AS).message,
+        )
     for field in ("change", "remove_as"):
         if table.get(field) and table.get("kind", "scores") != "scores":
-            yield (field,), f"this is for tables of kind scores, and this table is of kind {table['kind']}."
+            yield (
+                (field,),
+                f"this is for tables of kind scores, and this table is of kind {table['kind']}.",
+            )
     named = table.get("published")
     if named is not None and published(named, folder) is None:
-        known = f", and {unknown_name('table of a built-in one', named, _built_in()).message}" if "/" in str(named) else "."
+        known = (
+            f", and {unknown_name('table of a built-in one', named, _built_in()).message}"
+            if "/" in str(named)
+            else "."
+        )
         yield ("published",), f"there is no file {named} beside the recipe{known}"
 
 
@@ -98,7 +147,9 @@ def _figure(figure: Mapping[str, Any]) -> Iterator[Problem]:
         else:
             yield ("kind",), unknown_name("kind of figure", kind, FIGURES).message
         return
-    yield from unknown(figure, (*EVERY, *FIGURES[str(kind)]), (), f"field of a figure of kind {kind}")
+    yield from unknown(
+        figure, (*EVERY, *FIGURES[str(kind)]), (), f"field of a figure of kind {kind}"
+    )
     for name, words in WORDS.items():
         if name in figure and not among(figure[name], words):
             yield (name,), unknown_name(name, figure[name], words).message
@@ -133,10 +184,16 @@ def _axes(one: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
         asked = where.get("strategy", [])
         for name in asked if isinstance(asked, list) else [asked]:
             if not among(name, (UNPRUNED, *STRATEGIES)):
-                yield ("where", "strategy"), unknown_name("strategy", name, (UNPRUNED, *STRATEGIES)).message
+                yield (
+                    ("where", "strategy"),
+                    unknown_name("strategy", name, (UNPRUNED, *STRATEGIES)).message,
+                )
     split = one.get("split")
     if split is not None and not (isinstance(split, str) and SPLIT.fullmatch(split)):
-        yield ("split",), f"{split!r} is not a split; write {', '.join(SPLITS)}, or one after the first epoch such as dev@1."
+        yield (
+            ("split",),
+            f"{split!r} is not a split; write {', '.join(SPLITS)}, or one after the first epoch such as dev@1.",
+        )
 
 
 def published(name: Any, folder: File) -> Any:
@@ -149,4 +206,9 @@ def published(name: Any, folder: File) -> Any:
 def _built_in() -> dict[str, Any]:
     """The files of published numbers that come with deadhead, by name."""
     papers = [folder for folder in resources.files(BUILT_IN).iterdir() if folder.is_dir()]
-    return {f"{folder.name}/{file.name}": file for folder in papers for file in folder.iterdir() if file.name.endswith(".csv")}
+    return {
+        f"{folder.name}/{file.name}": file
+        for folder in papers
+        for file in folder.iterdir()
+        if file.name.endswith(".csv")
+    }

@@ -20,7 +20,9 @@ class State:
     folder: Path | None = None  # of the study
     at: int = 0  # the place of the step that runs, counted from 0
     model: Any = None  # as it is now; None until a step asks for it
-    weights: Path | None = None  # where the model lies when it is not loaded; None means that the trial begins
+    weights: Path | None = (
+        None  # where the model lies when it is not loaded; None means that the trial begins
+    )
     tokenizer: Any = None  # that of a model trained from scratch, which has one of its own
     ranking: Any = None
     kept: dict[str, Any] = field(
@@ -37,24 +39,36 @@ class State:
 
     def save(self, home: Path) -> None:
         """Write what later steps of another trial can go on from."""
-        kept = {name: getattr(self, name) for name in ("removed", "epochs", "data", "versions", "details")}
+        kept = {
+            name: getattr(self, name)
+            for name in ("removed", "epochs", "data", "versions", "details")
+        }
         if self.ranking is not None:
             self.ranking.save(home / "ranking.json")
-        elif self.model is not None:  # after a ranking comes a restart, or the same model that lies there already
+        elif (
+            self.model is not None
+        ):  # after a ranking comes a restart, or the same model that lies there already
             from ..heads import save
 
             save(self.model, home / "model", self.tokenizer)
             for name, weights in self.kept.items():
                 from ..training.history import read, write
 
-                write(home / f"{name}.safetensors", read(weights) if isinstance(weights, Path) else weights)
-        place.write(home / "state.json", dumps(kept), durable=False)  # the whole folder is synced before it gets its name
+                write(
+                    home / f"{name}.safetensors",
+                    read(weights) if isinstance(weights, Path) else weights,
+                )
+        place.write(
+            home / "state.json", dumps(kept), durable=False
+        )  # the whole folder is synced before it gets its name
 
     def restore(self, home: Path) -> None:
         """Become the state another trial saved."""
         kept = place.read_json(home / "state.json")
         if not isinstance(kept, dict):
-            raise FolderError(f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again")
+            raise FolderError(
+                f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again"
+            )
         for name, value in kept.items():
             setattr(self, name, value)
         if (home / "ranking.json").is_file():

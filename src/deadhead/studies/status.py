@@ -44,7 +44,9 @@ class Status:
     failures: tuple[str, ...]  # ids
     reports: tuple[str, ...] = ()  # what went wrong in the last run and was put right
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used; they count as left
-    mixed: Mapping[str, int] = field(default_factory=dict)  # inputs that the records do not share -> number of versions
+    mixed: Mapping[str, int] = field(
+        default_factory=dict
+    )  # inputs that the records do not share -> number of versions
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,7 +74,9 @@ def status(folder: str | Path) -> Status:
         stopping=bool(live.get("stopping")),
         running=tuple(running),
         eta=_eta(left, live, home, running),
-        failures=tuple(trial for trial, state in zip(planned, states, strict=True) if state == "failed"),
+        failures=tuple(
+            trial for trial, state in zip(planned, states, strict=True) if state == "failed"
+        ),
         mixed=_mixed(home, planned) if study.get("earlier") else {},
         reports=_reports(home),
         damaged=tuple(damaged),
@@ -96,7 +100,9 @@ def _live(home: Path) -> dict[str, Any]:
     if not isinstance(live, dict) or not isinstance(live.get("running"), dict):
         return {}
     counts = [live.get(name) for name in ("started", "done", "failed", "workers")]
-    times = [one.get("since") if isinstance(one, dict) else None for one in live["running"].values()]
+    times = [
+        one.get("since") if isinstance(one, dict) else None for one in live["running"].values()
+    ]
     return live if all(map(_is_number, (*counts, *times))) else {}
 
 
@@ -141,4 +147,10 @@ def _eta(left: int, live: dict[str, Any], folder: Path, running: Sequence[Runnin
 
 def seconds(record: Summary) -> float:
     """What the steps of a trial took together."""
-    return float(sum(value for name, value in record.cost.items() if name.endswith(" s") and isinstance(value, int | float)))
+    return float(
+        sum(
+            value
+            for name, value in record.cost.items()
+            if name.endswith(" s") and isinstance(value, int | float)
+        )
+    )

@@ -41,16 +41,28 @@ def finetune(state: State, trial: Trial) -> None:
     chosen = dict(trial.get("finetune") or {})
     chosen.pop("first", None)
     _begin(state, trial, model)
-    _train(state, trial, model, {**chosen, "seed": trial.seed_of(state.at)}, trial.keeps_first(state.at))
+    _train(
+        state,
+        trial,
+        model,
+        {**chosen, "seed": trial.seed_of(state.at)},
+        trial.keeps_first(state.at),
+    )
 
 
-def _train(state: State, trial: Trial, model: Any, chosen: dict[str, Any], first: bool = False) -> None:
+def _train(
+    state: State, trial: Trial, model: Any, chosen: dict[str, Any], first: bool = False
+) -> None:
     """One training with these settings, from the first update of their schedule on."""
     from ..finetune import Settings
     from ..finetune import finetune as train
 
     languages, labels = trial.languages(state.at), material.labels_of(model, trial)
-    weights, scored, bleu_every = chosen.pop("weights", "last"), chosen.pop("scored", "dev"), chosen.pop("bleu_every", None)
+    weights, scored, bleu_every = (
+        chosen.pop("weights", "last"),
+        chosen.pop("scored", "dev"),
+        chosen.pop("bleu_every", None),
+    )
     data = material.encoded(state, trial, languages, "train", labels)
     dev = None
     if scored != "none":
@@ -62,10 +74,15 @@ def _train(state: State, trial: Trial, model: Any, chosen: dict[str, Any], first
         model, data, settings, dev=dev, tokenizer=material.tokenizer(state, trial) if bleu_every else None, bleu_every=bleu_every,
         folder=folder, keep_first=first, progress=_now_and_then(state),
     )  # fmt: skip
-    state.epochs += [{"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs]
+    state.epochs += [
+        {"step": state.at, "number": e.number, "loss": e.loss, **e.scores} for e in history.epochs
+    ]
     state.cost["examples/s"] = round(history.epochs[-1].speed, 1) if history.epochs else 0.0
     failed = history.state == "failed"
-    if notes := [*history.notes, *([history.reason] if history.reason and not failed else [])]:  # the reason it stopped early
+    if notes := [
+        *history.notes,
+        *([history.reason] if history.reason and not failed else []),
+    ]:  # the reason it stopped early
         state.details["training notes"] = notes
     if failed:
         raise TrainingFailed(f"the training failed: {history.reason}")
@@ -89,15 +106,26 @@ def rank(state: State, trial: Trial) -> None:
     options.pop("merge", None)
     size, examples = options.pop("batch", 32), options.pop("examples", None)
     languages = trial.languages(state.at)
-    data = material.encoded(state, trial, languages, split, material.labels_of(model, trial), examples)
-    made = batches(data, size=size, sort=options.get("unit") not in IN_ORDER, device=material.device())
-    facts = {"task": trial.get("task"), "lang": "+".join(languages), "split": split, "fingerprint": data.data.fingerprint}
+    data = material.encoded(
+        state, trial, languages, split, material.labels_of(model, trial), examples
+    )
+    made = batches(
+        data, size=size, sort=options.get("unit") not in IN_ORDER, device=material.device()
+    )
+    facts = {
+        "task": trial.get("task"),
+        "lang": "+".join(languages),
+        "split": split,
+        "fingerprint": data.data.fingerprint,
+    }
 
     def progress(done: int, total: int, note: str = "") -> None:
         say(f"ranking {done}/{total} {note}".strip())
 
     say = _spaced(state)
-    state.ranking = score(model, made, method, seed=trial.seed_of(state.at), progress=progress, data=facts, **options)
+    state.ranking = score(
+        model, made, method, seed=trial.seed_of(state.at), progress=progress, data=facts, **options
+    )
 
 
 def rank_each(state: State, trial: Trial) -> None:
@@ -112,7 +140,9 @@ def rank_each(state: State, trial: Trial) -> None:
             key = source.keys[1]
             record = state.run(source, folder, source.work, state.tell)
             if record.error is not None:
-                raise TrainingFailed(f"the ranking on {source.get('source')} failed:\n{record.error}")
+                raise TrainingFailed(
+                    f"the ranking on {source.get('source')} failed:\n{record.error}"
+                )
             state.data.update(record.data)
             rankings.append(Ranking.load(folder / "shared" / key / "ranking.json"))
     state.ranking = merge(rankings, (trial.get("rank") or {}).get("merge", "md"))
@@ -157,14 +187,28 @@ def evaluate(state: State, trial: Trial) -> None:
     def scored(mark: str) -> None:
         for split in trial.get("splits"):
             state.tell(f"scoring {split}{mark}")
-            sets = {lang: material.encoded(state, trial, [lang], split, labels) for lang in trial.get("targets")}
-            folder = None if state.folder is None else _predictions(state.folder, trial, f"{split}{mark}")
+            sets = {
+                lang: material.encoded(state, trial, [lang], split, labels)
+                for lang in trial.get("targets")
+            }
+            folder = (
+                None
+                if state.folder is None
+                else _predictions(state.folder, trial, f"{split}{mark}")
+            )
             found = score(model, sets, tokenizer=material.tokenizer(state, trial), folder=folder)
             signatures.update(metrics.signature for metrics in found.values() if metrics.signature)
             for lang, metrics in found.items():
                 if strange := material.untrained(trial, state.at, sets[lang]):
-                    state.details.setdefault("labels never trained on", {})[f"{lang}/{split}"] = strange
-                state.metrics.update({f"{lang}/{split}{mark}/{name}": float(value) for name, value in metrics.items()})
+                    state.details.setdefault("labels never trained on", {})[f"{lang}/{split}"] = (
+                        strange
+                    )
+                state.metrics.update(
+                    {
+                        f"{lang}/{split}{mark}/{name}": float(value)
+                        for name, value in metrics.items()
+                    }
+                )
 
     scored("")
     if "first" in state.kept:
@@ -196,7 +240,11 @@ def measure(state: State, trial: Trial) -> None:
 def _begin(state: State, trial: Trial, model: Any) -> None:
     """Before a training: keep the weights of the heads, if a change from them is to be measured."""
     state.kept.pop("first", None)
-    if "finetune" not in trial.before(state.at) and "weights" in trial.measures and "measure" in trial.steps[state.at :]:
+    if (
+        "finetune" not in trial.before(state.at)
+        and "weights" in trial.measures
+        and "measure" in trial.steps[state.at :]
+    ):
         from ..measures.weights import head_weights
 
         state.kept["began"] = head_weights(model)
@@ -228,7 +276,9 @@ def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:
         return None
     own = f"{trial.id}-{state.at}"
     folder = (
-        state.folder / "training" / (trial.keys[state.at] if trial.steps[state.at] == "pretrain" else own)
+        state.folder
+        / "training"
+        / (trial.keys[state.at] if trial.steps[state.at] == "pretrain" else own)
     )  # any trial may go on with it
     plain(folder)
     return folder

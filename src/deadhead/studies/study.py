@@ -41,7 +41,9 @@ class Result:
     left: int
     ran: int  # trials run this time
     seconds: float
-    reports: tuple[str, ...] = ()  # what went wrong on the way and was put right: damaged work, hanging trials
+    reports: tuple[
+        str, ...
+    ] = ()  # what went wrong on the way and was put right: damaged work, hanging trials
 
 
 def run(
@@ -72,7 +74,10 @@ def run(
         raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
     check_timeout(trial_timeout, executor)
     start = time.monotonic()
-    reads, new = work == WORK, not Path(out).exists()  # what others do with a trial may need no data
+    reads, new = (
+        work == WORK,
+        not Path(out).exists(),
+    )  # what others do with a trial may need no data
     if reads and new:
         needs.check(recipe.trials)  # what is refused leaves no folder behind
     if reads:
@@ -83,7 +88,9 @@ def run(
         damaged = [*shared.set_aside(folder), *records.heal(folder)]
         (folder / "stop").unlink(missing_ok=True)
         known = records.states(folder)
-        held = resume(recipe, folder, known, accept_changed=accept_changed, retry_failed=retry_failed)
+        held = resume(
+            recipe, folder, known, accept_changed=accept_changed, retry_failed=retry_failed
+        )
         recipe, kept = held.recipe, held.kept
         _describe(recipe, folder, held)
         known |= {new: known[old] for new, old in kept.items()}
@@ -93,11 +100,21 @@ def run(
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
         control = Control(folder, before, len(todo), workers, watch, Watchdog(trial_timeout))
-        jobs = Jobs(todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None)
+        jobs = Jobs(
+            todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None
+        )
         for text in damaged:
             control.report(text)
         syncer = Syncer(place.refused)
-        order = Order(jobs, folder, lambda record: _finish(record, folder, syncer), control, work, workers, options)
+        order = Order(
+            jobs,
+            folder,
+            lambda record: _finish(record, folder, syncer),
+            control,
+            work,
+            workers,
+            options,
+        )
         try:
             with control.signals(), syncer:
                 control.tell()
@@ -111,7 +128,9 @@ def run(
         known |= records.states(folder)
         result = _result(recipe, known, ran, time.monotonic() - start, control.facts["reports"])
         if not result.left:
-            shutil.rmtree(folder / "training", ignore_errors=True)  # of trials that were killed and are not asked for any more
+            shutil.rmtree(
+                folder / "training", ignore_errors=True
+            )  # of trials that were killed and are not asked for any more
         return result
 
 
@@ -125,15 +144,27 @@ def _finish(record: Record, folder: Path, syncer: Syncer) -> None:
     records.write(record, folder, syncer)
 
 
-def _result(recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float, reports: Iterable[str]) -> Result:
+def _result(
+    recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float, reports: Iterable[str]
+) -> Result:
     states = [known.get(trial.id, "left") for trial in recipe.trials]
-    return Result(len(states), states.count("done"), states.count("failed"), states.count("left"), ran, seconds, tuple(reports))
+    return Result(
+        len(states),
+        states.count("done"),
+        states.count("failed"),
+        states.count("left"),
+        ran,
+        seconds,
+        tuple(reports),
+    )
 
 
 def _describe(recipe: Recipe, folder: Path, held: Resumed | None = None) -> None:
     """Write down what is studied here."""
     held = held or Resumed(recipe, {}, (), {})
-    cells = [[dict(cell.labels), held.kept.get(cell.trial.id, cell.trial.id)] for cell in recipe.cells]
+    cells = [
+        [dict(cell.labels), held.kept.get(cell.trial.id, cell.trial.id)] for cell in recipe.cells
+    ]
     whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}
     whole |= {"inputs": dict(recipe.inputs)} if recipe.inputs else {}
     whole |= {"earlier": list(held.earlier)} if held.earlier else {}
@@ -159,7 +190,10 @@ def described(folder: str | Path) -> dict[str, Any]:
     home = place.inside(Path(folder))
     stored = place.read_json(home / "study.json")
     if not isinstance(stored, dict) or stored.get("format") != 1 or not _has_cells(stored):
-        raise StudyError(f"{home} is not a study: it has no study.json that can be read.", "name the folder `deadhead run` was given")
+        raise StudyError(
+            f"{home} is not a study: it has no study.json that can be read.",
+            "name the folder `deadhead run` was given",
+        )
     return stored
 
 
@@ -170,7 +204,11 @@ def _has_cells(stored: Mapping[str, Any]) -> bool:
     if not is_recipe(stored["recipe"]):
         return False
     return isinstance(cells, list) and all(
-        isinstance(cell, list) and len(cell) == 2 and isinstance(cell[1], str) and is_labels(cell[0]) for cell in cells
+        isinstance(cell, list)
+        and len(cell) == 2
+        and isinstance(cell[1], str)
+        and is_labels(cell[0])
+        for cell in cells
     )
 
 
@@ -182,14 +220,19 @@ def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
     home = place.inside(Path(folder))
     study = described(home)
     try:
-        trials = with_inputs(Recipe(str(study["name"]), study["recipe"]), fingerprints_of(study) or {}).trials
+        trials = with_inputs(
+            Recipe(str(study["name"]), study["recipe"]), fingerprints_of(study) or {}
+        ).trials
     except Exception as problem:  # it was not checked again, and may be from anybody
         raise StudyError(
-            f"the trials of {home} cannot be told from its study.json: {problem!r}.", "give the command it was run with again"
+            f"the trials of {home} cannot be told from its study.json: {problem!r}.",
+            "give the command it was run with again",
         ) from None
     with nullcontext() if dry else place.locked(home):
         known = records.states(home)
-        found = shared.spare(home, trials, [trial for trial in trials if known.get(trial.id) != "done"])
+        found = shared.spare(
+            home, trials, [trial for trial in trials if known.get(trial.id) != "done"]
+        )
         total = sum(map(shared.size, found))
         for one in found if not dry else ():
             shared.drop(one)

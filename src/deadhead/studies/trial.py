@@ -26,16 +26,27 @@ ALWAYS = ("model", "task", "data")
 SPLITS = ("train", "dev", "test")
 # The fields each step uses. A training also uses `source` where it is for a ranking, else `train`: see `Trial.languages`.
 USES: Mapping[str, tuple[str, ...]] = {
-    "pretrain": ("pretrain",),  # its seed is one of its settings: what comes later may be repeated on one trained model
+    "pretrain": (
+        "pretrain",
+    ),  # its seed is one of its settings: what comes later may be repeated on one trained model
     "finetune": ("finetune", "seed"),
     "rank": ("source", "rank", "seed"),
-    "rank_each": ("source", "rank", "finetune", "seed"),  # train and rank on each source language alone, then merge
+    "rank_each": (
+        "source",
+        "rank",
+        "finetune",
+        "seed",
+    ),  # train and rank on each source language alone, then merge
     "restart": (),  # back to the weights the trial began with; a ranking made before stays
     "prune": ("remove", "draw", "prune"),
     "evaluate": ("targets", "splits"),
     "measure": ("measure", "targets"),
 }
-DEFAULTS: Mapping[str, Any] = {"seed": 0, "splits": ["test"], "rank": {"method": "gradient", "split": "dev"}}
+DEFAULTS: Mapping[str, Any] = {
+    "seed": 0,
+    "splits": ["test"],
+    "rank": {"method": "gradient", "split": "dev"},
+}
 FIELDS: Mapping[str, str] = {
     "model": "the folder or hub name of the model every trial starts from, or a size such as transformer-base for pretrain",
     "task": "what is learnt and scored",
@@ -112,7 +123,11 @@ class Trial:
     def keys(self) -> dict[int, str]:
         """The hash of all that shapes the trial up to each step that trains or ranks: what others may share."""
         made = (*TRAINS, *RANKS)
-        return {i: self._key(i) for i, step in enumerate(self.steps) if step in made and "prune" not in self.steps[:i]}
+        return {
+            i: self._key(i)
+            for i, step in enumerate(self.steps)
+            if step in made and "prune" not in self.steps[:i]
+        }
 
     @cached_property
     def sources(self) -> tuple[Trial, ...]:
@@ -121,7 +136,10 @@ class Trial:
             return ()
         place = self.steps.index("rank_each")
         rank = {name: value for name, value in self.get("rank").items() if name != "merge"}
-        alone = [settle(["finetune", "rank"], {**self.content, "source": one, "rank": rank}) for one in self.languages(place)]
+        alone = [
+            settle(["finetune", "rank"], {**self.content, "source": one, "rank": rank})
+            for one in self.languages(place)
+        ]
         return tuple(Trial({**trial.content, **self._inputs(trial.reads())}) for trial in alone)
 
     def reads(self, last: int | None = None) -> Iterator[tuple[str, str, str]]:
@@ -162,15 +180,24 @@ class Trial:
     @cached_property
     def work(self) -> tuple[str, ...]:
         """The keys of all work that others may share, the sources' first."""
-        return (*(key for trial in self.sources for key in trial.keys.values()), *self.keys.values())
+        return (
+            *(key for trial in self.sources for key in trial.keys.values()),
+            *self.keys.values(),
+        )
 
     def _key(self, place: int) -> str:
-        used = {name: self.content[name] for name in ALWAYS if name in self.content and name != "data"}
+        used = {
+            name: self.content[name] for name in ALWAYS if name in self.content and name != "data"
+        }
         if data := self._data(place):
             used["data"] = data
         parts = []
         for i in range(place + 1):
-            fields = {name: self.content[name] for name in USES[self.steps[i]] if name in self.content and name != "source"}
+            fields = {
+                name: self.content[name]
+                for name in USES[self.steps[i]]
+                if name in self.content and name != "source"
+            }
             if self.steps[i] in (*TRAINS, "measure", *RANKS):
                 fields["languages"] = self.languages(i)
             parts.append([self.steps[i], fields])
@@ -180,7 +207,12 @@ class Trial:
         """The options of the data up to a step: parts of a language that is not read yet do not matter."""
         data = dict(self.get("data") or {})
         if isinstance(data.get("parts"), Mapping):
-            read = {lang for i in range(place + 1) if self.steps[i] in (*TRAINS, *RANKS) for lang in self.languages(i)}
+            read = {
+                lang
+                for i in range(place + 1)
+                if self.steps[i] in (*TRAINS, *RANKS)
+                for lang in self.languages(i)
+            }
             parts = {lang: number for lang, number in data.pop("parts").items() if lang in read}
             data |= {"parts": parts} if parts else {}
         return data
@@ -188,13 +220,20 @@ class Trial:
 
 def digest(content: Any) -> str:
     """A hash of plain data, the same on every machine."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        content, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
     """The trial of these steps and fields: defaults filled in, and without what does not matter to its numbers."""
-    values = {**DEFAULTS, **{name: _canonical(value) for name, value in fields.items() if value not in (None, {}, [])}}
+    values = {
+        **DEFAULTS,
+        **{
+            name: _canonical(value) for name, value in fields.items() if value not in (None, {}, [])
+        },
+    }
     values["rank"] = {**DEFAULTS["rank"], **values["rank"]}
     remove = removal(values.get("remove"))
     strategy = remove[0] if remove else None
@@ -208,21 +247,34 @@ def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
     elif "draw" not in values:
         values["draw"] = values["seed"]
     _settle_languages(values)
-    if "train" in values and not {*RANKS} & {*steps}:  # without a ranking there is one set of languages, whichever name it had
+    if "train" in values and not {*RANKS} & {
+        *steps
+    }:  # without a ranking there is one set of languages, whichever name it had
         values["source"] = values.pop("train")
     training = values.get("finetune") or {}
-    if "first" in training and not any(step == "finetune" and _looked_at(steps, i) for i, step in enumerate(steps)):
+    if "first" in training and not any(
+        step == "finetune" and _looked_at(steps, i) for i, step in enumerate(steps)
+    ):
         values["finetune"] = {name: value for name, value in training.items() if name != "first"}
     if "measure" in values:  # in which order they are measured does not matter
-        values["measure"] = [{name: options} if options else name for name, options in sorted(named(values["measure"]).items())]
+        values["measure"] = [
+            {name: options} if options else name
+            for name, options in sorted(named(values["measure"]).items())
+        ]
     used = {*ALWAYS, *_used(steps, values)}
-    return Trial({"steps": steps, **{name: values[name] for name in sorted(values) if name in used}})
+    return Trial(
+        {"steps": steps, **{name: values[name] for name in sorted(values) if name in used}}
+    )
 
 
 def _settle_languages(values: dict[str, Any]) -> None:
     for name in ("source", "train"):
         if name in values:
-            several = [values[name]] if isinstance(values[name], str) else list(dict.fromkeys(values[name]))
+            several = (
+                [values[name]]
+                if isinstance(values[name], str)
+                else list(dict.fromkeys(values[name]))
+            )
             values[name] = several[0] if len(several) == 1 else several
     if "source" in values and values.get("train") == values["source"]:
         del values["train"]
@@ -231,7 +283,9 @@ def _settle_languages(values: dict[str, Any]) -> None:
         values["targets"] = learnt
     for name in ("targets", "splits"):
         if name in values:  # in which order they are scored does not matter
-            values[name] = sorted({values[name]} if isinstance(values[name], str) else set(values[name]))
+            values[name] = sorted(
+                {values[name]} if isinstance(values[name], str) else set(values[name])
+            )
 
 
 def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
@@ -243,13 +297,19 @@ def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
     strategy = next((name for name in remove if name in STRATEGIES), None)
     if strategy is None or (strategy in COUNTED and remove[strategy] == 0):
         return None
-    return strategy, remove[strategy], {name: value for name, value in remove.items() if name != strategy}
+    return (
+        strategy,
+        remove[strategy],
+        {name: value for name, value in remove.items() if name != strategy},
+    )
 
 
 def _needed(steps: list[str], strategy: str | None) -> list[str]:
     """The steps that matter: without scores to go by no ranking is made for pruning, and a restart forgets the rest."""
     if strategy not in SCORED and "prune" in steps:
-        steps = [step for i, step in enumerate(steps) if step not in RANKS or "prune" not in steps[i:]]
+        steps = [
+            step for i, step in enumerate(steps) if step not in RANKS or "prune" not in steps[i:]
+        ]
         while "restart" in steps and not {*RANKS, "evaluate"} & {*steps[: steps.index("restart")]}:
             steps = steps[steps.index("restart") + 1 :]
     return [step for step in steps if step != "prune" or strategy is not None]
@@ -259,7 +319,11 @@ def named(measure: Any) -> dict[str, dict[str, Any]]:
     """Measures by name with their options, out of a name, a list of names, or names with options: `[entropy, {weights: {relative: true}}]`."""
     found: dict[str, dict[str, Any]] = {}
     for one in measure if isinstance(measure, list) else [measure]:
-        found |= {name: dict(options or {}) for name, options in one.items()} if isinstance(one, Mapping) else {str(one): {}}
+        found |= (
+            {name: dict(options or {}) for name, options in one.items()}
+            if isinstance(one, Mapping)
+            else {str(one): {}}
+        )
     return found
 
 

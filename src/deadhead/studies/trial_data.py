@@ -13,7 +13,11 @@ from ..tasks import Dataset, concatenate, load_data
 from ..tasks.dataset import shuffled
 from .trial import Trial
 
-ENCODE = ("max_length", "align", "long")  # options of `data` that are for encode; the others are for load_data
+ENCODE = (
+    "max_length",
+    "align",
+    "long",
+)  # options of `data` that are for encode; the others are for load_data
 OURS = ("task_file",)  # and what is there for the id alone
 
 
@@ -42,7 +46,9 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
     if split != "train" or examples is None or examples == len(data):
         return data
     if examples < len(data):
-        return replace(data, rows=[data.rows[i] for i in sorted(shuffled(len(data), "examples")[:examples])])
+        return replace(
+            data, rows=[data.rows[i] for i in sorted(shuffled(len(data), "examples")[:examples])]
+        )
     if exact:
         raise too_few(f"{task} in {lang}", examples, len(data))
     return data
@@ -58,12 +64,24 @@ def too_few(what: str, expected: int, got: int) -> DataError:
 
 def dataset(trial: Trial, languages: list[str], split: str, task: str | None = None) -> Dataset:
     """The data of a trial, or that of another task; several languages are put one after the other."""
-    return _together(task or trial.get("task"), tuple(languages), split, _options(trial, languages, split, task))
+    return _together(
+        task or trial.get("task"), tuple(languages), split, _options(trial, languages, split, task)
+    )
 
 
-def _options(trial: Trial, languages: list[str], split: str, task: str | None = None, but: tuple[str, ...] = ()) -> str:
-    options = {name: value for name, value in _data(trial).items() if name not in (*ENCODE, *OURS, *but)}
-    if "root" not in options and "DEADHEAD_DATA" in os.environ:  # what is kept is of this folder, and the next run may name another
+def _options(
+    trial: Trial,
+    languages: list[str],
+    split: str,
+    task: str | None = None,
+    but: tuple[str, ...] = (),
+) -> str:
+    options = {
+        name: value for name, value in _data(trial).items() if name not in (*ENCODE, *OURS, *but)
+    }
+    if (
+        "root" not in options and "DEADHEAD_DATA" in os.environ
+    ):  # what is kept is of this folder, and the next run may name another
         options["root"] = os.environ["DEADHEAD_DATA"] or None
     inputs = trial.get("inputs") or {}
     options["fingerprints"] = [inputs.get(trial.place_of(task, lang, split)) for lang in languages]
@@ -72,7 +90,9 @@ def _options(trial: Trial, languages: list[str], split: str, task: str | None = 
 
 def rows_there(trial: Trial, lang: str) -> int:
     """The training rows of a language, up to `data.examples`, whether or not the recipe accepts fewer."""
-    return len(_dataset(trial.get("task"), lang, "train", _options(trial, [lang], "train", but=("exact",))))
+    return len(
+        _dataset(trial.get("task"), lang, "train", _options(trial, [lang], "train", but=("exact",)))
+    )
 
 
 def _data(trial: Trial) -> dict[str, Any]:
@@ -92,4 +112,6 @@ def shortfalls(trial: Trial, languages: list[str]) -> list[Shortfall]:
         return []
     options = _options(trial, languages, "train")
     sizes = {lang: len(_dataset(trial.get("task"), lang, "train", options)) for lang in languages}
-    return [Shortfall(f"{lang}/train", expected, got) for lang, got in sizes.items() if got < expected]
+    return [
+        Shortfall(f"{lang}/train", expected, got) for lang, got in sizes.items() if got < expected
+    ]

@@ -19,8 +19,15 @@ from .trial import Trial
 STATES = ("done", "failed")
 NUMBERS = frozenset((float, int, type(None)))  # types of a number; what was no number (NaN) is null
 WHOLE = frozenset((int, type(None)))
-TEXTS, NAMES, LISTS, DICTS = frozenset((str,)), frozenset((str, list)), frozenset((list,)), frozenset((dict,))
-TYPES: Mapping[str, frozenset[type]] = {  # those that fields of a trial may have; lists are of texts
+TEXTS, NAMES, LISTS, DICTS = (
+    frozenset((str,)),
+    frozenset((str, list)),
+    frozenset((list,)),
+    frozenset((dict,)),
+)
+TYPES: Mapping[
+    str, frozenset[type]
+] = {  # those that fields of a trial may have; lists are of texts
     "model": TEXTS,
     "task": TEXTS,
     "source": NAMES,
@@ -37,9 +44,28 @@ TYPES: Mapping[str, frozenset[type]] = {  # those that fields of a trial may hav
     "finetune": DICTS,
     "pretrain": DICTS,
 }
-OPTIONS = frozenset((str, int, float, bool, type(None)))  # types of the options of `data` but `parts`
-WORDS = ("title", "kind", "metric", "split", "published", "note", "value", "group", "show")  # fields of tables and figures
-AXES = ("rows", "columns", "mean_over", "x", "lines", "panels")  # those that name one axis or several
+OPTIONS = frozenset(
+    (str, int, float, bool, type(None))
+)  # types of the options of `data` but `parts`
+WORDS = (
+    "title",
+    "kind",
+    "metric",
+    "split",
+    "published",
+    "note",
+    "value",
+    "group",
+    "show",
+)  # fields of tables and figures
+AXES = (
+    "rows",
+    "columns",
+    "mean_over",
+    "x",
+    "lines",
+    "panels",
+)  # those that name one axis or several
 COUNTED = ("heads before", "parameters", "parameters after")  # costs that are whole numbers
 MOST = 1000  # layers, and heads of a layer: more than any model has
 DEEP = 12  # lists and mappings within each other
@@ -62,11 +88,15 @@ def problem(stored: Any, name: str) -> str | None:
 def is_summary(parts: list[Any]) -> bool:
     """Whether these are state, trial, metrics and cost of a record."""
     state, trial, metrics, cost = parts
-    if state not in STATES or not (type(trial) is dict and type(metrics) is dict and type(cost) is dict):
+    if state not in STATES or not (
+        type(trial) is dict and type(metrics) is dict and type(cost) is dict
+    ):
         return False
     for name, value in trial.items():
         kind = type(value)
-        if name in TYPES and (kind not in TYPES[name] or (kind is list and not TEXTS.issuperset(map(type, value)))):
+        if name in TYPES and (
+            kind not in TYPES[name] or (kind is list and not TEXTS.issuperset(map(type, value)))
+        ):
             return False
     return _are_numbers(metrics.values()) and _is_cost(cost)
 
@@ -76,26 +106,41 @@ def is_recipe(recipe: Any) -> bool:
     if type(recipe) is not dict or not _is_plain(recipe):
         return False
     lists = [recipe.get(name) or [] for name in ("tables", "figures", "include")]
-    if not all(type(several) is list and all(type(one) is dict for one in several) for several in lists):
+    if not all(
+        type(several) is list and all(type(one) is dict for one in several) for several in lists
+    ):
         return False
     if not all(map(_is_shown, (*lists[0], *lists[1]))):
         return False
-    claims, fixed, about = recipe.get("claims") or [], recipe.get("fixed") or {}, recipe.get("about") or ""
-    return _are_texts(claims) and _is_fixed(fixed) and type(about) is str and all(map(is_recipe, recipe.get("include") or ()))
+    claims, fixed, about = (
+        recipe.get("claims") or [],
+        recipe.get("fixed") or {},
+        recipe.get("about") or "",
+    )
+    return (
+        _are_texts(claims)
+        and _is_fixed(fixed)
+        and type(about) is str
+        and all(map(is_recipe, recipe.get("include") or ()))
+    )
 
 
 def _is_shown(asked: Mapping[str, Any]) -> bool:
     """Whether this may be a table or a figure."""
     words = [asked[name] for name in WORDS if asked.get(name) is not None]
     axes = [asked[name] for name in AXES if asked.get(name) is not None]
-    if not TEXTS.issuperset(map(type, words)) or not all(type(one) is str or _are_texts(one) for one in axes):
+    if not TEXTS.issuperset(map(type, words)) or not all(
+        type(one) is str or _are_texts(one) for one in axes
+    ):
         return False
     return type(asked.get("where") or {}) is dict
 
 
 def _is_fixed(fixed: Any) -> bool:
     """Whether these may be fields that all trials share; a field of the recipe may have more forms than one of a trial."""
-    if type(fixed) is not dict or not DICTS.issuperset(type(fixed[name]) for name in ("data", "finetune", "rank") if name in fixed):
+    if type(fixed) is not dict or not DICTS.issuperset(
+        type(fixed[name]) for name in ("data", "finetune", "rank") if name in fixed
+    ):
         return False
     return _are_named(fixed) and all(_is_text(fixed.get(name, "")) for name in ("model", "task"))
 
@@ -121,8 +166,12 @@ def _are_numbers(values: Collection[Any]) -> bool:
     if not NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        held: Collection[Any] = [value for value in values if value is not None] if None in values else values
-        return not held or (min(held) > -LARGEST and max(held) < LARGEST and all(map(isfinite, held)))
+        held: Collection[Any] = (
+            [value for value in values if value is not None] if None in values else values
+        )
+        return not held or (
+            min(held) > -LARGEST and max(held) < LARGEST and all(map(isfinite, held))
+        )
     except OverflowError:  # a whole number that no float can hold
         return False
 
@@ -131,7 +180,9 @@ def _is_cost(cost: Mapping[str, Any]) -> bool:
     numbers = [value for name, value in cost.items() if name != "reused"]
     if not _are_numbers(numbers) or any(value < 0 for value in numbers if value is not None):
         return False
-    return isinstance(cost.get("reused", ""), str) and all(type(cost.get(name)) in WHOLE for name in COUNTED)
+    return isinstance(cost.get("reused", ""), str) and all(
+        type(cost.get(name)) in WHOLE for name in COUNTED
+    )
 
 
 def _check(stored: Any, name: str) -> None:
@@ -192,7 +243,9 @@ def _is_of_heads(value: Any) -> bool:
 
 
 def _are_epochs(value: Any) -> bool:
-    return type(value) is list and all(type(epoch) is dict and _are_numbers(epoch.values()) for epoch in value)
+    return type(value) is list and all(
+        type(epoch) is dict and _are_numbers(epoch.values()) for epoch in value
+    )
 
 
 def _is_details(value: Any) -> bool:
@@ -217,12 +270,19 @@ def _is_plain(value: Any, deep: int = 0) -> bool:
 def _is_ranking(value: Any) -> bool:
     if type(value) is not dict or not _is_of_heads(value.get("scores")):
         return False
-    return _is_text(value.get("method", "")) and _are_texts(value.get("languages", [])) and _is_text(value.get("merge") or "")
+    return (
+        _is_text(value.get("method", ""))
+        and _are_texts(value.get("languages", []))
+        and _is_text(value.get("merge") or "")
+    )
 
 
 def _is_measured(value: Any) -> bool:
     """Whether these are the measures of one stage, by name; null where there are none."""
-    return value is None or (type(value) is dict and all(MEASURED[name](found) for name, found in value.items() if name in MEASURED))
+    return value is None or (
+        type(value) is dict
+        and all(MEASURED[name](found) for name, found in value.items() if name in MEASURED)
+    )
 
 
 def _is_embeddings(value: Any) -> bool:
@@ -231,21 +291,34 @@ def _is_embeddings(value: Any) -> bool:
     points, centroids = value.get("points", {}), value.get("centroids", {})
     if type(points) is not dict or not all(_are_rows(several, 2) for several in points.values()):
         return False
-    return type(centroids) is dict and _are_rows(centroids.get("distances", [])) and _are_texts(centroids.get("languages", []))
+    return (
+        type(centroids) is dict
+        and _are_rows(centroids.get("distances", []))
+        and _are_texts(centroids.get("languages", []))
+    )
 
 
 def _are_rows(value: Any, width: int | None = None) -> bool:
     """Whether this is a list of lists of numbers, none of them null."""
     if type(value) is not list:
         return False
-    return all(type(row) is list and width in (None, len(row)) and None not in row and _are_numbers(row) for row in value)
+    return all(
+        type(row) is list and width in (None, len(row)) and None not in row and _are_numbers(row)
+        for row in value
+    )
 
 
 def _is_shortfall(value: Any) -> bool:
-    return type(value) is dict and all(type(value.get(name)) is int and value[name] >= 0 for name in ("expected", "got"))
+    return type(value) is dict and all(
+        type(value.get(name)) is int and value[name] >= 0 for name in ("expected", "got")
+    )
 
 
-MEASURED: Mapping[str, Callable[[Any], bool]] = {"entropy": _is_of_heads, "weights": _is_of_heads, "embeddings": _is_embeddings}
+MEASURED: Mapping[str, Callable[[Any], bool]] = {
+    "entropy": _is_of_heads,
+    "weights": _is_of_heads,
+    "embeddings": _is_embeddings,
+}
 DETAILS: Mapping[str, Callable[[Any], bool]] = {  # what else a step found, where somebody reads it
     "ranking": _is_ranking,
     "measures": _is_dict_of(_is_measured),

@@ -63,7 +63,9 @@ class Watchdog:
     timeout: seconds a trial may take; "auto": as long as it makes progress, judged by the trials before; None: no limit.
     """
 
-    def __init__(self, timeout: float | str | None = AUTO, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, timeout: float | str | None = AUTO, clock: Callable[[], float] = time.monotonic
+    ):
         self.timeout, self.clock = timeout, clock
         self.silent: float | None = SILENT  # None where nobody gives a sign of life
         self.starts = STARTS  # infinite where a trial may wait for a place to run
@@ -132,6 +134,12 @@ def check_timeout(timeout: float | str | None, executor: str) -> None:
     if timeout is None or timeout == AUTO:
         return
     if isinstance(timeout, bool | str) or not 0 < timeout < float("inf"):
-        raise StudyError(f"a trial cannot be limited to {timeout!r} seconds.", "give --trial-timeout a number above 0, or off")
+        raise StudyError(
+            f"a trial cannot be limited to {timeout!r} seconds.",
+            "give --trial-timeout a number above 0, or off",
+        )
     if executor == "serial":
-        raise StudyError("the executor serial runs trials in this process and cannot end one.", "use --executor local with --trial-timeout")
+        raise StudyError(
+            "the executor serial runs trials in this process and cannot end one.",
+            "use --executor local with --trial-timeout",
+        )

@@ -37,14 +37,21 @@ def main() -> None:
             out.write(json.dumps(message, ensure_ascii=False) + "\n")
             out.flush()
 
-    threading.Thread(target=_live, args=(lambda: say({"beat": 1}), float(sys.argv[3])), daemon=True).start()
+    threading.Thread(
+        target=_live, args=(lambda: say({"beat": 1}), float(sys.argv[3])), daemon=True
+    ).start()
     inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
     while True:
         job = json.loads(inbox.get())
         say({"beat": 1})  # from here on the time of the trial counts
         try:
-            record = work(Trial(job["trial"]), folder, frozenset(job["keep"]), lambda text: say({"note": text}))
+            record = work(
+                Trial(job["trial"]),
+                folder,
+                frozenset(job["keep"]),
+                lambda text: say({"note": text}),
+            )
         except GpuLost as problem:
             traceback.print_exc()
             say({"lost": [problem.message, problem.mend]})

@@ -46,8 +46,14 @@ class Batches(Sequence["dict[str, torch.Tensor]"]):
     def _tensors(self, numbers: np.ndarray) -> dict[str, torch.Tensor]:
         import torch
 
-        made = {name: torch.from_numpy(values) for name, values in arrays(self.encoded, numbers).items()}
-        return made if self.device is None else {name: tensor.to(self.device, non_blocking=True) for name, tensor in made.items()}
+        made = {
+            name: torch.from_numpy(values) for name, values in arrays(self.encoded, numbers).items()
+        }
+        return (
+            made
+            if self.device is None
+            else {name: tensor.to(self.device, non_blocking=True) for name, tensor in made.items()}
+        )
 
     @cached_property
     def padding(self) -> float:
@@ -78,9 +84,17 @@ def batches(
     lengths = np.asarray(encoded.arrays["lengths"])
     if both and KINDS[encoded.data.task.kind].labels == "text":
         lengths = np.maximum(lengths, np.asarray(encoded.arrays["label_lengths"]))
-    order = np.arange(len(encoded)) if seed is None else np.asarray(shuffled(len(encoded), f"batches/{seed}"), np.int64)
+    order = (
+        np.arange(len(encoded))
+        if seed is None
+        else np.asarray(shuffled(len(encoded), f"batches/{seed}"), np.int64)
+    )
     if sort:
-        pool = len(order) if seed is None else POOL * (size if tokens is None else max(1, tokens // max(1, int(lengths.mean()))))
+        pool = (
+            len(order)
+            if seed is None
+            else POOL * (size if tokens is None else max(1, tokens // max(1, int(lengths.mean()))))
+        )
         order = _sorted_in_pools(order, lengths, max(1, pool))
     groups = _by_size(order, size) if tokens is None else _by_tokens(order, lengths, tokens)
     if sort and seed is not None:  # else every pool would go from short to long
@@ -90,7 +104,11 @@ def batches(
 
 def _sorted_in_pools(order: np.ndarray, lengths: np.ndarray, pool: int) -> np.ndarray:
     pools = [order[i : i + pool] for i in range(0, len(order), pool)]
-    return np.concatenate([p[np.argsort(lengths[p], kind="stable")] for p in pools]) if pools else order
+    return (
+        np.concatenate([p[np.argsort(lengths[p], kind="stable")] for p in pools])
+        if pools
+        else order
+    )
 
 
 def _by_size(order: np.ndarray, size: int) -> list[np.ndarray]:
@@ -114,7 +132,10 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
     held = encoded.arrays
     width = int(held["lengths"][numbers].max())
     shape = (len(numbers), width)
-    made = {"input_ids": np.full(shape, encoded.pad, np.int64), "attention_mask": np.zeros(shape, np.int64)}
+    made = {
+        "input_ids": np.full(shape, encoded.pad, np.int64),
+        "attention_mask": np.zeros(shape, np.int64),
+    }
     if "types" in held:
         made["token_type_ids"] = np.zeros(shape, np.int64)
     kind = KINDS[encoded.data.task.kind].labels
@@ -140,7 +161,9 @@ def collect(made: Batches, outputs: Iterable[Any]) -> list[Any]:
     encoded = made.encoded
     kind = KINDS[encoded.data.task.kind].labels
     outside = "O" if "O" in encoded.labels else (encoded.labels or ("",))[0]
-    found: list[Any] = [[outside] * len(row.texts) if kind == "word" else None for row in encoded.data.rows]
+    found: list[Any] = [
+        [outside] * len(row.texts) if kind == "word" else None for row in encoded.data.rows
+    ]
     for numbers, output in zip(made.numbers, outputs, strict=True):
         for n, one in zip(numbers, output, strict=True):
             row = int(encoded.arrays["rows"][n])

@@ -63,7 +63,9 @@ def bootstrap(
     if name not in about.metrics:
         raise unknown_name(f"metric of {about.name}", name, about.metrics)
     if not len(data):
-        raise DataError(f"{data.lang} {data.split} has no rows to draw from.", "load a split that has rows")
+        raise DataError(
+            f"{data.lang} {data.split} has no rows to draw from.", "load a split that has rows"
+        )
     gold, guessed = sides(about, predictions, data)
     counts = METRICS[name].counts(gold, guessed, data.lang)
     draws = METRICS[name].value(_sums(counts, resamples, seed))
@@ -106,7 +108,15 @@ def mean(intervals: Sequence[Interval], *, level: float = LEVEL) -> Interval:
     return _interval(float(np.mean([one.value for one in intervals])), draws, level)
 
 
-def side_by_side(models: Mapping[str, Mapping[str, Interval]], *, level: float = LEVEL) -> dict[str, dict[str, Interval]]:
+def side_by_side(
+    models: Mapping[str, Mapping[str, Interval]], *, level: float = LEVEL
+) -> dict[str, dict[str, Interval]]:
     """For each model but the first, how far it is from the first on each set."""
     first, *others = models
-    return {name: {lang: difference(models[first][lang], one, level=level) for lang, one in models[name].items()} for name in others}
+    return {
+        name: {
+            lang: difference(models[first][lang], one, level=level)
+            for lang, one in models[name].items()
+        }
+        for name in others
+    }

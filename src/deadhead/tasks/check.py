@@ -31,16 +31,25 @@ class Finding:
     error: str | None = None
     skipped: str | None = None  # why the file is not read
     release: str = ""  # of Universal Dependencies
-    only_with: str = ""  # the source to name for it, where another file of the corpus is read by default
+    only_with: str = (
+        ""  # the source to name for it, where another file of the corpus is read by default
+    )
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "labels": list(self.labels)}
 
 
-def check(root: str | Path, task: str | Task | None = None, malformed: str | None = None) -> Iterator[Finding]:
+def check(
+    root: str | Path, task: str | Task | None = None, malformed: str | None = None
+) -> Iterator[Finding]:
     """A finding for each split in the folder, then one for each file that is skipped; bad files do not stop the walk."""
     if is_world(root):
-        yield from (Finding(d.task.name, d.lang, d.split, WORLD, len(d), d.found, d.fingerprint, dict(d.notes)) for d in all_of_world())
+        yield from (
+            Finding(
+                d.task.name, d.lang, d.split, WORLD, len(d), d.found, d.fingerprint, dict(d.notes)
+            )
+            for d in all_of_world()
+        )
         return
     known = None if task is None else task_of(task)
     entries, skipped = survey(Path(root), known)
@@ -49,14 +58,19 @@ def check(root: str | Path, task: str | Task | None = None, malformed: str | Non
         why = "".join(f"\n  {path.relative_to(root)}: {reason}" for path, reason in skipped[:SHOWN])
         why += f"\n  and {len(skipped) - SHOWN} more files" if len(skipped) > SHOWN else ""
         raise DataError(
-            f"{root}: nothing here that looks like data.{why}", "name folders by task, files by language and split: pos/en/train.conllu"
+            f"{root}: nothing here that looks like data.{why}",
+            "name folders by task, files by language and split: pos/en/train.conllu",
         )
     main = {(e.task, e.lang, e.split, e.source) for e in entries if e.default and not e.variant}
     for entry in entries:
         if known is None or known.files or known.name in (entry.task, entry.task.partition("-")[0]):
             finding = _finding(entry, task, malformed)
             place = (entry.task, entry.lang, entry.split, entry.source)
-            yield replace(finding, only_with=entry.variant) if entry.variant and place in main else finding
+            yield (
+                replace(finding, only_with=entry.variant)
+                if entry.variant and place in main
+                else finding
+            )
         else:
             skipped.append(Skipped(entry.first, f"data of another task, {entry.task}"))
     for path, reason in sorted(skipped):
@@ -66,11 +80,15 @@ def check(root: str | Path, task: str | Task | None = None, malformed: str | Non
 def _finding(entry: Entry, task: str | Task | None, malformed: str | None) -> Finding:
     place = (entry.task, entry.lang, entry.split, entry.source)
     try:
-        data = read_entry(task_of(task if task is not None else entry.task), entry, {"malformed": malformed})
+        data = read_entry(
+            task_of(task if task is not None else entry.task), entry, {"malformed": malformed}
+        )
     except DeadheadError as error:
         return Finding(*place, error=error.message)
     release = release_of(entry.first) if entry.format == "conllu" else ""
-    return Finding(*place, len(data), data.found, data.fingerprint, dict(data.notes), release=release)
+    return Finding(
+        *place, len(data), data.found, data.fingerprint, dict(data.notes), release=release
+    )
 
 
 def _pairs(entries: list[Entry]) -> Iterator[Entry]:
@@ -86,4 +104,8 @@ def _pairs(entries: list[Entry]) -> Iterator[Entry]:
             continue
         lead = first.setdefault((entry.task, entry.split, entry.source), entry)
         if lead is not entry:
-            yield replace(entry, lang=f"{lead.lang}-{entry.lang}", files={lead.lang: lead.first, entry.lang: entry.first})
+            yield replace(
+                entry,
+                lang=f"{lead.lang}-{entry.lang}",
+                files={lead.lang: lead.first, entry.lang: entry.first},
+            )

@@ -32,7 +32,9 @@ class Dataset:
     split: str
     rows: Sequence[Row]
     labels: tuple[str, ...]  # in the order of their numbers
-    notes: Mapping[str, int] = field(default_factory=dict)  # what was dropped, cut or repaired, counted
+    notes: Mapping[str, int] = field(
+        default_factory=dict
+    )  # what was dropped, cut or repaired, counted
     files: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -47,7 +49,11 @@ class Dataset:
         """A hash of the rows and labels: equal data has it equal, however it was packed."""
         digest = hashlib.sha256(json.dumps([self.task.kind, self.labels]).encode())
         for row in self.rows:
-            digest.update(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+            digest.update(
+                json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode(
+                    "utf-8", "surrogatepass"
+                )
+            )
         return digest.hexdigest()[:16]
 
     @cached_property
@@ -58,12 +64,29 @@ class Dataset:
 
 
 def dataset(
-    task: Task | str, lang: str, split: str, rows: Iterable[Row], notes: Mapping[str, int] | None = None, files: Sequence[str] = ()
+    task: Task | str,
+    lang: str,
+    split: str,
+    rows: Iterable[Row],
+    notes: Mapping[str, int] | None = None,
+    files: Sequence[str] = (),
 ) -> Dataset:
     """A dataset of rows in hand; labels that the task leaves open are those found, `O` first."""
     task, rows = task_of(task), list(rows)
-    labels = task.labels or tuple(sorted({label for row in rows for label in row.labels}, key=lambda name: (name != "O", name)))
-    return Dataset(task, lang, split, rows, labels, {name: n for name, n in (notes or {}).items() if n}, tuple(files))
+    labels = task.labels or tuple(
+        sorted(
+            {label for row in rows for label in row.labels}, key=lambda name: (name != "O", name)
+        )
+    )
+    return Dataset(
+        task,
+        lang,
+        split,
+        rows,
+        labels,
+        {name: n for name, n in (notes or {}).items() if n},
+        tuple(files),
+    )
 
 
 def share(data: Dataset, split: str, ends: tuple[float, float, float]) -> Dataset:
@@ -81,15 +104,21 @@ def concatenate(several: Sequence[Dataset]) -> Dataset:
         raise DataError("no dataset to put together.", "name at least one language")
     kinds = {data.task.kind for data in several}
     if len(kinds) > 1:
-        raise DataError(f"data of different kinds cannot be put together: {', '.join(sorted(kinds))}.")
+        raise DataError(
+            f"data of different kinds cannot be put together: {', '.join(sorted(kinds))}."
+        )
     notes: Counter[str] = Counter()
     for data in several:
         notes.update(data.notes)
     labels = tuple(dict.fromkeys(label for data in several for label in data.labels))
-    langs, splits = (tuple(dict.fromkeys(getattr(data, name) for data in several)) for name in ("lang", "split"))
+    langs, splits = (
+        tuple(dict.fromkeys(getattr(data, name) for data in several)) for name in ("lang", "split")
+    )
     rows = [row for data in several for row in data.rows]
     files = tuple(name for data in several for name in data.files)
-    return Dataset(several[0].task, "+".join(langs), "+".join(splits), rows, labels, dict(notes), files)
+    return Dataset(
+        several[0].task, "+".join(langs), "+".join(splits), rows, labels, dict(notes), files
+    )
 
 
 def distinct(data: Dataset, *others: Dataset) -> Dataset:
@@ -106,7 +135,9 @@ def distinct(data: Dataset, *others: Dataset) -> Dataset:
             rows.append(row)
         mine.add(row.texts)
     counted = {"repeated rows dropped": within, "rows of other splits dropped": across}
-    return replace(data, rows=rows, notes={**data.notes, **{name: n for name, n in counted.items() if n}})
+    return replace(
+        data, rows=rows, notes={**data.notes, **{name: n for name, n in counted.items() if n}}
+    )
 
 
 def cut_parts(data: Dataset, of: int = 10, seed: int = 42) -> tuple[Dataset, ...]:
@@ -115,7 +146,10 @@ def cut_parts(data: Dataset, of: int = 10, seed: int = 42) -> tuple[Dataset, ...
         raise DataError(f"{of} parts.", "ask for 1 or more")
     order = shuffled(len(data), f"parts/{seed}")
     ends = [round(len(data) * i / of) for i in range(of + 1)]
-    return tuple(_pick(data, order[a:b], f"rows outside part {k} of {of}") for k, (a, b) in enumerate(pairwise(ends), 1))
+    return tuple(
+        _pick(data, order[a:b], f"rows outside part {k} of {of}")
+        for k, (a, b) in enumerate(pairwise(ends), 1)
+    )
 
 
 def first_parts(data: Dataset, parts: int, of: int = 10, seed: int = 42) -> Dataset:
@@ -123,7 +157,11 @@ def first_parts(data: Dataset, parts: int, of: int = 10, seed: int = 42) -> Data
     if not 1 <= parts <= of:
         raise DataError(f"{parts} parts of {of}.", f"ask for 1 to {of}")
     order = shuffled(len(data), f"parts/{seed}")
-    return _pick(data, order[: round(len(data) * parts / of)], f"rows outside the first {parts} of {of} parts")
+    return _pick(
+        data,
+        order[: round(len(data) * parts / of)],
+        f"rows outside the first {parts} of {of} parts",
+    )
 
 
 def draw_examples(data: Dataset, most: int | None, seed: int = 0) -> Dataset:
@@ -132,13 +170,17 @@ def draw_examples(data: Dataset, most: int | None, seed: int = 0) -> Dataset:
         return data
     if most < 1:
         raise DataError(f"at most {most} examples leave no data.", "give 1 or more")
-    return _pick(data, shuffled(len(data), f"rank/{seed}")[:most], "rows left out by --max-examples")
+    return _pick(
+        data, shuffled(len(data), f"rank/{seed}")[:most], "rows left out by --max-examples"
+    )
 
 
 def shuffled(size: int, seed: str) -> list[int]:
     """The numbers below `size` in an order that depends on nothing but the seed."""
     draw = random.Random(seed)
-    keys = [draw.random() for _ in range(size)]  # Python promises the stream of `random()`, not that of `shuffle`
+    keys = [
+        draw.random() for _ in range(size)
+    ]  # Python promises the stream of `random()`, not that of `shuffle`
     return sorted(range(size), key=keys.__getitem__)
 
 

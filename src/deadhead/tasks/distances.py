@@ -33,7 +33,9 @@ FILES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def distances(source: str, target: str, names: Sequence[str] = DISTANCES, database: str = "uriel") -> dict[str, float]:
+def distances(
+    source: str, target: str, names: Sequence[str] = DISTANCES, database: str = "uriel"
+) -> dict[str, float]:
     """The distances between two languages (0: alike, 1: far apart); nan where URIEL+ knows nothing they have in common.
 
     names: those of DISTANCES that are wanted. database: `uriel`, as in the paper, or `uriel+`.
@@ -49,7 +51,9 @@ def distances(source: str, target: str, names: Sequence[str] = DISTANCES, databa
     measure = _uriel if database == "uriel" else _uriel_plus
     found = {name: measure(name, *pair) for name in names}
     if all(value != value for value in found.values()):
-        raise DataError(f"{database} has no distance between {source} and {target}.", "compare other languages")
+        raise DataError(
+            f"{database} has no distance between {source} and {target}.", "compare other languages"
+        )
     return found
 
 
@@ -61,7 +65,9 @@ def _uriel(name: str, one: str, other: str) -> float:
     if one not in vectors or other not in vectors:
         return float("nan")
     a, b = vectors[one], vectors[other]
-    if name == "geographic":  # distances from 299 places: two differ by no more than what lies between them, and by nearly so much
+    if (
+        name == "geographic"
+    ):  # distances from 299 places: two differ by no more than what lies between them, and by nearly so much
         return float(np.abs(a - b).max())
     return float(1 - a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 

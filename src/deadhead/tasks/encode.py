@@ -88,7 +88,9 @@ def encode(
     frames = [job.frame, pieces.target_frame() if data.task.kind == "translate" else None]
     key = [FORM, data.fingerprint, pieces.identity, repr(frames), names, max_length, align, long]
     fingerprint = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
-    arrays, notes = stored((cache_folder() if cache is None else Path(cache)) / "encoded" / fingerprint, job.write)
+    arrays, notes = stored(
+        (cache_folder() if cache is None else Path(cache)) / "encoded" / fingerprint, job.write
+    )
     return Encoded(data, names, arrays, pieces.pad, notes, fingerprint)
 
 
@@ -105,14 +107,18 @@ class _Job:
 
     @cached_property
     def frame(self) -> Frame:
-        return self.pieces.frame(pair=self.data.task.kind == "classify" and any(len(row.texts) > 1 for row in self.data.rows))
+        return self.pieces.frame(
+            pair=self.data.task.kind == "classify"
+            and any(len(row.texts) > 1 for row in self.data.rows)
+        )
 
     def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
         frame = self.frame
         room = self.max_length - frame.size
         if room < 2:
             raise DataError(
-                f"max_length {self.max_length} leaves no room for words beside {frame.size} special tokens.", "raise max_length"
+                f"max_length {self.max_length} leaves no room for words beside {frame.size} special tokens.",
+                "raise max_length",
             )
         number = {label: i for i, label in enumerate(self.labels)}
         make = _MAKE[KINDS[self.data.task.kind].labels]
@@ -158,9 +164,19 @@ class _Windows:
         return found
 
 
-def _make_rows(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: int, number: Mapping[str, int], out: _Windows) -> None:
+def _make_rows(
+    job: _Job,
+    rows: Sequence[Row],
+    start: int,
+    frame: Frame,
+    room: int,
+    number: Mapping[str, int],
+    out: _Windows,
+) -> None:
     """One text or two, one label."""
-    sides = [job.pieces.texts([row.texts[side] for row in rows]) for side in range(len(rows[0].texts))]
+    sides = [
+        job.pieces.texts([row.texts[side] for row in rows]) for side in range(len(rows[0].texts))
+    ]
     for i, row in enumerate(rows):
         first, second = sides[0][i], sides[1][i] if len(sides) > 1 else []
         if len(first) + len(second) > room:
@@ -169,7 +185,12 @@ def _make_rows(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: i
             first, second = first[:a], second[:b]
         label = number.get(row.labels[0], IGNORED)
         out.count("labels the model does not know", label == IGNORED)
-        out.add(start + i, frame.put(first, second), [label], frame.segments(len(first), len(second)) if out.typed else [])
+        out.add(
+            start + i,
+            frame.put(first, second),
+            [label],
+            frame.segments(len(first), len(second)) if out.typed else [],
+        )
 
 
 def _shorter(first: int, second: int, room: int) -> tuple[int, int]:
@@ -181,19 +202,33 @@ def _shorter(first: int, second: int, room: int) -> tuple[int, int]:
     return room - keep, keep
 
 
-def _make_words(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: int, number: Mapping[str, int], out: _Windows) -> None:
+def _make_words(
+    job: _Job,
+    rows: Sequence[Row],
+    start: int,
+    frame: Frame,
+    room: int,
+    number: Mapping[str, int],
+    out: _Windows,
+) -> None:
     """Words with a label each."""
     out.words = []
     unknown = job.pieces.tokenizer.unk_token_id
     nothing = [job.pieces.pad if unknown is None else int(unknown)]
-    for i, (row, cut) in enumerate(zip(rows, job.pieces.words([row.texts for row in rows]), strict=True)):
+    for i, (row, cut) in enumerate(
+        zip(rows, job.pieces.words([row.texts for row in rows]), strict=True)
+    ):
         windows = _fit([len(one) or 1 for one in cut], room)
         out.count("sentences split" if job.long == "split" else "sentences cut", len(windows) > 1)
         if job.long == "cut":
             out.count("words cut off", len(row.texts) - windows[0][1])
             windows = windows[:1]
         for begin, end in windows:
-            ids, labels, words = list(frame.before), [IGNORED] * len(frame.before), [-1] * len(frame.before)
+            ids, labels, words = (
+                list(frame.before),
+                [IGNORED] * len(frame.before),
+                [-1] * len(frame.before),
+            )
             for word in range(begin, end):
                 found = cut[word] or nothing
                 label = number.get(row.labels[word], IGNORED)
@@ -205,7 +240,12 @@ def _make_words(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: 
                 labels += [label] + [label if job.align == "all" else IGNORED] * rest
                 words += [word] + [-1] * rest
             out.words += words + [-1] * len(frame.after)
-            out.add(start + i, [*ids, *frame.after], labels + [IGNORED] * len(frame.after), frame.segments(len(ids) - len(frame.before)))
+            out.add(
+                start + i,
+                [*ids, *frame.after],
+                labels + [IGNORED] * len(frame.after),
+                frame.segments(len(ids) - len(frame.before)),
+            )
 
 
 def _fit(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
@@ -220,7 +260,15 @@ def _fit(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
     return [*ranges, (begin, len(sizes))]
 
 
-def _make_texts(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: int, number: Mapping[str, int], out: _Windows) -> None:
+def _make_texts(
+    job: _Job,
+    rows: Sequence[Row],
+    start: int,
+    frame: Frame,
+    room: int,
+    number: Mapping[str, int],
+    out: _Windows,
+) -> None:
     """A source text, and a target text as labels."""
     target = job.pieces.target_frame()
     sources = job.pieces.texts([row.texts[0] for row in rows])
@@ -233,4 +281,8 @@ def _make_texts(job: _Job, rows: Sequence[Row], start: int, frame: Frame, room: 
         out.add(start + i, ids, target.put(wanted[:space]), frame.segments(len(ids) - frame.size))
 
 
-_MAKE: Mapping[str, Callable[..., None]] = {"row": _make_rows, "word": _make_words, "text": _make_texts}
+_MAKE: Mapping[str, Callable[..., None]] = {
+    "row": _make_rows,
+    "word": _make_words,
+    "text": _make_texts,
+}

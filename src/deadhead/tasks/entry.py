@@ -12,7 +12,9 @@ from ..errors import DataError
 
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val", "eval", "testa"), "dev"),
+    **dict.fromkeys(
+        ("dev", "devel", "development", "valid", "validation", "val", "eval", "testa"), "dev"
+    ),
     **dict.fromkeys(("test", "testb"), "test"),
 }
 ON_REQUEST = ("mismatched",)  # variants that are read only by their name
@@ -32,7 +34,9 @@ class Entry:
     split: str
     source: str  # the corpus
     format: str
-    files: Mapping[str, Path]  # by field, where one split is several line-parallel files; "" for the only one
+    files: Mapping[
+        str, Path
+    ]  # by field, where one split is several line-parallel files; "" for the only one
     default: bool = True  # meant when no source is named
     partition: str | None = None  # the part of a file that holds all splits (MASSIVE)
     variant: str = ""  # an alternative to the main file of the split: `fold2`, `mismatched`

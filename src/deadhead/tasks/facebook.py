@@ -24,7 +24,9 @@ def is_facebook(cells: list[str]) -> bool:
     return len(cells) == COLUMNS and cells[-1].startswith(TOKENS)
 
 
-def read_facebook(files: Mapping[str, Path], task: Task, notes: Counter[str], **_: Any) -> list[Row]:
+def read_facebook(
+    files: Mapping[str, Path], task: Task, notes: Counter[str], **_: Any
+) -> list[Row]:
     """One utterance a line."""
     (path,) = files.values()
     rows = []
@@ -33,16 +35,27 @@ def read_facebook(files: Mapping[str, Path], task: Task, notes: Counter[str], **
         if not line.strip():
             continue
         if not is_facebook(cells):
-            raise bad(path, number, f"got {len(cells)} columns; expected intent, slots, utterance, locale and tokens.")
+            raise bad(
+                path,
+                number,
+                f"got {len(cells)} columns; expected intent, slots, utterance, locale and tokens.",
+            )
         try:
             rows.append(_row(cells[1], json.loads(cells[-1])["tokenizations"][0]))
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise bad(path, number, f"the slots or tokens cannot be read ({type(error).__name__}: {error}).") from error
+            raise bad(
+                path,
+                number,
+                f"the slots or tokens cannot be read ({type(error).__name__}: {error}).",
+            ) from error
     return rows
 
 
 def _row(slots: str, tokens: Mapping[str, Any]) -> Row:
-    spans = [(int(start), int(end), kind) for start, end, kind in (one.split(":", 2) for one in slots.split(",") if one)]
+    spans = [
+        (int(start), int(end), kind)
+        for start, end, kind in (one.split(":", 2) for one in slots.split(",") if one)
+    ]
     tags, before = [], None
     for place in tokens["tokenSpans"]:
         inside = next((span for span in spans if span[0] <= place["start"] < span[1]), None)

@@ -21,7 +21,9 @@ class HubSet:
     dev: str = "validation"  # what the set calls the dev split
     unasked: bool = True  # the papers' own corpus, so it is taken where no source is named
     languages: tuple[str, ...] | None = None  # None: whatever the hub has
-    rows: Mapping[str, int] = field(default_factory=dict)  # training rows by language, where they are known
+    rows: Mapping[str, int] = field(
+        default_factory=dict
+    )  # training rows by language, where they are known
 
     def speaks(self, lang: str) -> bool:
         turned = "-".join(reversed(lang.split("-")))
@@ -31,12 +33,18 @@ class HubSet:
         """The set itself if `source` names it, at the release that `source` says."""
         if self.name.endswith("*") and source.lower().startswith(self.name[:-1]):
             release = source[len(self.name) - 1 :]
-            return replace(self, name=source.lower(), revision=release) if release.replace(".", "").isdigit() else None
+            return (
+                replace(self, name=source.lower(), revision=release)
+                if release.replace(".", "").isdigit()
+                else None
+            )
         return self if source.lower() == self.name else None
 
     def config_of(self, lang: str) -> str:
         source, _, target = lang.partition("-")
-        pair = f"{target}-{source}" if source == "en" else lang  # the hub writes de-en for either direction
+        pair = (
+            f"{target}-{source}" if source == "en" else lang
+        )  # the hub writes de-en for either direction
         return self.config.format(lang=lang, pair=pair, treebank=TREEBANKS.get(lang, ""))
 
 
@@ -47,12 +55,30 @@ TREEBANKS = {"en": "en_ewt", "de": "de_gsd", "nl": "nl_alpino", "ar": "ar_padt",
 
 def glue(config: str, rows: int, dev: str = "validation") -> tuple[HubSet, ...]:
     commit = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
-    return (HubSet(name="glue", repository="nyu-mll/glue", revision=commit, config=config, dev=dev, languages=("en",), rows={"en": rows}),)
+    return (
+        HubSet(
+            name="glue",
+            repository="nyu-mll/glue",
+            revision=commit,
+            config=config,
+            dev=dev,
+            languages=("en",),
+            rows={"en": rows},
+        ),
+    )
 
 
 def xnli(languages: tuple[str, ...]) -> tuple[HubSet, ...]:
     commit = "b8dd5d7af51114dbda02c0e3f6133f332186418e"
-    return (HubSet(name="xnli", repository="facebook/xnli", revision=commit, config="{lang}", languages=languages),)
+    return (
+        HubSet(
+            name="xnli",
+            repository="facebook/xnli",
+            revision=commit,
+            config="{lang}",
+            languages=languages,
+        ),
+    )
 
 
 WMT14 = (
@@ -98,11 +124,19 @@ NEWEST_UD = "ud-2.17"
 
 def hub_set(sets: tuple[HubSet, ...], lang: str, source: str | None) -> HubSet | None:
     """The set to ask for a language: the one named, or the papers' own."""
-    named = [one.called(source) for one in sets] if source else [one if one.unasked else None for one in sets]
+    named = (
+        [one.called(source) for one in sets]
+        if source
+        else [one if one.unasked else None for one in sets]
+    )
     return next((one for one in named if one is not None and one.speaks(lang)), None)
 
 
 def other_names(sets: tuple[HubSet, ...], lang: str, source: str | None) -> list[str]:
     """The names of sets that have the language and are taken only where they are named."""
-    names = [NEWEST_UD if one.name == "ud-*" else one.name for one in sets if not one.unasked and one.speaks(lang)]
+    names = [
+        NEWEST_UD if one.name == "ud-*" else one.name
+        for one in sets
+        if not one.unasked and one.speaks(lang)
+    ]
     return [name for name in names if name != (source or "").lower()]

@@ -15,7 +15,18 @@ from typing import NamedTuple
 from ..errors import unknown_name
 
 # Other codes that corpora use for the same language.
-ALSO = {"zho": "zh", "ara": "ar", "fas": "fa", "swa": "sw", "ned": "nl", "esp": "es", "ger": "de", "dut": "nl", "fre": "fr", "iw": "he"}
+ALSO = {
+    "zho": "zh",
+    "ara": "ar",
+    "fas": "fa",
+    "swa": "sw",
+    "ned": "nl",
+    "esp": "es",
+    "ger": "de",
+    "dut": "nl",
+    "fre": "fr",
+    "iw": "he",
+}
 
 
 class Language(NamedTuple):
@@ -85,4 +96,6 @@ def paper_languages(paper: str, dataset: str = "") -> tuple[str, ...]:
     rows = [row for row in facts() if row["paper"] == paper]
     if not rows:
         raise unknown_name("paper", paper, {row["paper"] for row in facts() if row["paper"]})
-    return tuple(dict.fromkeys(row["code"] for row in rows if dataset.lower() in row["dataset"].lower()))
+    return tuple(
+        dict.fromkeys(row["code"] for row in rows if dataset.lower() in row["dataset"].lower())
+    )

@@ -58,7 +58,11 @@ def load_data(
     malformed: `drop` skips lines of tables that cannot be read and counts them, `error` refuses them; by default `error`, and
         `drop` for qqp, whose official file has such lines.
     """
-    name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
+    name = (
+        task
+        if isinstance(task, str) and not task.endswith((".yaml", ".yml"))
+        else task_of(task).name
+    )
     _check(split, SPLITS, "split")
     _check(cut, CUTS, "cut")
     _check(malformed or "error", MALFORMED, "way with malformed lines")
@@ -70,14 +74,20 @@ def load_data(
         return concatenate(several)
     known = task_of(task)
     if known.kind == "translate" and not all(lang.partition("-")):
-        raise DataError(f"{name} is a translation, and {lang!r} names one language.", "name the source and the target, such as en-de")
+        raise DataError(
+            f"{name} is a translation, and {lang!r} names one language.",
+            "name the source and the target, such as en-de",
+        )
     if not merge and known.types is not None:
         known = replace(known, types={}, labels=())
     options = {"document_starts": document_starts, "malformed": malformed}
     read = _Splits(known, name, lang, _folder(root), source, cut, options)
     data = read(split)
     if deduplicate:
-        data = distinct(data, *(read(later) for later in SPLITS[SPLITS.index(split) + 1 :] if later in read.splits))
+        data = distinct(
+            data,
+            *(read(later) for later in SPLITS[SPLITS.index(split) + 1 :] if later in read.splits),
+        )
     return data if parts is None else first_parts(data, parts, seed=seed)
 
 
@@ -91,7 +101,11 @@ def find_data(
     cut: str = "auto",
 ) -> dict[str, DataError | str]:
     """Where `load_data` would take each split from, found without reading a row; an error for what is nowhere."""
-    name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
+    name = (
+        task
+        if isinstance(task, str) and not task.endswith((".yaml", ".yml"))
+        else task_of(task).name
+    )
     read = _Splits(task_of(task), name, lang, _folder(root), source, cut, {})
     found: dict[str, DataError | str] = {}
     for split in splits:
@@ -113,7 +127,11 @@ def data_files(
     deduplicate: bool = False,
 ) -> tuple[str, ...]:
     """All files that `load_data` would read for a split; `hub:...` or `world` for what is no file."""
-    name = task if isinstance(task, str) and not task.endswith((".yaml", ".yml")) else task_of(task).name
+    name = (
+        task
+        if isinstance(task, str) and not task.endswith((".yaml", ".yml"))
+        else task_of(task).name
+    )
     read = _Splits(task_of(task), name, lang, _folder(root), source, cut, {})
     splits = [split]
     if deduplicate:  # rows of later splits are dropped from earlier ones, so they are read too
@@ -154,11 +172,20 @@ class _Splits:
     @property
     def cuts(self) -> bool:
         """Whether what is missing is cut out of train: only for tagged corpora, many of which have no official splits."""
-        return self.cut == "auto" and self.task.kind == "tag" and "train" in self.entries and "dev" not in self.entries
+        return (
+            self.cut == "auto"
+            and self.task.kind == "tag"
+            and "train" in self.entries
+            and "dev" not in self.entries
+        )
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
-        return SPLITS if is_world(self.root) else tuple(split for split in SPLITS if split in self.entries or self.cuts)
+        return (
+            SPLITS
+            if is_world(self.root)
+            else tuple(split for split in SPLITS if split in self.entries or self.cuts)
+        )
 
     def __call__(self, split: str) -> Dataset:
         if is_world(self.root):
@@ -167,7 +194,11 @@ class _Splits:
             return self._pooled(split)
         if self.cuts and not (split == "test" and "test" in self.entries):
             return self._cut(split)
-        return read_entry(self.task, self.entries[split], self.options) if split in self.entries else self._elsewhere(split)
+        return (
+            read_entry(self.task, self.entries[split], self.options)
+            if split in self.entries
+            else self._elsewhere(split)
+        )
 
     def places(self, split: str) -> tuple[str, ...]:
         """Where the split would come from: the way of `__call__`, without the reading."""
@@ -197,10 +228,19 @@ class _Splits:
     def _pooled(self, split: str) -> Dataset:
         """80/10/10 of all files of the corpus, one after the other."""
         if self.root is None:
-            raise DataError("pooling needs the files of a corpus.", "name their folder with --data DIR or DEADHEAD_DATA")
+            raise DataError(
+                "pooling needs the files of a corpus.",
+                "name their folder with --data DIR or DEADHEAD_DATA",
+            )
         corpus = next(iter(self.entries.values())).source
-        same = [e for e in index(self.root, self.task) if (e.task, e.lang, e.source) == (self.name, self.lang, corpus)]
-        main = {e.variant for e in self.entries.values()}  # of the folds all are pooled, of other variants the one that is read
+        same = [
+            e
+            for e in index(self.root, self.task)
+            if (e.task, e.lang, e.source) == (self.name, self.lang, corpus)
+        ]
+        main = {
+            e.variant for e in self.entries.values()
+        }  # of the folds all are pooled, of other variants the one that is read
         same = [e for e in same if e.variant in main or e.variant.startswith("fold")]
         pool = concatenate([read_entry(self.task, entry, self.options) for entry in same])
         return share(pool, split, (0.8, 0.9, 1.0))
@@ -224,12 +264,25 @@ class _Splits:
     def _refuse(self, split: str) -> None:
         """No file has the split: say so, unless the hub can be asked. Another corpus than the papers' is not taken unasked."""
         asked = hub_set(self.task.hub, self.lang, self.source)
-        alien = any(one.unasked for one in self.task.hub) and asked is None and not self.source and self.task.kind != "tag"
+        alien = (
+            any(one.unasked for one in self.task.hub)
+            and asked is None
+            and not self.source
+            and self.task.kind != "tag"
+        )
         if self.entries or self.task.files or not (asked or alien) or self._no_language:
             there = f" There is: {', '.join(self.splits)}." if self.entries else self._instead()
             where = f"in {self.root}" if self.root else "without a folder of data"
-            named = "with --data DIR" if self.root else "with --data DIR, or set DEADHEAD_DATA, which is not set"
-            put = "" if self.task.files else f"put {place_of(self.task, self.lang)} into a folder and name it {named}; "
+            named = (
+                "with --data DIR"
+                if self.root
+                else "with --data DIR, or set DEADHEAD_DATA, which is not set"
+            )
+            put = (
+                ""
+                if self.task.files
+                else f"put {place_of(self.task, self.lang)} into a folder and name it {named}; "
+            )
             others = other_names(self.task.hub, self.lang, self.source)
             hub = "".join(
                 f"; the hub has {name}, other data than the papers': --source {name}, or in a recipe data: {{source: {name}}}"
@@ -245,20 +298,38 @@ class _Splits:
         """Whether this is no code of a language, so that the hub need not be asked; WikiANN has more than are known here."""
         asked = hub_set(self.task.hub, self.lang, self.source)
         odd = any(code_of(part) != part for part in self.lang.split("-"))
-        return odd and self.lang not in self.task.languages and not (asked and asked.languages is None)
+        return (
+            odd and self.lang not in self.task.languages and not (asked and asked.languages is None)
+        )
 
     def _skipped(self) -> str:
         """Files of the folder that were not read and may be the ones that are missed."""
         files = survey(self.root, self.task)[1] if self.root else []
-        several = "; ".join(f"{path.relative_to(self.root)} ({reason})" for path, reason in files[:SHOWN] if self.root)
-        return f" Skipped: {several}{f'; and {len(files) - SHOWN} more' if len(files) > SHOWN else ''}." if files else ""
+        several = "; ".join(
+            f"{path.relative_to(self.root)} ({reason})"
+            for path, reason in files[:SHOWN]
+            if self.root
+        )
+        return (
+            f" Skipped: {several}{f'; and {len(files) - SHOWN} more' if len(files) > SHOWN else ''}."
+            if files
+            else ""
+        )
 
     def _instead(self) -> str:
         """The languages there are, where this one is not among them."""
-        found = {entry.lang for entry in index(self.root, self.task) if entry.task == self.name} if self.root else set()
+        found = (
+            {entry.lang for entry in index(self.root, self.task) if entry.task == self.name}
+            if self.root
+            else set()
+        )
         if found:
             return f" There it is in: {', '.join(sorted(found))}."
-        return "" if self.lang in self.task.languages else f" Its languages: {', '.join(sorted(self.task.languages))}."
+        return (
+            ""
+            if self.lang in self.task.languages
+            else f" Its languages: {', '.join(sorted(self.task.languages))}."
+        )
 
 
 def _files(*entries: Entry) -> tuple[str, ...]:
@@ -268,7 +339,9 @@ def _files(*entries: Entry) -> tuple[str, ...]:
     files = [path for entry in entries for path in entry.files.values()]
     gone = next((path for path in files if not path.is_file()), None)
     if gone is not None:
-        raise DataError(f"{gone}: there is no such file.", "fetch it, or mend the list that names it")
+        raise DataError(
+            f"{gone}: there is no such file.", "fetch it, or mend the list that names it"
+        )
     return tuple(map(str, files))
 
 
@@ -281,15 +354,24 @@ def read_entry(task: Task, entry: Entry, options: Mapping[str, Any] | None = Non
     rows = reader_of(entry.format)(entry.files, task, notes, **settings)
     files = tuple(str(path) for path in entry.files.values())
     if not rows:
-        raise DataError(f"{files[0]}:1: no {'pair' if task.kind == 'translate' else 'sentence'} in the file.", "fetch the file again")
+        raise DataError(
+            f"{files[0]}:1: no {'pair' if task.kind == 'translate' else 'sentence'} in the file.",
+            "fetch the file again",
+        )
     return dataset(task, entry.lang, entry.split, rows, notes, files)
 
 
 def _own_files(task: Task, lang: str) -> dict[str, Entry]:
     entries = {}
     for split, pattern in task.files.items():
-        fields = dict(zip(lang.split("-"), pattern.split("|"), strict=False)) if "|" in pattern else {"": pattern}
+        fields = (
+            dict(zip(lang.split("-"), pattern.split("|"), strict=False))
+            if "|" in pattern
+            else {"": pattern}
+        )
         files = {name: Path(text.format(lang=name or lang)) for name, text in fields.items()}
         form = task.format or guess(next(iter(files.values())), task, lang, tuple(files))
-        entries[split] = Entry(task=task.name, lang=lang, split=split, source="", format=form, files=files)
+        entries[split] = Entry(
+            task=task.name, lang=lang, split=split, source="", format=form, files=files
+        )
     return entries

@@ -35,10 +35,14 @@ ORDERS = 4  # n-grams that BLEU counts
 class Metric:
     """How a metric is computed, and how its numbers are to be shown."""
 
-    counts: Callable[[Labels, Labels, str], np.ndarray]  # gold, predicted, language -> rows x numbers, which add up over rows
+    counts: Callable[
+        [Labels, Labels, str], np.ndarray
+    ]  # gold, predicted, language -> rows x numbers, which add up over rows
     value: Callable[[np.ndarray], np.ndarray]  # the metric of such sums, along the last axis
     share: bool = True  # between 0 and 1; else in points of 100 already
-    signature: Callable[[str], str] | None = None  # for texts: how they were compared, given the language
+    signature: Callable[[str], str] | None = (
+        None  # for texts: how they were compared, given the language
+    )
 
     def __call__(self, gold: Labels, predicted: Labels, lang: str = "") -> float:
         return float(self.value(self.counts(gold, predicted, lang).sum(0)))
@@ -73,7 +77,9 @@ def _by_label(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
     sides = [np.array([numbers[label] for label in side], int) for side in (wanted, given)]
     table = np.zeros((3, len(gold), len(numbers)))
     same = sides[0] == sides[1]
-    for number, (row, label) in enumerate(((rows[same], sides[0][same]), (rows, sides[0]), (rows, sides[1]))):
+    for number, (row, label) in enumerate(
+        ((rows[same], sides[0][same]), (rows, sides[0]), (rows, sides[1]))
+    ):
         np.add.at(table[number], (row, label), 1)
     return np.concatenate(list(table), axis=1)
 
@@ -90,19 +96,37 @@ def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     names: dict[str, int] = {}
     last, kind, start = _spans(tags, names)
     kinds = list(names)
-    return [(kinds[k], a, b) for k, a, b in zip(kind.tolist(), start.tolist(), last.tolist(), strict=True)]
+    return [
+        (kinds[k], a, b)
+        for k, a, b in zip(kind.tolist(), start.tolist(), last.tolist(), strict=True)
+    ]
 
 
 def _spans(tags: Sequence[str], names: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The last word, the type (its number in `names`, which grows) and the first word of each span, in their order."""
     number = {tag: i for i, tag in enumerate(dict.fromkeys(["O", *tags]))}
-    table = np.array([(ord(tag[0]), names.setdefault(tag[1:].split("-", 1)[-1] or "_", len(names))) for tag in number])
-    letters, kinds = table[[0, *map(number.__getitem__, tags), 0]].T  # with an O before and an O after
+    table = np.array(
+        [
+            (ord(tag[0]), names.setdefault(tag[1:].split("-", 1)[-1] or "_", len(names)))
+            for tag in number
+        ]
+    )
+    letters, kinds = table[
+        [0, *map(number.__getitem__, tags), 0]
+    ].T  # with an O before and an O after
     kinds[0] = -1  # before the first word there is no type
     (old, new), (old_kind, new_kind) = ((side[:-1], side[1:]) for side in (letters, kinds))
     changed = old_kind != new_kind
-    ends = _among(old, "ES") | (_among(old, "BI") & _among(new, "BSO")) | (~_among(old, "O.") & changed)
-    begins = _among(new, "BS") | (_among(new, "EI") & _among(old, "ESO")) | (~_among(new, "O.") & changed)
+    ends = (
+        _among(old, "ES")
+        | (_among(old, "BI") & _among(new, "BSO"))
+        | (~_among(old, "O.") & changed)
+    )
+    begins = (
+        _among(new, "BS")
+        | (_among(new, "EI") & _among(old, "ESO"))
+        | (~_among(new, "O.") & changed)
+    )
     begins[0] = True  # what ends without having begun is counted from the first word
     end, begin = np.flatnonzero(ends), np.flatnonzero(begins)
     return end - 1, old_kind[end], begin[np.searchsorted(begin, end) - 1]
@@ -116,15 +140,26 @@ def _span_counts(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
     """Spans of each row that are right, wanted and given. All rows are walked one after the other with an `O` after
     each, as seqeval walks them; a span belongs to the row it ends in."""
     names: dict[str, int] = {}
-    true, found = (np.stack(_spans([tag for tags in side for tag in (*tags, "O")], names), 1) for side in (gold, predicted))
-    here = np.isin(true[:, 0], found[:, 0]), np.isin(found[:, 0], true[:, 0])  # no two spans end at the same word
+    true, found = (
+        np.stack(_spans([tag for tags in side for tag in (*tags, "O")], names), 1)
+        for side in (gold, predicted)
+    )
+    here = (
+        np.isin(true[:, 0], found[:, 0]),
+        np.isin(found[:, 0], true[:, 0]),
+    )  # no two spans end at the same word
     right = true[here[0]][(true[here[0]] == found[here[1]]).all(1)]
     ends = np.cumsum([len(tags) + 1 for tags in gold])
-    sides = (np.bincount(np.searchsorted(ends, side[:, 0], side="right"), minlength=len(gold)) for side in (right, true, found))
+    sides = (
+        np.bincount(np.searchsorted(ends, side[:, 0], side="right"), minlength=len(gold))
+        for side in (right, true, found)
+    )
     return np.stack(list(sides), 1).astype(float)
 
 
-def _ngram_counts(gold: Labels, predicted: Labels, lang: str, tokens: str = "intl", lowercase: bool = False) -> np.ndarray:
+def _ngram_counts(
+    gold: Labels, predicted: Labels, lang: str, tokens: str = "intl", lowercase: bool = False
+) -> np.ndarray:
     """Of each text its length, that of the reference, its right n-grams and all its n-grams, as sacrebleu counts them."""
     metric = _sacrebleu(lang, tokens, lowercase)
     references, texts = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
@@ -143,7 +178,9 @@ def _bleu_of(sums: np.ndarray) -> np.ndarray:
     def one(row: np.ndarray) -> float:
         counts = [int(n) for n in row]
         right, every = counts[2 : 2 + ORDERS], counts[2 + ORDERS :]
-        return float(BLEU.compute_bleu(right, every, counts[0], counts[1], smooth_method="exp").score)
+        return float(
+            BLEU.compute_bleu(right, every, counts[0], counts[1], smooth_method="exp").score
+        )
 
     return np.apply_along_axis(one, -1, sums)
 
@@ -165,12 +202,21 @@ def _sacrebleu(lang: str, tokens: str, lowercase: bool):  # type: ignore[no-unty
 
 def _bleu(tokens: str = "intl", lowercase: bool = False) -> Metric:
     how = {"tokens": tokens, "lowercase": lowercase}
-    return Metric(partial(_ngram_counts, **how), _bleu_of, share=False, signature=partial(bleu_signature, **how))  # type: ignore[arg-type]
+    return Metric(
+        partial(_ngram_counts, **how),
+        _bleu_of,
+        share=False,
+        signature=partial(bleu_signature, **how),
+    )  # type: ignore[arg-type]
 
 
-accuracy = Metric(_right_labels, lambda sums: _ratio(sums[..., 0], sums[..., 1]))  # over words this is the micro F1 too
+accuracy = Metric(
+    _right_labels, lambda sums: _ratio(sums[..., 0], sums[..., 1])
+)  # over words this is the micro F1 too
 macro_f1 = Metric(_by_label, _mean_f1)
-span_f1 = Metric(_span_counts, lambda sums: _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2]))  # micro, over spans
+span_f1 = Metric(
+    _span_counts, lambda sums: _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+)  # micro, over spans
 span_precision = Metric(_span_counts, lambda sums: _ratio(sums[..., 0], sums[..., 2]))
 span_recall = Metric(_span_counts, lambda sums: _ratio(sums[..., 0], sums[..., 1]))
 bleu = _bleu()  # of texts, each a row of one
@@ -207,17 +253,31 @@ def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Da
     """
     task = task_of(task)
     gold, guessed = sides(task, predictions, data)
-    signature = next((sign(data.lang) for name in task.metrics if (sign := METRICS[name].signature)), "")
-    return Measured({name: METRICS[name](gold, guessed, data.lang) for name in task.metrics}, signature)
+    signature = next(
+        (sign(data.lang) for name in task.metrics if (sign := METRICS[name].signature)), ""
+    )
+    return Measured(
+        {name: METRICS[name](gold, guessed, data.lang) for name in task.metrics}, signature
+    )
 
 
-def sides(task: Task, predictions: Sequence[Sequence[str] | str], data: Dataset) -> tuple[Labels, Labels]:
+def sides(
+    task: Task, predictions: Sequence[Sequence[str] | str], data: Dataset
+) -> tuple[Labels, Labels]:
     """What is right and what was predicted, row by row, in the form that metrics take; an error where they do not fit."""
-    gold: Labels = [row.texts[1:] for row in data.rows] if task.kind == "translate" else [row.labels for row in data.rows]
+    gold: Labels = (
+        [row.texts[1:] for row in data.rows]
+        if task.kind == "translate"
+        else [row.labels for row in data.rows]
+    )
     guessed = [[one] if isinstance(one, str) else list(one) for one in predictions]
     if len(guessed) != len(gold):
-        raise DataError(f"{len(guessed)} predictions for {len(gold)} rows of {task.name} in {data.lang}.")
+        raise DataError(
+            f"{len(guessed)} predictions for {len(gold)} rows of {task.name} in {data.lang}."
+        )
     for number, (g, p) in enumerate(zip(gold, guessed, strict=True)):
         if len(g) != len(p):
-            raise DataError(f"row {number} of {task.name} in {data.lang}: {len(p)} predictions for {len(g)} labels.")
+            raise DataError(
+                f"row {number} of {task.name} in {data.lang}: {len(p)} predictions for {len(g)} labels."
+            )
     return gold, guessed

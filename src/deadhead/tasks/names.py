@@ -26,15 +26,35 @@ from .table import TASKS, Task
 
 FIELDS = ("seq.in", "seq.out", "label", "text")  # of one utterance, in line-parallel files
 TABLES = (".tsv", ".csv", ".jsonl")
-NOT_DATA = {".md", ".json", ".yaml", ".yml", ".py", ".html", ".pdf", ".zip", ".log", ".npy", ".xml", ".bib", ".sh", ".parquet"}
+NOT_DATA = {
+    ".md",
+    ".json",
+    ".yaml",
+    ".yml",
+    ".py",
+    ".html",
+    ".pdf",
+    ".zip",
+    ".log",
+    ".npy",
+    ".xml",
+    ".bib",
+    ".sh",
+    ".parquet",
+}
 # The language of corpora whose names do not say it.
 CORPUS_LANG = {"people": "zh", "weibo": "zh", "msra": "zh", "aqmar": "ar", "arman": "fa", "iob2corpus": "ja", "hironsan": "ja",
                "pucit": "ur", "germeval": "de", "conll2003": "en", "atis": "en", "snips": "en"}  # fmt: skip
 # Folders of other tasks, which never stand for the task that is asked for.
 OTHER_TASKS = {"pawsx", "paws", "cola", "mrpc", "stsb", "wnli", "ax", "diagnostic", "snli", "anli", "xcopa", "copa", "xquad", "squad",
                "mlqa", "tydiqa", "bucc", "bucc18", "tatoeba", "boolq", "cb", "multirc", "wic", "wsc", "record"}  # fmt: skip
-LEFT_OUT = {"original": "the original files that GLUE packs beside its own", "not-to-release": "not part of a release"}
-VARIANT = re.compile(r"fold[0-9]+|mismatched|hironsan")  # hironsan.txt is another corpus than ja.wikipedia.conll beside it
+LEFT_OUT = {
+    "original": "the original files that GLUE packs beside its own",
+    "not-to-release": "not part of a release",
+}
+VARIANT = re.compile(
+    r"fold[0-9]+|mismatched|hironsan"
+)  # hironsan.txt is another corpus than ja.wikipedia.conll beside it
 UNKNOWN = "und"
 NO_SPLIT = "no split"
 
@@ -55,7 +75,11 @@ class Name:
     @cached_property
     def words(self) -> list[str]:
         """The words of the name and of the folders, the file's own first."""
-        return [word for part in (self.file, *reversed(self.folders)) for word in re.split(r"[._\-]", part)]
+        return [
+            word
+            for part in (self.file, *reversed(self.folders))
+            for word in re.split(r"[._\-]", part)
+        ]
 
     @cached_property
     def named_task(self) -> str | None:
@@ -69,7 +93,11 @@ class Name:
     def known(self) -> Task:
         """The task of the table (or the one asked for) that reads the file."""
         name = str(self.task)
-        return self.asked if self.asked is not None and self.asked.name == name else TASKS[name.partition("-")[0]]
+        return (
+            self.asked
+            if self.asked is not None and self.asked.name == name
+            else TASKS[name.partition("-")[0]]
+        )
 
     @cached_property
     def codes(self) -> list[str]:
@@ -84,7 +112,10 @@ class Name:
     @cached_property
     def source(self) -> str:
         """The corpus: the innermost folder that is not a task, a language or a split."""
-        return next((p for p in reversed(self.folders) if not (task_name(p) or code_of(p) or split_of(p))), "")
+        return next(
+            (p for p in reversed(self.folders) if not (task_name(p) or code_of(p) or split_of(p))),
+            "",
+        )
 
     @cached_property
     def variant(self) -> str:
@@ -95,8 +126,14 @@ class Name:
     def field(self) -> str:
         """What a line-parallel file holds: seq.in, label, or a language of a translation."""
         if self.known.kind == "translate" and Path(self.file).suffix not in TABLES:
-            return next((code for word in reversed(self.words_of_file) if (code := code_of(word))), UNKNOWN)
-        name = self.file.removesuffix(f".{self.words_of_file[-1]}") if code_of(self.words_of_file[-1]) else self.file  # text.en
+            return next(
+                (code for word in reversed(self.words_of_file) if (code := code_of(word))), UNKNOWN
+            )
+        name = (
+            self.file.removesuffix(f".{self.words_of_file[-1]}")
+            if code_of(self.words_of_file[-1])
+            else self.file
+        )  # text.en
         return name if name in FIELDS else ""
 
     @property
@@ -117,12 +154,17 @@ class Name:
     @cached_property
     def pair_stem(self) -> str:
         """The name of one side of a translation without its language."""
-        at = max((i for i, word in enumerate(self.words_of_file) if code_of(word) == self.field), default=None)
+        at = max(
+            (i for i, word in enumerate(self.words_of_file) if code_of(word) == self.field),
+            default=None,
+        )
         return ".".join(word for i, word in enumerate(self.words_of_file) if i != at)
 
     def reason_to_skip(self, own_folders: bool) -> str | None:
         """Why the file is not read; `own_folders`: some folder is named after the task that is asked for."""
-        left_out = next((LEFT_OUT[part.lower()] for part in self.folders if part.lower() in LEFT_OUT), None)
+        left_out = next(
+            (LEFT_OUT[part.lower()] for part in self.folders if part.lower() in LEFT_OUT), None
+        )
         if left_out:
             return left_out
         other = next((part for part in self.folders if plain(part) in OTHER_TASKS), None)
@@ -158,13 +200,17 @@ def from_names(root: Path, task: Task | None) -> tuple[list[Entry], list[Skipped
     around = task.name if task else task_name(root.name) or task_name(root.resolve().parent.name)
     paths = sorted(path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
     names = [Name(path, path.relative_to(root).parts[:-1], task, around) for path in paths]
-    own = task is not None and any(name.named_task and name.known.name == task.name for name in names)
+    own = task is not None and any(
+        name.named_task and name.known.name == task.name for name in names
+    )
     reasons = [(name, name.reason_to_skip(own)) for name in names]
     skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
     read, twins = _without_twins([name for name, reason in reasons if not reason])
     read, unnamed = _without_split(read)
     entries = [entry for group in _groups(read) for entry in _entries(group)]
-    corpora = Counter((name, lang) for name, lang, _ in {(e.task, e.lang, e.source) for e in entries})
+    corpora = Counter(
+        (name, lang) for name, lang, _ in {(e.task, e.lang, e.source) for e in entries}
+    )
     marked = [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
     return list(clashes(marked)), sorted([*skipped, *twins, *unnamed])
 
@@ -176,9 +222,15 @@ def _is_no_data(path: Path) -> bool:
 
 def _without_twins(names: list[Name]) -> tuple[list[Name], list[Skipped]]:
     """Facebook's slot data has every split twice, as .tsv and as .conllu: one of them is read."""
-    words = {name.path.parent / Path(name.file).stem for name in names if name.file.endswith(".conllu")}
-    twins = [n for n in names if n.path.parent / Path(n.file).stem in words and is_facebook(head(n.path))]
-    return [n for n in names if n not in twins], [Skipped(n.path, "the same data as the .conllu file beside it") for n in twins]
+    words = {
+        name.path.parent / Path(name.file).stem for name in names if name.file.endswith(".conllu")
+    }
+    twins = [
+        n for n in names if n.path.parent / Path(n.file).stem in words and is_facebook(head(n.path))
+    ]
+    return [n for n in names if n not in twins], [
+        Skipped(n.path, "the same data as the .conllu file beside it") for n in twins
+    ]
 
 
 def _without_split(names: list[Name]) -> tuple[list[Name], list[Skipped]]:
@@ -195,7 +247,9 @@ def _groups(names: list[Name]) -> Iterator[list[Name]]:
     for name in names:
         groups[str(name.task), name.lang, name.split, name.source, name.variant].append(name)
     for group in groups.values():
-        if group[0].lang == "" and len({n.field for n in group}) < len(group):  # several pairs: told apart by their names
+        if group[0].lang == "" and len({n.field for n in group}) < len(
+            group
+        ):  # several pairs: told apart by their names
             stems: dict[str, list[Name]] = defaultdict(list)
             for name in group:
                 stems[name.pair_stem].append(name)
@@ -220,7 +274,9 @@ def _entries_of(name: Name, files: dict[str, Path]) -> Iterator[Entry]:
     sides: dict[str, dict[str, Path]] = {name.lang: files}
     if known.kind == "translate" and "" not in files:
         ordered = sorted(files, key=lambda code: (code != "en", code))
-        sides = {f"{a}-{b}": {a: files[a], b: files[b]} for a, b in combinations(ordered, 2)} or {ordered[0]: files}
+        sides = {f"{a}-{b}": {a: files[a], b: files[b]} for a, b in combinations(ordered, 2)} or {
+            ordered[0]: files
+        }
     elif name.lang == UNKNOWN and "language" in head(path):
         sides = dict.fromkeys(known.languages, files)
     for lang, parts in sides.items():

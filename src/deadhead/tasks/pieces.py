@@ -40,7 +40,13 @@ class Frame:
 
     def segments(self, first: int, second: int = 0) -> list[int]:
         a, b, c, d, e = self.types
-        return [a] * len(self.before) + [b] * first + [c] * len(self.between) + [d] * second + [e] * len(self.after)
+        return (
+            [a] * len(self.before)
+            + [b] * first
+            + [c] * len(self.between)
+            + [d] * second
+            + [e] * len(self.after)
+        )
 
 
 def knows_words(tokenizer: Any) -> bool:
@@ -64,14 +70,23 @@ class Pieces:
     @cached_property
     def _spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = json.loads(self.backend.to_str()) if self.backend else {}
-        return {key: value for key, value in spec.items() if key not in ("truncation", "padding")}  # state, not identity
+        return {
+            key: value for key, value in spec.items() if key not in ("truncation", "padding")
+        }  # state, not identity
 
     @cached_property
     def identity(self) -> str:
         """A hash of everything that decides how this tokenizer cuts."""
-        probe = self.tokenizer(["Don't stop, Zürich! 日本語 עברית 3.14"], add_special_tokens=True, verbose=False)["input_ids"]
-        known = self._spec or [type(self.tokenizer).__name__, sorted(self.tokenizer.get_vocab().items())]
-        return hashlib.sha256(json.dumps([known, probe, self.typed], sort_keys=True).encode()).hexdigest()
+        probe = self.tokenizer(
+            ["Don't stop, Zürich! 日本語 עברית 3.14"], add_special_tokens=True, verbose=False
+        )["input_ids"]
+        known = self._spec or [
+            type(self.tokenizer).__name__,
+            sorted(self.tokenizer.get_vocab().items()),
+        ]
+        return hashlib.sha256(
+            json.dumps([known, probe, self.typed], sort_keys=True).encode()
+        ).hexdigest()
 
     @property
     def typed(self) -> bool:
@@ -85,19 +100,31 @@ class Pieces:
     @cached_property
     def cuts_at_blanks(self) -> bool:
         """Whether no piece, no rule and no added token reaches over a blank, so that words can be cut one by one."""
-        kinds = [(self._spec.get(part) or {}).get("type") for part in ("normalizer", "pre_tokenizer")]
+        kinds = [
+            (self._spec.get(part) or {}).get("type") for part in ("normalizer", "pre_tokenizer")
+        ]
         added = self._spec.get("added_tokens", [])
-        return kinds == ["BertNormalizer", "BertPreTokenizer"] and not any(" " in token["content"] for token in added)
+        return kinds == ["BertNormalizer", "BertPreTokenizer"] and not any(
+            " " in token["content"] for token in added
+        )
 
     @cached_property
     def _blank_before(self) -> bool:
         """Byte-level BPE that writes the blank into the word and was not told to put one before the first."""
-        return '"type": "ByteLevel", "add_prefix_space": false' in json.dumps(self._spec.get("pre_tokenizer"))
+        return '"type": "ByteLevel", "add_prefix_space": false' in json.dumps(
+            self._spec.get("pre_tokenizer")
+        )
 
     def texts(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of whole texts, without special tokens."""
         different = list(dict.fromkeys(texts))  # premises come three times each
-        pieces = dict(zip(different, self._by_word(different) if self.cuts_at_blanks else self._plain(different), strict=True))
+        pieces = dict(
+            zip(
+                different,
+                self._by_word(different) if self.cuts_at_blanks else self._plain(different),
+                strict=True,
+            )
+        )
         return [pieces[text] for text in texts]
 
     def _by_word(self, texts: Sequence[str]) -> list[list[int]]:
@@ -108,11 +135,18 @@ class Pieces:
 
     def targets(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of texts in the target language, without special tokens."""
-        return list(self.tokenizer(text_target=list(texts), add_special_tokens=False, verbose=False)["input_ids"])
+        return list(
+            self.tokenizer(text_target=list(texts), add_special_tokens=False, verbose=False)[
+                "input_ids"
+            ]
+        )
 
     def words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """The pieces of each word of each sentence; a word the tokenizer makes nothing of has none."""
-        keys = [[f" {word}" if i and self._blank_before else word for i, word in enumerate(words)] for words in sentences]
+        keys = [
+            [f" {word}" if i and self._blank_before else word for i, word in enumerate(words)]
+            for words in sentences
+        ]
         self._learn(chain.from_iterable(keys))
         return [[self._words[key] for key in one] for one in keys]
 
@@ -127,7 +161,10 @@ class Pieces:
             found = self._plain(new)
         else:
             found = [
-                list(one.ids) for one in self._cutter.encode_batch([[word] for word in new], is_pretokenized=True, add_special_tokens=False)
+                list(one.ids)
+                for one in self._cutter.encode_batch(
+                    [[word] for word in new], is_pretokenized=True, add_special_tokens=False
+                )
             ]
         self._words.update(zip(new, found, strict=True))
 
@@ -143,24 +180,43 @@ class Pieces:
         if not texts:
             return []
         if self.backend is not None:
-            return [list(one.ids) for one in self._cutter.encode_batch_fast(list(texts), add_special_tokens=False)]
-        return list(self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"])
+            return [
+                list(one.ids)
+                for one in self._cutter.encode_batch_fast(list(texts), add_special_tokens=False)
+            ]
+        return list(
+            self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        )
 
     def frame(self, pair: bool = False) -> Frame:
         """The frame of one text or of two, read off a probe."""
         first, second = self._plain(["a"])[0], self._plain(["b"])[0]
-        whole = self.tokenizer("a", "b", verbose=False) if pair else self.tokenizer("a", verbose=False)
-        ids, types = list(whole["input_ids"]), list(whole.get("token_type_ids", [0] * len(whole["input_ids"])))
+        whole = (
+            self.tokenizer("a", "b", verbose=False) if pair else self.tokenizer("a", verbose=False)
+        )
+        ids, types = (
+            list(whole["input_ids"]),
+            list(whole.get("token_type_ids", [0] * len(whole["input_ids"]))),
+        )
         start = _find(ids, first, 0)
         end = start + len(first)
         if not pair:
-            return Frame(tuple(ids[:start]), (), tuple(ids[end:]), _types(types, start, end, end, end))
+            return Frame(
+                tuple(ids[:start]), (), tuple(ids[end:]), _types(types, start, end, end, end)
+            )
         other = _find(ids, second, end)
         stop = other + len(second)
-        return Frame(tuple(ids[:start]), tuple(ids[end:other]), tuple(ids[stop:]), _types(types, start, end, other, stop))
+        return Frame(
+            tuple(ids[:start]),
+            tuple(ids[end:other]),
+            tuple(ids[stop:]),
+            _types(types, start, end, other, stop),
+        )
 
     def target_frame(self) -> Frame:
-        bare = list(self.tokenizer(text_target="a", add_special_tokens=False, verbose=False)["input_ids"])
+        bare = list(
+            self.tokenizer(text_target="a", add_special_tokens=False, verbose=False)["input_ids"]
+        )
         ids = list(self.tokenizer(text_target="a", verbose=False)["input_ids"])
         start = _find(ids, bare, 0)
         return Frame(tuple(ids[:start]), (), tuple(ids[start + len(bare) :]), (0, 0, 0, 0, 0))
@@ -170,10 +226,14 @@ def _find(ids: list[int], part: list[int], start: int) -> int:
     for i in range(start, len(ids) - len(part) + 1):
         if ids[i : i + len(part)] == part:
             return i
-    raise DataError(f"the tokenizer writes a text differently when it stands alone: {part} is not in {ids}.")
+    raise DataError(
+        f"the tokenizer writes a text differently when it stands alone: {part} is not in {ids}."
+    )
 
 
-def _types(types: list[int], start: int, end: int, other: int, stop: int) -> tuple[int, int, int, int, int]:
+def _types(
+    types: list[int], start: int, end: int, other: int, stop: int
+) -> tuple[int, int, int, int, int]:
     """The segment of each of the five stretches (that of its first position; 0 where it is empty)."""
     edges = ((0, start), (start, end), (end, other), (other, stop), (stop, len(types)))
     a, b, c, d, e = (types[i] if j > i else 0 for i, j in edges)

@@ -13,7 +13,10 @@ from .table import Task
 def _places() -> dict[tuple[str, str], str]:
     with (resources.files(__package__) / "places.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {(row["task"], row["lang"]): row["files"] + (f" ({row['from']})" if row["from"] else "") for row in rows}
+    return {
+        (row["task"], row["lang"]): row["files"] + (f" ({row['from']})" if row["from"] else "")
+        for row in rows
+    }
 
 
 def place_of(task: Task, lang: str) -> str:

@@ -24,7 +24,9 @@ from .tags import is_plain, split_tag, to_bio
 from .text import bad, lines
 
 Notes = Counter[str]
-Files = Mapping[str, Path]  # by field, where one split is several line-parallel files; "" for the only one
+Files = Mapping[
+    str, Path
+]  # by field, where one split is several line-parallel files; "" for the only one
 Reader = Callable[..., list[Row]]
 
 
@@ -58,7 +60,12 @@ def _conllu(path: Path, notes: Notes) -> Iterator[Sentence]:
             continue
         cells = line.split("\t")
         if len(cells) != 10:
-            raise bad(path, number, f"{len(cells)} columns where CoNLL-U has 10.", "separate the columns by one tab each")
+            raise bad(
+                path,
+                number,
+                f"{len(cells)} columns where CoNLL-U has 10.",
+                "separate the columns by one tab each",
+            )
         if _UNTAGGED.fullmatch(cells[0]):
             notes["multiword ranges and empty nodes passed over"] += 1
             continue
@@ -92,11 +99,15 @@ def read_columns(
     document_starts: `keep` makes a sentence of each -DOCSTART- line, as some papers count them.
     """
     (path,) = files.values()
-    sentences = list(_columns(path, notes, word, tag, numbered, prefixed, document_starts == "keep"))
+    sentences = list(
+        _columns(path, notes, word, tag, numbered, prefixed, document_starts == "keep")
+    )
     return _rows(task, notes, sentences)
 
 
-def _columns(path: Path, notes: Notes, word: int, tag: int, numbered: bool, prefixed: bool, keep: bool) -> Iterator[Sentence]:
+def _columns(
+    path: Path, notes: Notes, word: int, tag: int, numbered: bool, prefixed: bool, keep: bool
+) -> Iterator[Sentence]:
     sentence = Sentence(path, [], [], [])
     width, tabbed = 0, False
     for number, line in lines(path):
@@ -116,9 +127,15 @@ def _columns(path: Path, notes: Notes, word: int, tag: int, numbered: bool, pref
         if len(cells) != width:
             width = _width(path, number, len(cells), width, word, tag)
         form = _word(cells[word], prefixed)
-        notes[records.BLANK_WORDS] += not form.strip()  # some corpora tag them, so they are kept and counted
+        notes[
+            records.BLANK_WORDS
+        ] += not form.strip()  # some corpora tag them, so they are kept and counted
         if numbered and cells[0] != str(len(sentence.words) + 1):
-            raise bad(path, number, f"word number {_short(cells[0])} where {len(sentence.words) + 1} was to follow.")
+            raise bad(
+                path,
+                number,
+                f"word number {_short(cells[0])} where {len(sentence.words) + 1} was to follow.",
+            )
         _add(sentence, number, form, "O" if start else cells[tag])
         if start:
             yield sentence
@@ -133,9 +150,19 @@ def _word(cell: str, prefixed: bool) -> str:
 
 def _width(path: Path, number: int, got: int, width: int, word: int, tag: int) -> int:
     if width:
-        raise bad(path, number, f"{got} columns where the file has {width}.", "give every word as many columns as the first")
+        raise bad(
+            path,
+            number,
+            f"{got} columns where the file has {width}.",
+            "give every word as many columns as the first",
+        )
     if got < max(2, *(max(i, -1 - i) + 1 for i in (word, tag))):
-        raise bad(path, number, f"{got} column{'s' * (got != 1)} where a word and a tag were expected.", "write WORD<TAB>TAG")
+        raise bad(
+            path,
+            number,
+            f"{got} column{'s' * (got != 1)} where a word and a tag were expected.",
+            "write WORD<TAB>TAG",
+        )
     return got
 
 
@@ -163,13 +190,25 @@ def _rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
 def _check_tags(task: Task, s: Sentence, known: set[str], plain: bool, notes: Notes) -> None:
     for i, (number, tag) in enumerate(zip(s.numbers, s.tags, strict=True)):
         # xSID has Orecurring_datetime, of which scorers read the O; Facebook's slot files write NoLabel
-        if task.spans and task.types is None and tag != "O" and (tag[:1] == "O" or tag == "NoLabel"):
+        if (
+            task.spans
+            and task.types is None
+            and tag != "O"
+            and (tag[:1] == "O" or tag == "NoLabel")
+        ):
             notes["tags read as O"] += 1
             tag = s.tags[i] = "O"
         if not tag or (task.spans and not plain and split_tag(tag) is None):
-            raise bad(s.path, number, f"{_short(tag)} is not a tag.", "tags are O, B-TYPE and I-TYPE")
+            raise bad(
+                s.path, number, f"{_short(tag)} is not a tag.", "tags are O, B-TYPE and I-TYPE"
+            )
         if known and not task.spans and tag not in known:
-            raise bad(s.path, number, f"{_short(tag)} is not a label of {task.name}.", f"use one of {', '.join(task.labels)}")
+            raise bad(
+                s.path,
+                number,
+                f"{_short(tag)} is not a label of {task.name}.",
+                f"use one of {', '.join(task.labels)}",
+            )
 
 
 def read_slot_lines(files: Files, task: Task, notes: Notes, **_: Any) -> list[Row]:
@@ -181,7 +220,11 @@ def read_slot_lines(files: Files, task: Task, notes: Notes, **_: Any) -> list[Ro
     for number, (words, tags, *_intent) in _together(sides):
         sentence = Sentence(text, [], _blanks(words), _blanks(tags.partition("\t")[0]))
         if len(sentence.words) != len(sentence.tags):
-            raise bad(label, number, f"{len(sentence.tags)} tags for the {len(sentence.words)} words of {text.name}.")
+            raise bad(
+                label,
+                number,
+                f"{len(sentence.tags)} tags for the {len(sentence.words)} words of {text.name}.",
+            )
         if not sentence.words:
             notes["empty utterances dropped"] += 1
             continue
@@ -205,7 +248,12 @@ def _together(paths: list[Path]) -> Iterator[tuple[int, list[str]]]:
     for number, row in enumerate(zip_longest(*map(lines, paths)), 1):
         for path, item in zip(paths, row, strict=True):
             if item is None:
-                raise bad(path, number, "the file ends here; its partner goes on.", "line-parallel files need the same number of lines")
+                raise bad(
+                    path,
+                    number,
+                    "the file ends here; its partner goes on.",
+                    "line-parallel files need the same number of lines",
+                )
         yield number, [item[1] for item in row]
 
 

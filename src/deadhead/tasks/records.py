@@ -60,7 +60,9 @@ def _classify(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[s
 
 def label_of(value: Any, task: Task) -> str:
     """The name of a label given by name or by number."""
-    text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = (
+        str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    )
     text = SAME_LABEL.get(text, text)
     if text in task.labels or (text and not task.labels):
         return text
@@ -69,22 +71,31 @@ def label_of(value: Any, task: Task) -> str:
     if text == NO_LABEL:
         raise Unlabelled("no label")
     hidden = " (the label is withheld)" if text == "-1" else ""
-    raise Unusable(f"{_short(value)} is not a label of {task.name}{hidden}; its labels are {', '.join(task.labels) or 'words'}.")
+    raise Unusable(
+        f"{_short(value)} is not a label of {task.name}{hidden}; its labels are {', '.join(task.labels) or 'words'}."
+    )
 
 
 def _tag(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
     if "annot_utt" in record:
         words, tags = massive(_text(record["annot_utt"]), str(record.get("locale", lang))[:2])
     else:
-        words, tags = _many(_get(record, "|".join(task.texts)), blank=True), _many(_get(record, task.label))
+        words, tags = (
+            _many(_get(record, "|".join(task.texts)), blank=True),
+            _many(_get(record, task.label)),
+        )
     if len(words) != len(tags):
         raise Unusable(f"{len(tags)} tags for {len(words)} words.")
     if not words:
         raise Unusable("no words.")
-    notes[BLANK_WORDS] += sum(not word.strip() for word in words)  # some corpora tag them, so they are kept and counted
+    notes[BLANK_WORDS] += sum(
+        not word.strip() for word in words
+    )  # some corpora tag them, so they are kept and counted
     wrong = next((tag for tag in tags if task.spans and split_tag(tag) is None), None)
     if wrong is not None:
-        raise Unusable(f"{_short(wrong)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE.")
+        raise Unusable(
+            f"{_short(wrong)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE."
+        )
     if task.types is not None:
         tags, begun = to_bio(tags, task.types or None)
         notes["spans begun by I-"] += begun
@@ -110,7 +121,11 @@ def massive(text: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         part = (match[2] if match[1] else match[3]).split()
         part = [char for piece in part for char in piece] if lang in UNSPACED else part
         words += part
-        tags += [("I-" if i else "B-") + match[1].strip() for i in range(len(part))] if match[1] else ["O"] * len(part)
+        tags += (
+            [("I-" if i else "B-") + match[1].strip() for i in range(len(part))]
+            if match[1]
+            else ["O"] * len(part)
+        )
     if end != len(text):
         raise Unusable(f"unmatched bracket in {_short(text)}.")
     return tuple(words), tuple(tags)
@@ -121,7 +136,9 @@ def _translate(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[
     source, target = lang.split("-") if "-" in lang else ("source", "target")
     if not isinstance(inner, Mapping):
         raise Unusable("the field 'translation' is not an object.")
-    pair = tuple(_text(_get(inner, names)).strip() for names in (f"{source}|source", f"{target}|target"))
+    pair = tuple(
+        _text(_get(inner, names)).strip() for names in (f"{source}|source", f"{target}|target")
+    )
     if not all(pair):
         raise Unlabelled("an empty side")
     return Row(pair)
@@ -163,14 +180,18 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:40] + "..."
 
 
-def read_tsv(files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any) -> list[Row]:
+def read_tsv(
+    files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any
+) -> list[Row]:
     """Tab-separated, never quoted, with or without a header."""
     (path,) = files.values()
     cells = ((number, line.split("\t")) for number, line in lines(path) if line.strip(" "))
     return _collect(_named(path, cells, task, options), path, task, notes, options)
 
 
-def read_csv(files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any) -> list[Row]:
+def read_csv(
+    files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any
+) -> list[Row]:
     """Comma-separated, with quotes where needed."""
     (path,) = files.values()
     before = csv.field_size_limit(sys.maxsize)
@@ -189,10 +210,14 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield begin, cells
             begin = reader.line_num + 1
     except csv.Error as error:
-        raise bad(path, begin, f"not csv ({error}).", "double the quotes inside quoted fields") from error
+        raise bad(
+            path, begin, f"not csv ({error}).", "double the quotes inside quoted fields"
+        ) from error
 
 
-def _named(path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, options: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
+def _named(
+    path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, options: Mapping[str, Any]
+) -> Iterator[tuple[int, Any]]:
     """Cells with the names of their columns; a line of another width gives no record but its complaint."""
     header: list[str] = []
     for number, cells in rows:
@@ -209,7 +234,9 @@ def _named(path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, option
 
 def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:
     """The first line, if it names the task's columns; else the names of a file without a header."""
-    texts = task.texts or tuple(f"{side}|{name}" for side, name in zip(lang.split("-"), ("source", "target"), strict=False))
+    texts = task.texts or tuple(
+        f"{side}|{name}" for side, name in zip(lang.split("-"), ("source", "target"), strict=False)
+    )
     wanted = texts if task.kind == "translate" else (*texts, task.label)
     there = [any(name in cells for name in names.split("|")) for names in wanted]
     if all(there) or "annot_utt" in cells:
@@ -229,10 +256,17 @@ def _check_header(path: Path, number: int, header: list[str], task: Task) -> Non
     read = {name for names in (*task.texts, task.label) for name in names.split("|")}
     twice = next((name for name in header if name in read and header.count(name) > 1), None)
     if twice is not None:
-        raise bad(path, number, f"{header.count(twice)} columns are named {twice!r}.", "give every column that is read a name of its own")
+        raise bad(
+            path,
+            number,
+            f"{header.count(twice)} columns are named {twice!r}.",
+            "give every column that is read a name of its own",
+        )
 
 
-def read_jsonl(files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any) -> list[Row]:
+def read_jsonl(
+    files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any
+) -> list[Row]:
     """One JSON object a line."""
     (path,) = files.values()
     return _collect(_json(path, options.get("partition")), path, task, notes, options)
@@ -252,12 +286,23 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
         elif partition is None:
             yield number, record
         elif not isinstance(record.get("partition"), str) or record["partition"] not in SPLIT_NAMES:
-            yield number, Unusable(f"{_short(record.get('partition'))} in the field 'partition', which names no split.")
+            yield (
+                number,
+                Unusable(
+                    f"{_short(record.get('partition'))} in the field 'partition', which names no split."
+                ),
+            )
         elif SPLIT_NAMES[record["partition"]] == partition:
             yield number, record
 
 
-def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Counter[str], options: Mapping[str, Any]) -> list[Row]:
+def _collect(
+    items: Iterable[tuple[int, Any]],
+    path: Path,
+    task: Task,
+    notes: Counter[str],
+    options: Mapping[str, Any],
+) -> list[Row]:
     """Rows of the records; with `malformed="drop"` the bad ones are counted instead of refused."""
     rows: list[Row] = []
     for number, item in items:
@@ -265,7 +310,9 @@ def _collect(items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Co
             if isinstance(item, Unusable):
                 raise item
             lang = str(options.get("lang", ""))
-            if not _other_language(item, lang, notes):  # in a file of all languages each is read for itself
+            if not _other_language(
+                item, lang, notes
+            ):  # in a file of all languages each is read for itself
                 rows.append(row_of(item, task, lang, notes))
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
@@ -288,4 +335,6 @@ def _other_language(record: Mapping[str, Any], lang: str, notes: Counter[str]) -
 
 def _refusal(path: Path, number: int, reason: Unusable) -> DataError:
     drop = 'malformed="drop" in Python, data: {malformed: drop} in a recipe, --malformed drop in deadhead data check'
-    return bad(path, number, str(reason), f"correct the line, or skip such lines and count them: {drop}")
+    return bad(
+        path, number, str(reason), f"correct the line, or skip such lines and count them: {drop}"
+    )

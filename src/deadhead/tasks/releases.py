@@ -9,14 +9,23 @@ from pathlib import Path
 from ..errors import DataError
 from .text import lines
 
-RELEASE_FOLDER = re.compile(r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE)  # what the archive of a release unpacks to
+RELEASE_FOLDER = re.compile(
+    r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE
+)  # what the archive of a release unpacks to
 VERSION = re.compile(r"\bv?([12]\.[0-9]{1,2})\b", re.IGNORECASE)
 READMES = ("README.md", "README.txt", "README")
 
 
 def release_of(file: Path) -> str:
     """`2.7, by its folder`, `2.7 or later, by its README`; empty where nothing says it."""
-    folder = next((match[1] for part in reversed(file.resolve().parts) if (match := RELEASE_FOLDER.search(part))), None)
+    folder = next(
+        (
+            match[1]
+            for part in reversed(file.resolve().parts)
+            if (match := RELEASE_FOLDER.search(part))
+        ),
+        None,
+    )
     if folder:
         return f"{folder}, by its folder"
     newest = _last_change(file.parent)

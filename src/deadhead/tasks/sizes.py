@@ -55,7 +55,11 @@ def sizes(root: str | Path, paper: str, task: str | None = None) -> Iterator[Siz
     """The numbers of a paper in its order, each with ours."""
     rows = [row for row in facts() if row["paper"] == paper and row["dataset"]]
     if not rows:
-        raise unknown_name("paper with sizes of data", paper, {row["paper"] for row in facts() if row["paper"] and row["dataset"]})
+        raise unknown_name(
+            "paper with sizes of data",
+            paper,
+            {row["paper"] for row in facts() if row["paper"] and row["dataset"]},
+        )
     if not Path(root).is_dir():
         raise DataError(f"{root}: there is no such folder.", "name a folder of data")
     for row in rows:
@@ -64,7 +68,11 @@ def sizes(root: str | Path, paper: str, task: str | None = None) -> Iterator[Siz
 
 
 def _task_of(corpus: str) -> str:
-    return "pos" if corpus.startswith("UD_") else {"XNLI": "xnli", "MultiATIS++": "slots"}.get(corpus, "ner")
+    return (
+        "pos"
+        if corpus.startswith("UD_")
+        else {"XNLI": "xnli", "MultiATIS++": "slots"}.get(corpus, "ner")
+    )
 
 
 def _compared(root: Path, row: dict[str, str]) -> Iterator[Size]:
@@ -75,7 +83,14 @@ def _compared(root: Path, row: dict[str, str]) -> Iterator[Size]:
         if not row[split]:
             continue
         printed = split == "train" and "paper table 1" in row["size_source"]
-        base = Size(task=task, language=lang, split=split, corpus=corpus, published=int(row[split]), from_paper=printed)
+        base = Size(
+            task=task,
+            language=lang,
+            split=split,
+            corpus=corpus,
+            published=int(row[split]),
+            from_paper=printed,
+        )
         data, problem = _read(root, task, lang, split, source)
         size = base if data is None and not problem else _size(base, data, problem)
         if printed and size.difference:  # what is known about the paper's number
@@ -83,8 +98,19 @@ def _compared(root: Path, row: dict[str, str]) -> Iterator[Size]:
         yield size
         types = re.search(r"([0-9]+) slot types", row["note"])
         if split == "train" and types:
-            found = None if data is None else len({tag[1] for label in data.found if (tag := split_tag(label)) and tag[1]})
-            yield Size(task=task, language=lang, split=TYPES, corpus=corpus, published=int(types[1]), ours=found)
+            found = (
+                None
+                if data is None
+                else len({tag[1] for label in data.found if (tag := split_tag(label)) and tag[1]})
+            )
+            yield Size(
+                task=task,
+                language=lang,
+                split=TYPES,
+                corpus=corpus,
+                published=int(types[1]),
+                ours=found,
+            )
 
 
 def _size(base: Size, data: Dataset | None, problem: str) -> Size:
@@ -97,7 +123,9 @@ def _size(base: Size, data: Dataset | None, problem: str) -> Size:
     note = f"{with_starts:,} with the {starts:,} document starts" if starts else ""
     if any(name.startswith(SHARE) for name in data.notes):
         note = "a share of the file, which has no such split"
-    ours = with_starts if with_starts == base.published else len(data)  # the papers count -DOCSTART- lines as sentences
+    ours = (
+        with_starts if with_starts == base.published else len(data)
+    )  # the papers count -DOCSTART- lines as sentences
     release = release_of(file) if base.task == "pos" else ""
     return replace(base, ours=ours, source=source, release=release, note=note)
 
@@ -105,15 +133,28 @@ def _size(base: Size, data: Dataset | None, problem: str) -> Size:
 def _source(root: Path, task: str, lang: str, corpus: str) -> str | None:
     """The folder of the paper's corpus, if there is one; None for the default."""
     word = (
-        corpus.split(" ")[0].lower() if task == "pos" else next((name for start, name in FOLDERS.items() if corpus.startswith(start)), "")
+        corpus.split(" ")[0].lower()
+        if task == "pos"
+        else next((name for start, name in FOLDERS.items() if corpus.startswith(start)), "")
     )
-    entries = [entry for entry in index(root, TASKS[task]) if entry.task == task and entry.lang == lang]
+    entries = [
+        entry for entry in index(root, TASKS[task]) if entry.task == task and entry.lang == lang
+    ]
     if not word or any(entry.default and entry.split == "train" for entry in entries):
         return None  # a manifest, or a folder with one corpus, says which is meant
-    return next((entry.source for entry in entries if word in re.sub(r"[-_]" if task == "ner" else r"$^", "", entry.source.lower())), None)
+    return next(
+        (
+            entry.source
+            for entry in entries
+            if word in re.sub(r"[-_]" if task == "ner" else r"$^", "", entry.source.lower())
+        ),
+        None,
+    )
 
 
-def _read(root: Path, task: str, lang: str, split: str, source: str | None) -> tuple[Dataset | None, str]:
+def _read(
+    root: Path, task: str, lang: str, split: str, source: str | None
+) -> tuple[Dataset | None, str]:
     """The data, or why it cannot be read; neither where it is not in the folder."""
     place = find_data(task, lang, [split], root=root, source=source)[split]
     if isinstance(place, DataError):

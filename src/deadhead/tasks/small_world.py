@@ -12,7 +12,15 @@ from .table import KINDS, TASKS, Task
 
 WORLD = "world"
 # What the small world calls our tasks.
-WORLD_TASKS = {"pos": "pos", "ner": "ner", "slots": "slots", "mnli": "nli", "xnli": "nli", "sst2": "sentiment", "parallel": "translation"}
+WORLD_TASKS = {
+    "pos": "pos",
+    "ner": "ner",
+    "slots": "slots",
+    "mnli": "nli",
+    "xnli": "nli",
+    "sst2": "sentiment",
+    "parallel": "translation",
+}
 
 
 def is_world(root: str | Path | None) -> bool:
@@ -42,10 +50,18 @@ def in_world(task: Task, lang: str) -> str:
     if task.name not in WORLD_TASKS:
         raise unknown_name("task of the small world", task.name, WORLD_TASKS)
     pair = lang.partition("-")
-    known = pair[0] != pair[2] and {pair[0], pair[2]} <= {*LANGUAGES} if task.kind == "translate" else lang in LANGUAGES
+    known = (
+        pair[0] != pair[2] and {pair[0], pair[2]} <= {*LANGUAGES}
+        if task.kind == "translate"
+        else lang in LANGUAGES
+    )
     if not known:
         raise unknown_name(
-            "language pair of the small world" if task.kind == "translate" else "language of the small world", lang, LANGUAGES
+            "language pair of the small world"
+            if task.kind == "translate"
+            else "language of the small world",
+            lang,
+            LANGUAGES,
         )
     return WORLD
 
@@ -55,6 +71,10 @@ def all_of_world() -> Iterator[Dataset]:
     from ..world import LANGUAGES
 
     for name in WORLD_TASKS:
-        langs = [f"en-{lang}" for lang in LANGUAGES if lang != "en"] if name == "parallel" else LANGUAGES
+        langs = (
+            [f"en-{lang}" for lang in LANGUAGES if lang != "en"]
+            if name == "parallel"
+            else LANGUAGES
+        )
         for lang in langs:
             yield from (read_world(TASKS[name], lang, split) for split in SPLITS)

@@ -26,10 +26,16 @@ CHUNK = 1 << 22  # bytes hashed at a time
 def cache_folder() -> Path:
     """Where encoded data is kept: DEADHEAD_CACHE, or the user's cache folder."""
     named = os.environ.get("DEADHEAD_CACHE")
-    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deadhead"
+    return (
+        Path(named)
+        if named
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deadhead"
+    )
 
 
-def stored(folder: Path, write: Callable[[dict[str, int]], Iterable[Arrays]]) -> tuple[Arrays, dict[str, int]]:
+def stored(
+    folder: Path, write: Callable[[dict[str, int]], Iterable[Arrays]]
+) -> tuple[Arrays, dict[str, int]]:
     """The arrays of a folder and the notes kept with them; `write(notes)` yields them in stretches if they are not there yet."""
     content = _load(folder)
     if content is not None:
@@ -73,11 +79,15 @@ def _write(folder: Path, write: Callable[[dict[str, int]], Iterable[Arrays]]) ->
             stream.close()
     hashes = {name: _hash(folder / f"{name}.npy") for name in streams}
     about = {"sizes": sizes, "notes": notes, "hashes": hashes}
-    (folder / "about.json").write_text(json.dumps(about, indent=1, sort_keys=True), encoding="utf-8")
+    (folder / "about.json").write_text(
+        json.dumps(about, indent=1, sort_keys=True), encoding="utf-8"
+    )
 
 
 def _header(stream: Any, dtype: str, size: int) -> None:
-    np.lib.format.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": False, "shape": (size,)})
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": dtype, "fortran_order": False, "shape": (size,)}
+    )
 
 
 def _load(folder: Path) -> tuple[Arrays, dict[str, int]] | None:
@@ -86,7 +96,8 @@ def _load(folder: Path) -> tuple[Arrays, dict[str, int]] | None:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         arrays = {name: _map(folder / f"{name}.npy") for name in about["sizes"]}
         whole = all(
-            len(arrays[name]) == size and _hash(folder / f"{name}.npy") == about["hashes"][name] for name, size in about["sizes"].items()
+            len(arrays[name]) == size and _hash(folder / f"{name}.npy") == about["hashes"][name]
+            for name, size in about["sizes"].items()
         )
         return (arrays, dict(about["notes"])) if whole else None
     except (OSError, ValueError, KeyError, TypeError, EOFError):

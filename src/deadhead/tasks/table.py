@@ -23,15 +23,21 @@ class Task:
     name: str
     kind: str  # of KINDS
     metrics: tuple[str, ...]  # of METRICS; the first is the one number that tables show
-    languages: tuple[str, ...]  # the papers' and the corpora's; any other is read if a file is there
+    languages: tuple[
+        str, ...
+    ]  # the papers' and the corpora's; any other is read if a file is there
     texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora differ in the name
     label: str = "label|gold_label"  # column of the label(s)
     labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those found in the data
     types: Mapping[str, str] | None = None  # entity types to merge; None: tags as they are
     hub: tuple[HubSet, ...] = ()  # sets on the hub that hold it
     train_on: str = ""  # the task whose training set this one borrows (zero-shot)
-    malformed: str = "error"  # `drop`: the official file has broken lines, which are skipped and counted
-    files: Mapping[str, str] = field(default_factory=dict)  # task files only: split -> path, with {lang}
+    malformed: str = (
+        "error"  # `drop`: the official file has broken lines, which are skipped and counted
+    )
+    files: Mapping[str, str] = field(
+        default_factory=dict
+    )  # task files only: split -> path, with {lang}
     format: str = ""  # task files only: of FORMATS; empty: by the file
     columns: Mapping[str, int] = field(default_factory=dict)  # task files only: of word and tag
 
@@ -50,7 +56,9 @@ class Kind:
     """What all tasks of a kind share."""
 
     model: str  # the transformers auto class
-    labels: str  # where labels sit: one for the `row`, one for each `word`, or a `text` of their own
+    labels: (
+        str  # where labels sit: one for the `row`, one for each `word`, or a `text` of their own
+    )
 
 
 KINDS: Mapping[str, Kind] = {
@@ -61,12 +69,32 @@ KINDS: Mapping[str, Kind] = {
 
 PREMISE, HYPOTHESIS = "premise|sentence1|Premise", "hypothesis|sentence2|Hypothesis"
 NLI = ("entailment", "neutral", "contradiction")
-RTE, QQP, SST = ("entailment", "not_entailment"), ("not_duplicate", "duplicate"), ("negative", "positive")
+RTE, QQP, SST = (
+    ("entailment", "not_entailment"),
+    ("not_duplicate", "duplicate"),
+    ("negative", "positive"),
+)
 SENTENCE = ("accuracy", "macro_f1")
 WORD = ("micro_f1", "macro_f1", "chunk_f1")
 SPANS = ("span_f1", "span_precision", "span_recall", "accuracy")
 BLEU = ("bleu", "bleu_13a", "bleu_uncased")
-XNLI = ("en", "es", "de", "vi", "zh", "hi", "el", "ur", "ar", "tr", "sw", "fr", "ru", "bg", "th")  # the first 11 are the papers'
+XNLI = (
+    "en",
+    "es",
+    "de",
+    "vi",
+    "zh",
+    "hi",
+    "el",
+    "ur",
+    "ar",
+    "tr",
+    "sw",
+    "fr",
+    "ru",
+    "bg",
+    "th",
+)  # the first 11 are the papers'
 NINE = ("en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
 ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
 TAGS = "tags|ner_tags|upos|slot_labels|labels"

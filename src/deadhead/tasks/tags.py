@@ -12,7 +12,25 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-UPOS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X")
+UPOS = (
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
+)
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 BIO_ENTITIES = ("O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI"))
 
@@ -61,7 +79,9 @@ def is_plain(tags: Iterable[str]) -> bool:
     return bool(named) and not any(split_tag(tag) for tag in named)
 
 
-def to_bio(tags: Sequence[str], types: Mapping[str, str] | None = None, plain: bool = False) -> tuple[tuple[str, ...], int]:
+def to_bio(
+    tags: Sequence[str], types: Mapping[str, str] | None = None, plain: bool = False
+) -> tuple[tuple[str, ...], int]:
     """Tags of one sentence as BIO, with their types merged, and how many `I-` had to become `B-`.
 
     Spans are found before types are merged, so two neighbours that become the same type stay two.

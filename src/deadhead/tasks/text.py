@@ -33,8 +33,16 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, _decode(path, number, raw)
     except (OSError, EOFError, zlib.error) as error:
         if number == 0 and not path.is_file():
-            raise DataError(f"{path}: there is no such file.", "check the folder given with --data or DEADHEAD_DATA") from error
-        raise bad(path, number + 1, f"the file cannot be read further ({error}).", "fetch the file again; it looks cut off") from error
+            raise DataError(
+                f"{path}: there is no such file.",
+                "check the folder given with --data or DEADHEAD_DATA",
+            ) from error
+        raise bad(
+            path,
+            number + 1,
+            f"the file cannot be read further ({error}).",
+            "fetch the file again; it looks cut off",
+        ) from error
 
 
 def _open(path: Path) -> BinaryIO:
@@ -50,7 +58,9 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
     if b"\0" in raw:
         raise bad(path, number, "a NUL byte: this is not UTF-8 text.", UTF8)
     if b"\r" in raw:
-        raise bad(path, number, "a carriage return inside the line.", "end every line with a line feed")
+        raise bad(
+            path, number, "a carriage return inside the line.", "end every line with a line feed"
+        )
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -33,11 +33,17 @@ def read_texts(file: str | Path) -> list[tuple[str, ...]]:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise DataError(f"{file} cannot be read as text: {problem}.", "give a UTF-8 file with a text on each line") from None
+        raise DataError(
+            f"{file} cannot be read as text: {problem}.",
+            "give a UTF-8 file with a text on each line",
+        ) from None
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]
     for number, one in enumerate(texts, 1):
         if len(one) > 2:
-            raise DataError(f"{file}: text {number} has {len(one)} parts between tabs.", "give one text a line, or a pair with one tab")
+            raise DataError(
+                f"{file}: text {number} has {len(one)} parts between tabs.",
+                "give one text a line, or a pair with one tab",
+            )
     if not texts:
         raise DataError(f"{file} has no text.", "give a file with a text on each line")
     return texts
@@ -51,16 +57,22 @@ def texts_of(data: Dataset) -> list[tuple[str, ...]]:
 
 
 def fingerprint(texts: Texts) -> str:
-    return hashlib.sha256("\n".join("\t".join(one) for one in texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(
+        "\n".join("\t".join(one) for one in texts).encode("utf-8", "surrogatepass")
+    ).hexdigest()[:16]
 
 
-def text_batches(texts: Texts, tokenizer: Any, *, size: int = 32, max_length: int = 256) -> TextBatches:
+def text_batches(
+    texts: Texts, tokenizer: Any, *, size: int = 32, max_length: int = 256
+) -> TextBatches:
     """Batches of texts of like length. What is too long is cut, and counted."""
     import torch
 
     pad, windows, cut = Pieces(tokenizer).pad, [], 0
     for one in texts:
-        whole = tokenizer(*one, truncation=True, max_length=max_length, return_overflowing_tokens=False)
+        whole = tokenizer(
+            *one, truncation=True, max_length=max_length, return_overflowing_tokens=False
+        )
         cut += len(tokenizer(*one, verbose=False)["input_ids"]) > len(whole["input_ids"])
         windows.append(whole)
     order = sorted(range(len(windows)), key=lambda i: len(windows[i]["input_ids"]))
@@ -72,10 +84,14 @@ def text_batches(texts: Texts, tokenizer: Any, *, size: int = 32, max_length: in
         places += width * len(mine)
         batches.append(
             {
-                name: torch.tensor([[*one[name], *[value] * (width - len(one[name]))] for one in mine])
+                name: torch.tensor(
+                    [[*one[name], *[value] * (width - len(one[name]))] for one in mine]
+                )
                 for name, value in fill.items()
                 if name in mine[0]
             }
         )
     read = sum(len(one["input_ids"]) for one in windows)
-    return TextBatches(batches, len(windows), 1 - read / places, {"texts cut off": cut} if cut else {})
+    return TextBatches(
+        batches, len(windows), 1 - read / places, {"texts cut off": cut} if cut else {}
+    )

@@ -46,4 +46,7 @@ def mean(several: Sequence[Mapping[str, Tensor] | Path]) -> dict[str, Tensor]:
                 total[name] += tensor
             else:
                 total[name] = tensor.clone()
-    return {name: tensor / len(several) if tensor.is_floating_point() else tensor for name, tensor in total.items()}
+    return {
+        name: tensor / len(several) if tensor.is_floating_point() else tensor
+        for name, tensor in total.items()
+    }

@@ -39,7 +39,9 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise FolderError(f"{path} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
+            raise FolderError(
+                f"{path} cannot be written: {problem.strerror}.", "name a folder you may write to"
+            ) from problem
         files.remove_drafts(self.path)  # of a run that was killed
         self.damage: list[str] = []  # sentences about what was found damaged
 
@@ -80,7 +82,11 @@ class Folder:
             else:
                 if history.state == "done" and not (self.path / "last.safetensors").exists():
                     yield "last.safetensors is missing"
-        states = [folder / name for folder in epochs for name in ("weights.safetensors", "moments.safetensors")]
+        states = [
+            folder / name
+            for folder in epochs
+            for name in ("weights.safetensors", "moments.safetensors")
+        ]
         for file in (*self.weights().values(), *self.after().values(), *states):
             if not is_whole(file):
                 yield f"{file.relative_to(self.path)} was cut short"
@@ -94,7 +100,9 @@ class Folder:
         for entry in (*ours, *(self.path / f"epoch-{number}" for number in self._epochs())):
             if entry.exists():
                 entry.rename(damaged / entry.name)
-        self.damage.append(f"the state kept of this training was damaged ({reason}): it started again")
+        self.damage.append(
+            f"the state kept of this training was damaged ({reason}): it started again"
+        )
 
     def weights(self) -> dict[str, Any]:
         files = {which: self.path / f"{which}.safetensors" for which in KEPT}
@@ -110,7 +118,11 @@ class Folder:
 
     def after(self) -> dict[int, Path]:
         """The weights kept for their mean, by epoch."""
-        return {int(f.stem[6:]): f for f in self.path.glob("after-*.safetensors") if f.stem[6:].isdecimal()}
+        return {
+            int(f.stem[6:]): f
+            for f in self.path.glob("after-*.safetensors")
+            if f.stem[6:].isdecimal()
+        }
 
     def write(self, history: History) -> None:
         try:
@@ -121,12 +133,21 @@ class Folder:
     def _text(self, history: History) -> str:
         return json.dumps({"identity": self.identity, **history.to_dict()}, indent=1)
 
-    def save(self, epoch: int, history: History, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> None:
+    def save(
+        self,
+        epoch: int,
+        history: History,
+        weights: Mapping[str, Tensor],
+        moments: Mapping[str, Tensor],
+    ) -> None:
         """All that the next epoch depends on."""
 
         def fill(draft: Path) -> None:
             write(draft / "weights.safetensors", weights)
-            write(draft / "moments.safetensors", {**moments, **random_state(next(iter(weights.values())).device)})
+            write(
+                draft / "moments.safetensors",
+                {**moments, **random_state(next(iter(weights.values())).device)},
+            )
             (draft / "history.json").write_text(self._text(history), encoding="utf-8")
 
         try:
@@ -167,7 +188,9 @@ def _parsed(file: Path) -> tuple[History, str | None]:
 
 
 def _refused(target: Path, problem: OSError) -> FolderError:
-    return FolderError(f"{target} could not be written: {problem}.", "free some space, or name another folder")
+    return FolderError(
+        f"{target} could not be written: {problem}.", "free some space, or name another folder"
+    )
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:

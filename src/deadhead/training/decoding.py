@@ -41,7 +41,9 @@ class Marks:
         """Those of a model; None where its generation config asks for what only `generate` of transformers does."""
         asked = model.generation_config
         bad = asked.bad_words_ids or []
-        if any(len(one) != 1 for one in bad) or any(getattr(asked, name, none) not in (none, None) for name, none in UNKNOWN.items()):
+        if any(len(one) != 1 for one in bad) or any(
+            getattr(asked, name, none) not in (none, None) for name, none in UNKNOWN.items()
+        ):
             return None
         end = asked.eos_token_id if asked.eos_token_id is not None else model.config.eos_token_id
         start = asked.decoder_start_token_id
@@ -50,7 +52,12 @@ class Marks:
         if start is None or end is None:
             return None
         banned = tuple({*(one[0] for one in bad), *(asked.suppress_tokens or ())})
-        return cls(int(start), tuple(end) if isinstance(end, list | tuple) else (int(end),), banned, asked.forced_bos_token_id)
+        return cls(
+            int(start),
+            tuple(end) if isinstance(end, list | tuple) else (int(end),),
+            banned,
+            asked.forced_bos_token_id,
+        )
 
 
 class Decoder:
@@ -60,8 +67,12 @@ class Decoder:
         from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
         self.model, self.mask = model, mask
-        self.hidden = model.get_encoder()(input_ids=input_ids, attention_mask=mask).last_hidden_state
-        self.cache = EncoderDecoderCache(DynamicCache(config=model.config), DynamicCache(config=model.config))
+        self.hidden = model.get_encoder()(
+            input_ids=input_ids, attention_mask=mask
+        ).last_hidden_state
+        self.cache = EncoderDecoderCache(
+            DynamicCache(config=model.config), DynamicCache(config=model.config)
+        )
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """The logits of what follows these tokens, one for each row."""
@@ -69,7 +80,11 @@ class Decoder:
 
         sources = BaseModelOutput(last_hidden_state=self.hidden)
         found = self.model(
-            encoder_outputs=sources, attention_mask=self.mask, decoder_input_ids=tokens[:, None], past_key_values=self.cache, use_cache=True
+            encoder_outputs=sources,
+            attention_mask=self.mask,
+            decoder_input_ids=tokens[:, None],
+            past_key_values=self.cache,
+            use_cache=True,
         )
         logits: Tensor = found.logits[:, -1].float()
         return logits
@@ -79,16 +94,24 @@ class Decoder:
         self._pick(self.cache.self_attention_cache, rows)
         if sources:
             self._pick(self.cache.cross_attention_cache, rows)
-            self.mask, self.hidden = self.mask.index_select(0, rows), self.hidden.index_select(0, rows)
+            self.mask, self.hidden = (
+                self.mask.index_select(0, rows),
+                self.hidden.index_select(0, rows),
+            )
 
     @staticmethod
     def _pick(cache: Any, rows: Tensor) -> None:
         for layer in cache.layers:
             if layer.is_initialized:
-                layer.keys, layer.values = layer.keys.index_select(0, rows), layer.values.index_select(0, rows)
+                layer.keys, layer.values = (
+                    layer.keys.index_select(0, rows),
+                    layer.values.index_select(0, rows),
+                )
 
 
-def decode(model: Any, input_ids: Tensor, mask: Tensor, marks: Marks, beams: int, room: int | None = None) -> Tensor:
+def decode(
+    model: Any, input_ids: Tensor, mask: Tensor, marks: Marks, beams: int, room: int | None = None
+) -> Tensor:
     """The tokens of each translation, made up with the end to one length; at most FURTHER more than the source has."""
     limits = mask.sum(1).cpu() + FURTHER
     if room is not None:
@@ -101,7 +124,10 @@ def greedy(decoder: Decoder, marks: Marks, limits: Tensor) -> Tensor:
     """The likeliest token at each step."""
     device, ends = decoder.mask.device, torch.tensor(marks.ends, device=decoder.mask.device)
     found = torch.full((len(limits), int(limits.max())), marks.ends[0], device=device)
-    left, done = torch.arange(len(limits), device=device), torch.zeros(len(limits), dtype=torch.bool, device=device)
+    left, done = (
+        torch.arange(len(limits), device=device),
+        torch.zeros(len(limits), dtype=torch.bool, device=device),
+    )
     tokens = torch.full((len(limits),), marks.start, device=device)
     for step in range(found.shape[1]):
         tokens = _allowed(decoder(tokens), marks, step).argmax(-1)
@@ -122,7 +148,11 @@ def beam(decoder: Decoder, marks: Marks, limits: Tensor, beams: int) -> Tensor:
 
     Of each sentence are kept: the tokens and log-probabilities of its open translations, and the best that has ended.
     """
-    device, ends, n = decoder.mask.device, torch.tensor(marks.ends, device=decoder.mask.device), len(limits)
+    device, ends, n = (
+        decoder.mask.device,
+        torch.tensor(marks.ends, device=decoder.mask.device),
+        len(limits),
+    )
     longest = int(limits.max())
     found = torch.full((n, longest), marks.ends[0], device=device)
     left, best = torch.arange(n, device=device), torch.full((n,), -math.inf, device=device)
@@ -131,27 +161,38 @@ def beam(decoder: Decoder, marks: Marks, limits: Tensor, beams: int) -> Tensor:
     for step in range(longest):
         wide = score.shape[1]
         value, piece = _best_pieces(
-            _allowed(decoder(last), marks, step), _over(limits, step, device).repeat_interleave(wide), marks, 2 * beams
+            _allowed(decoder(last), marks, step),
+            _over(limits, step, device).repeat_interleave(wide),
+            marks,
+            2 * beams,
         )
         value, piece = (score.reshape(-1, 1) + value).view(len(left), -1), piece.view(len(left), -1)
         value, at = value.topk(min(2 * beams, value.shape[1]))
         piece, came = piece.gather(1, at), at // (piece.shape[1] // wide)
         ended = torch.isin(piece, ends)
-        best, which, better = _best_ended(value.masked_fill(~ended, -math.inf) / norm(step + 1), best)
+        best, which, better = _best_ended(
+            value.masked_fill(~ended, -math.inf) / norm(step + 1), best
+        )
         row = came.gather(1, which[:, None])[:, 0]
-        held = tokens[torch.arange(len(left), device=device), row]  # ends from here on, which is what has come
+        held = tokens[
+            torch.arange(len(left), device=device), row
+        ]  # ends from here on, which is what has come
         found[left] = torch.where(better[:, None], held, found[left])
         score, at = value.masked_fill(ended, -math.inf).topk(min(beams, value.shape[1]))
         came, last = came.gather(1, at), piece.gather(1, at)
         tokens = tokens.gather(1, came[:, :, None].expand(-1, -1, longest))
         tokens[:, :, step] = last
-        ceiling = score[:, 0] / norm(limits).to(device)  # what the open ones come to if nothing more is lost
+        ceiling = score[:, 0] / norm(limits).to(
+            device
+        )  # what the open ones come to if nothing more is lost
         kept = _open(best >= ceiling, step)
         if kept is not None and not len(kept):
             break
         rows = torch.arange(len(left), device=device)[:, None] * wide + came
         if kept is not None:
-            rows, left, best, score, last, tokens = (x[kept] for x in (rows, left, best, score, last, tokens))
+            rows, left, best, score, last, tokens = (
+                x[kept] for x in (rows, left, best, score, last, tokens)
+            )
             limits = limits[kept.cpu()]
         decoder.pick(rows.flatten(), sources=kept is not None or came.shape[1] != wide)
         last = last.flatten()

@@ -41,23 +41,40 @@ class Feed:
         self.labels = KINDS[encoded.data.task.kind].labels
         self.pad = encoded.pad
         held = encoded.arrays
-        self.lengths, self.label_lengths = np.asarray(held["lengths"]), np.asarray(held["label_lengths"])
+        self.lengths, self.label_lengths = (
+            np.asarray(held["lengths"]),
+            np.asarray(held["label_lengths"]),
+        )
         labelled = np.concatenate([[0], np.cumsum(np.asarray(held["labels"]) != IGNORED)])
-        self.counts = labelled[encoded.label_starts[1:]] - labelled[encoded.label_starts[:-1]]  # labels that the loss sees
-        self._ids, self._targets = self._moved(held["ids"], np.int32), self._moved(held["labels"], np.int32)
+        self.counts = (
+            labelled[encoded.label_starts[1:]] - labelled[encoded.label_starts[:-1]]
+        )  # labels that the loss sees
+        self._ids, self._targets = (
+            self._moved(held["ids"], np.int32),
+            self._moved(held["labels"], np.int32),
+        )
         self._types = self._moved(held["types"], np.uint8) if "types" in held else None
-        self._starts, self._sizes = self._moved(encoded.starts[:-1], np.int64), self._moved(self.lengths, np.int64)
+        self._starts, self._sizes = (
+            self._moved(encoded.starts[:-1], np.int64),
+            self._moved(self.lengths, np.int64),
+        )
         self._label_starts = self._moved(encoded.label_starts[:-1], np.int64)
         self._label_sizes = self._moved(self.label_lengths, np.int64)
         self._counts = self._moved(self.counts, np.int64)
 
     def _moved(self, values: Any, dtype: Any) -> Tensor:
-        return torch.from_numpy(np.array(values, dtype)).to(self.device)  # a copy: memory-mapped files cannot be written to
+        return torch.from_numpy(np.array(values, dtype)).to(
+            self.device
+        )  # a copy: memory-mapped files cannot be written to
 
     def shape(self, numbers: np.ndarray, few: bool = False) -> Shape:
         """The shape of a batch of these windows; `few`: one of the few shapes."""
         width, wide = int(self.lengths[numbers].max()), int(self.label_lengths[numbers].max())
-        return Shape(len(numbers), rounded(width), rounded(wide)) if few else Shape(len(numbers), width, wide)
+        return (
+            Shape(len(numbers), rounded(width), rounded(wide))
+            if few
+            else Shape(len(numbers), width, wide)
+        )
 
     def labelled(self, numbers: Tensor) -> Tensor:
         """How many labels of these windows the loss sees; 1 where there is none, since it is divided by."""
@@ -68,7 +85,10 @@ class Feed:
         real = _real(numbers)
         at, there = _places(self._starts[real], self._sizes[real], shape.width)
         at = at.clamp(max=len(self._ids) - 1)
-        made = {"input_ids": self._ids[at].long().masked_fill_(~there, self.pad), "attention_mask": there.long()}
+        made = {
+            "input_ids": self._ids[at].long().masked_fill_(~there, self.pad),
+            "attention_mask": there.long(),
+        }
         if self._types is not None:
             made["token_type_ids"] = self._types[at].long().masked_fill_(~there, 0)
         made["labels"] = self._labels(real, numbers >= 0, shape)

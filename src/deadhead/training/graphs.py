@@ -81,6 +81,8 @@ class Graphs:
     def _capture(self, shapes: Shapes) -> torch.cuda.CUDAGraph:
         self.updater.forget()  # gradients are then made in the memory of the graph
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+        ):
             self._update(shapes)
         return graph

@@ -49,7 +49,9 @@ class History:
     best: int | None = None  # its number
     notes: list[str] = field(default_factory=list)  # what was met and how it was dealt with
     kernels: str = ""  # that computed it, with the number of threads; of a GPU its name
-    weights: dict[str, Any] = field(default_factory=dict, repr=False)  # first, best, last: tensors by name, or the file that holds them
+    weights: dict[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # first, best, last: tensors by name, or the file that holds them
 
     @property
     def scores(self) -> dict[str, float]:
@@ -76,19 +78,28 @@ class History:
             raise unknown_name("weights", which, KEPT)
         found = self.weights.get(which)
         if found is None:
-            mend = "train with keep_first=True, in a folder of its own" if which == "first" else "train it anew"
+            mend = (
+                "train with keep_first=True, in a folder of its own"
+                if which == "first"
+                else "train it anew"
+            )
             raise FolderError(f"the weights after the {which} epoch were not kept.", mend)
         put(model, read(found) if isinstance(found, str | Path) else found)
         return model
 
     def to_dict(self) -> dict[str, Any]:
         made = {name: value for name, value in vars(self).items() if name != "weights"}
-        return made | {"settings": self.settings.to_dict(), "epochs": [asdict(e) for e in self.epochs]}
+        return made | {
+            "settings": self.settings.to_dict(),
+            "epochs": [asdict(e) for e in self.epochs],
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> History:
         epochs = [Epoch(**one) for one in values["epochs"]]
-        return cls(**{**values, "settings": Settings.from_dict(values["settings"]), "epochs": epochs})
+        return cls(
+            **{**values, "settings": Settings.from_dict(values["settings"]), "epochs": epochs}
+        )
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1)
@@ -102,7 +113,9 @@ def read(path: str | Path) -> dict[str, Tensor]:
     try:
         return load_file(str(path))
     except (OSError, SafetensorError) as problem:
-        raise FolderError(f"{path} cannot be read: {problem}.", "train it anew in another folder") from problem
+        raise FolderError(
+            f"{path} cannot be read: {problem}.", "train it anew in another folder"
+        ) from problem
 
 
 def is_whole(path: str | Path) -> bool:
@@ -115,7 +128,9 @@ def is_whole(path: str | Path) -> bool:
                 return False
             file.seek(8)
             header = json.loads(file.read(length))
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        ends = [
+            entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"
+        ]
         return size == 8 + length + max(ends, default=0)
     except (OSError, ValueError, AttributeError, KeyError, TypeError, IndexError):
         return False
@@ -125,7 +140,9 @@ def write(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
     """A safetensors file of these tensors, wherever they are."""
     from safetensors.torch import save_file
 
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(path))
+    save_file(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(path)
+    )
 
 
 def put(model: Any, weights: Mapping[str, Tensor]) -> None:
@@ -138,6 +155,7 @@ def put(model: Any, weights: Mapping[str, Tensor]) -> None:
         for name, tensor in stored(model):
             if name not in weights or weights[name].shape != tensor.shape:
                 raise FolderError(
-                    f"the weights kept do not fit the model at {name}.", "give the model that was trained, with the same heads removed"
+                    f"the weights kept do not fit the model at {name}.",
+                    "give the model that was trained, with the same heads removed",
                 )
             tensor.copy_(weights[name])

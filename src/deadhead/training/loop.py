@@ -81,11 +81,16 @@ def finetune(
     """
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
-        raise SettingsError(f"the settings are a {type(settings).__name__}.", "give Settings(...) or preset(...)")
+        raise SettingsError(
+            f"the settings are a {type(settings).__name__}.", "give Settings(...) or preset(...)"
+        )
     notes = check(model, train, settings, dev_sets(dev))
     scored = scoring(score, dev, tokenizer, bleu_every)
     if settings.patience is not None and scored is None:
-        raise SettingsError(f"patience is {settings.patience}, and nothing is scored.", "give finetune dev=encoded or score=function")
+        raise SettingsError(
+            f"patience is {settings.patience}, and nothing is scored.",
+            "give finetune dev=encoded or score=function",
+        )
     closed = discover(model).check(masked) if masked else ()
     place = device_named(str(device)) if device is not None else next(model.parameters()).device
     if place.type == "cuda" and place.index is None:
@@ -98,9 +103,22 @@ def finetune(
     store = None
     if folder is not None:
         shapes = [(n, list(p.shape)) for n, p in model.named_parameters()]
-        store = Folder(folder, identity(settings.to_dict(), train.fingerprint, [str(h) for h in closed], shapes, _heads(model)))
+        store = Folder(
+            folder,
+            identity(
+                settings.to_dict(),
+                train.fingerprint,
+                [str(h) for h in closed],
+                shapes,
+                _heads(model),
+            ),
+        )
     half = settings.precision == "bf16" and place.type == "cpu"
-    with torch.random.fork_rng([place] if place.type == "cuda" else []), _closed(model, closed, place), computing(model, half):
+    with (
+        torch.random.fork_rng([place] if place.type == "cuda" else []),
+        _closed(model, closed, place),
+        computing(model, half),
+    ):
         history.kernels = _kernels(place)
         if half and not computes_half():
             history.note("oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN")
@@ -131,7 +149,11 @@ def _closed(model: Any, heads: tuple[Head, ...], device: torch.device) -> Iterat
         yield
         return
     touched = {(h.block, h.layer) for h in heads}
-    gates = {h: torch.tensor(0.0 if h in heads else 1.0, device=device) for h in discover(model) if (h.block, h.layer) in touched}
+    gates = {
+        h: torch.tensor(0.0 if h in heads else 1.0, device=device)
+        for h in discover(model)
+        if (h.block, h.layer) in touched
+    }
     with gated(model, gates):
         yield
 
@@ -143,12 +165,26 @@ class _Run:
         self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Scored | None,
         folder: Folder | None, keep_first: bool, each: Callable[[Epoch], None] | None = None,
     ):  # fmt: skip
-        self.model, self.train, self.settings, self.history, self.device = model, train, settings, history, device
+        self.model, self.train, self.settings, self.history, self.device = (
+            model,
+            train,
+            settings,
+            history,
+            device,
+        )
         self.score, self.folder, self.keep_first, self.each = score, folder, keep_first, each
-        self.parts = settings.accumulate if settings.tokens is not None else min(settings.accumulate, settings.batch)
+        self.parts = (
+            settings.accumulate
+            if settings.tokens is not None
+            else min(settings.accumulate, settings.batch)
+        )
         self.recent = Recent(settings.average, folder) if settings.average > 1 else None
         self.feed = Feed(train, device)
-        self.classes = len(train.labels) if self.feed.labels != "text" else int(getattr(model.config, "vocab_size", 2))
+        self.classes = (
+            len(train.labels)
+            if self.feed.labels != "text"
+            else int(getattr(model.config, "vocab_size", 2))
+        )
 
     def __call__(self, progress: bool | Callable[[Tick], None], graphs: bool, name: str) -> History:
         begun = self.folder.history() if self.folder else None
@@ -161,16 +197,28 @@ class _Run:
         try:
             first = self._resume()
             self._plan()
-            self.graphs = Graphs(self.updater, max(self.updates), self.rows) if graphs and self.settings.tokens is None else None
-            self.watch = Watch(self.classes, min(WINDOW, max(10, self.updates[0]), sum(self.updates)))
+            self.graphs = (
+                Graphs(self.updater, max(self.updates), self.rows)
+                if graphs and self.settings.tokens is None
+                else None
+            )
+            self.watch = Watch(
+                self.classes, min(WINDOW, max(10, self.updates[0]), sum(self.updates))
+            )
             self.watch.all(self.history.losses)
-            with Progress(progress, self.settings.epochs, self.updates[0], len(self.train), name) as self.progress:
+            with Progress(
+                progress, self.settings.epochs, self.updates[0], len(self.train), name
+            ) as self.progress:
                 for epoch in range(first, self.settings.epochs + 1):
                     if not self.history.reason:  # else it was to stop early
                         self._epoch(epoch)
             self.history.state = "done"
         except Failed as problem:
-            self.history.state, self.history.reason, self.history.losses = "failed", str(problem), self.watch.every
+            self.history.state, self.history.reason, self.history.losses = (
+                "failed",
+                str(problem),
+                self.watch.every,
+            )
         finally:
             self.updater.close()
             self.model.eval()
@@ -190,12 +238,18 @@ class _Run:
         now = self.history.kernels
         self.history, weights, state = found
         if self.history.kernels not in ("", now):
-            before = f"epochs 1 to {len(self.history.epochs)} were computed with {self.history.kernels}"
-            self.history.note(f"{before}, those after with {now}: last digits may differ from a training in one go")
+            before = (
+                f"epochs 1 to {len(self.history.epochs)} were computed with {self.history.kernels}"
+            )
+            self.history.note(
+                f"{before}, those after with {now}: last digits may differ from a training in one go"
+            )
         self.history.kernels = now
         self.updater.restore(weights, state)
         set_random_state(state, self.device)
-        self.parts = max(self.parts, int(state.get("parts", 1)))  # with dropout, other parts would draw other numbers
+        self.parts = max(
+            self.parts, int(state.get("parts", 1))
+        )  # with dropout, other parts would draw other numbers
         return len(self.history.epochs) + 1
 
     def _plan(self) -> None:
@@ -210,13 +264,22 @@ class _Run:
         warm = self.settings.warmup_updates(total)
         if warm > total:
             reached = f"{self.rates.max():.2g} of {self.settings.rate:.2g}"
-            self.history.note(f"the warm-up of {warm} updates is longer than the training, which has {total}: the rate rises to {reached}")
+            self.history.note(
+                f"the warm-up of {warm} updates is longer than the training, which has {total}: the rate rises to {reached}"
+            )
 
     def _batches(self, epoch: int) -> tuple[np.ndarray, ...]:
         s = self.settings
         shuffles = s.sampler == "shuffled"
         seed = f"{s.seed}/{epoch}" if shuffles else None
-        return batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=shuffles and s.by_length, both=True).numbers
+        return batches(
+            self.train,
+            size=s.batch,
+            tokens=s.tokens,
+            seed=seed,
+            sort=shuffles and s.by_length,
+            both=True,
+        ).numbers
 
     def _epoch(self, number: int) -> None:
         """Train one epoch, score it and keep what is to be kept."""
@@ -228,7 +291,9 @@ class _Run:
         losses = run(number, plan, self.rates[start : start + len(plan)])
         self.history.losses += losses
         took = time.perf_counter() - begun
-        record = Epoch(number, sum(losses) / len(losses), len(losses), len(self.train), seconds=round(took, 4))
+        record = Epoch(
+            number, sum(losses) / len(losses), len(losses), len(self.train), seconds=round(took, 4)
+        )
         if self.score is not None:
             begun = time.perf_counter()
             record.scores = self._scored(number)
@@ -236,12 +301,16 @@ class _Run:
         best = self.history.take(record)
         patience = self.settings.patience
         if patience is not None and number - (self.history.best or 0) >= patience:
-            self.history.reason = f"stopped early: no better {self.history.metric} for {patience} epochs"
+            self.history.reason = (
+                f"stopped early: no better {self.history.metric} for {patience} epochs"
+            )
         self._keep(number, best)
         if self.each is not None:
             self.each(record)
 
-    def _stepwise(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray, begin: int = 0) -> list[float]:
+    def _stepwise(
+        self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray, begin: int = 0
+    ) -> list[float]:
         """The updates of an epoch one by one."""
         found: list[Any] = []
         at_once = self.device.type == "cpu"  # elsewhere a look at the loss would hold up the device
@@ -259,7 +328,9 @@ class _Run:
             laid, shapes = self._laid(numbers)
             before = random_state(self.device)
             try:
-                loss = self.updater.backward(torch.from_numpy(laid).to(self.device, non_blocking=True), shapes)
+                loss = self.updater.backward(
+                    torch.from_numpy(laid).to(self.device, non_blocking=True), shapes
+                )
             except RuntimeError as problem:
                 self._halve(problem, max(shape.rows for shape in shapes), len(laid))
                 set_random_state(before, self.device)
@@ -270,10 +341,18 @@ class _Run:
     def _laid(self, numbers: np.ndarray) -> tuple[np.ndarray, tuple[Shape, ...]]:
         """A batch as it is run: as it is on a CPU; elsewhere made up to one of few shapes, be it captured or not."""
         if self.device.type == "cpu" and self.graphs is None:
-            return numbers, tuple(self.feed.shape(part) for part in np.array_split(numbers, self.parts) if len(part))
+            return numbers, tuple(
+                self.feed.shape(part) for part in np.array_split(numbers, self.parts) if len(part)
+            )
         shape = self.feed.shape(numbers, few=True)
-        rows = self.rows if self.settings.tokens is None else math.ceil(len(numbers) / self.parts) * self.parts
-        return filled(numbers, rows), (Shape(rows // self.parts, shape.width, shape.label_width),) * self.parts
+        rows = (
+            self.rows
+            if self.settings.tokens is None
+            else math.ceil(len(numbers) / self.parts) * self.parts
+        )
+        return filled(numbers, rows), (
+            Shape(rows // self.parts, shape.width, shape.label_width),
+        ) * self.parts
 
     @property
     def rows(self) -> int:
@@ -282,7 +361,9 @@ class _Run:
 
     def _halve(self, problem: RuntimeError, rows: int, batch: int) -> None:
         """Memory ran out with so many rows at a time: take half of them, or give up at one."""
-        if not isinstance(problem, torch.OutOfMemoryError) and "can't allocate memory" not in str(problem):
+        if not isinstance(problem, torch.OutOfMemoryError) and "can't allocate memory" not in str(
+            problem
+        ):
             raise problem
         self.updater.forget()
         if self.device.type == "cuda":
@@ -290,7 +371,9 @@ class _Run:
         if rows <= 1:
             raise Failed("out of memory even with one window at a time") from problem
         self.parts = math.ceil(batch / (rows // 2))
-        self.history.note(f"out of memory with {rows} windows at a time: batches are run in {self.parts} parts of up to {rows // 2}")
+        self.history.note(
+            f"out of memory with {rows} windows at a time: batches are run in {self.parts} parts of up to {rows // 2}"
+        )
 
     def _captured(self, epoch: int, plan: tuple[np.ndarray, ...], rates: np.ndarray) -> list[float]:
         """The updates of an epoch as graphs; the host only says which comes next."""
@@ -306,7 +389,9 @@ class _Run:
                     self._without(problem)
                     break
                 i += 1
-                self.progress(epoch, i, self.history.epochs[-1].loss if self.history.epochs else None)
+                self.progress(
+                    epoch, i, self.history.epochs[-1].loss if self.history.epochs else None
+                )
             losses[begin:i] = graphs.end(i - begin)
         found = self._seen(losses[:i])
         return found if i == len(plan) else found + self._stepwise(epoch, plan, rates, i)
@@ -319,7 +404,9 @@ class _Run:
             self.graphs = Graphs(self.updater, max(self.updates), self.rows)
         except RuntimeError:
             told = str(problem).strip().split("\n")[0]
-            self.history.note(f"updates are run one by one, since they could not be captured as a CUDA graph: {told}")
+            self.history.note(
+                f"updates are run one by one, since they could not be captured as a CUDA graph: {told}"
+            )
             self.graphs = None
 
     def _seen(self, losses: np.ndarray) -> list[float]:
@@ -343,25 +430,47 @@ class _Run:
         found = self.score(self.model, epoch)  # type: ignore[misc]
         after = random_state(self.device)
         if any(not torch.equal(before[k], after[k]) for k in before):
-            set_random_state(before, self.device)  # how it is scored must not change how it is trained
+            set_random_state(
+                before, self.device
+            )  # how it is scored must not change how it is trained
         try:
-            return {k: float(v) for k, v in found.items()} if isinstance(found, Mapping) else {"score": float(found)}
+            return (
+                {k: float(v) for k, v in found.items()}
+                if isinstance(found, Mapping)
+                else {"score": float(found)}
+            )
         except (TypeError, ValueError) as problem:
-            raise DataError(f"score gave {found!r}.", "let it return a number, or numbers by name") from problem
+            raise DataError(
+                f"score gave {found!r}.", "let it return a number, or numbers by name"
+            ) from problem
 
     def _keep(self, epoch: int, best: bool) -> None:
         weights, kept = self.updater.weights(), self.history.weights
-        names = [which for which, wanted in (("first", self.keep_first and epoch == 1), ("best", best and self.score)) if wanted]
+        names = [
+            which
+            for which, wanted in (
+                ("first", self.keep_first and epoch == 1),
+                ("best", best and self.score),
+            )
+            if wanted
+        ]
         for which in names:
             if self.folder is None:
                 kept[which] = {name: tensor.detach().clone() for name, tensor in weights.items()}
             else:
                 self.folder.keep(which, weights)
-        if self.recent is not None and (self.settings.patience or epoch > self.settings.epochs - self.settings.average):
+        if self.recent is not None and (
+            self.settings.patience or epoch > self.settings.epochs - self.settings.average
+        ):
             self.recent.add(epoch, weights)
         if self.folder is not None:
             kept.update(self.folder.weights())
-            self.folder.save(epoch, self.history, weights, {**self.updater.moments(), "parts": torch.tensor(self.parts)})
+            self.folder.save(
+                epoch,
+                self.history,
+                weights,
+                {**self.updater.moments(), "parts": torch.tensor(self.parts)},
+            )
 
     def _finish(self) -> None:
         kept = self.history.weights

@@ -26,7 +26,11 @@ def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) ->
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
     return F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
+        logits.reshape(-1, logits.shape[-1]),
+        labels.reshape(-1),
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=smoothing,
     )
 
 
@@ -34,9 +38,16 @@ def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The batch with a mask that the model need not look into, where that is possible and pays."""
     made, config = dict(batch), getattr(model, "config", None)
     mask = made.get("attention_mask")
-    if mask is None or not mask.is_cuda or mask.dim() != 2 or getattr(config, "model_type", "") not in READY_MASKS:
+    if (
+        mask is None
+        or not mask.is_cuda
+        or mask.dim() != 2
+        or getattr(config, "model_type", "") not in READY_MASKS
+    ):
         return made
-    if getattr(config, "_attn_implementation", "") not in ("sdpa", "eager") or getattr(config, "is_decoder", False):
+    if getattr(config, "_attn_implementation", "") not in ("sdpa", "eager") or getattr(
+        config, "is_decoder", False
+    ):
         return made
     made["attention_mask"] = hiding(mask, next(p.dtype for p in model.parameters()))
     return made
@@ -44,5 +55,7 @@ def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def hiding(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A mask of batch x tokens as what is added to the scores of the attention, batch x 1 x tokens x tokens."""
-    added = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask == 0, torch.finfo(dtype).min)
+    added = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(
+        mask == 0, torch.finfo(dtype).min
+    )
     return added[:, None, None, :].expand(-1, 1, mask.shape[1], -1)

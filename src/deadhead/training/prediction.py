@@ -24,7 +24,9 @@ from .loss import loss_sum, ready
 TOKENS = {"cpu": 4096, "cuda": 65536}
 
 
-def label_numbers(model: Any, encoded: Encoded, sizes: np.ndarray, tokens: int | None) -> np.ndarray:
+def label_numbers(
+    model: Any, encoded: Encoded, sizes: np.ndarray, tokens: int | None
+) -> np.ndarray:
     """The number of the label of each word (or row), one after the other in the order of the rows."""
     word = KINDS[encoded.data.task.kind].labels == "word"
     places = _places(encoded, sizes) if word else np.asarray(encoded.arrays["rows"], np.int64)
@@ -52,7 +54,9 @@ def _places(encoded: Encoded, sizes: np.ndarray) -> np.ndarray:
     """For each position of each window, where its word stands among all words; -1 if it begins none."""
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     words = np.asarray(encoded.arrays["words"], np.int64)
-    rows = np.repeat(np.asarray(encoded.arrays["rows"], np.int64), np.asarray(encoded.arrays["lengths"]))
+    rows = np.repeat(
+        np.asarray(encoded.arrays["rows"], np.int64), np.asarray(encoded.arrays["lengths"])
+    )
     return np.where(words >= 0, begins[rows] + words, -1)
 
 
@@ -65,23 +69,36 @@ def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
 def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
     """The summed log-likelihood of the labels of each batch."""
     with _evaluating(model):
-        return np.array([float(output) for _, output in _run(model, encoded, tokens, lambda model, batch: -loss_sum(model, batch))])
+        return np.array(
+            [
+                float(output)
+                for _, output in _run(
+                    model, encoded, tokens, lambda model, batch: -loss_sum(model, batch)
+                )
+            ]
+        )
 
 
-def translations(model: Any, encoded: Encoded, tokenizer: Any, tokens: int | None, beams: int) -> tuple[str, ...]:
+def translations(
+    model: Any, encoded: Encoded, tokenizer: Any, tokens: int | None, beams: int
+) -> tuple[str, ...]:
     """The translation of each row, greedily or by beam search, with a cache."""
     marks = Marks.of(model)
 
     def generate(model: Any, batch: dict[str, Tensor]) -> Tensor:
         if marks is not None:
-            return decode(model, batch["input_ids"], batch["attention_mask"], marks, beams, _room(model))
+            return decode(
+                model, batch["input_ids"], batch["attention_mask"], marks, beams, _room(model)
+            )
         return _generated(model, batch, beams)
 
     budget = (tokens or default_tokens(model)) // beams
     found = [""] * len(encoded.data)
     with _evaluating(model):
         for numbers, output in _run(model, encoded, max(1, budget), generate):
-            for n, text in zip(numbers, tokenizer.batch_decode(output.cpu(), skip_special_tokens=True), strict=True):
+            for n, text in zip(
+                numbers, tokenizer.batch_decode(output.cpu(), skip_special_tokens=True), strict=True
+            ):
                 found[int(encoded.arrays["rows"][n])] = text
     return tuple(found)
 
@@ -138,7 +155,10 @@ def _evaluating(model: Any) -> Iterator[None]:
 
 
 def _run(
-    model: Any, encoded: Encoded, tokens: int | None, work: Callable[[Any, dict[str, Tensor]], Tensor]
+    model: Any,
+    encoded: Encoded,
+    tokens: int | None,
+    work: Callable[[Any, dict[str, Tensor]], Tensor],
 ) -> list[tuple[np.ndarray, Tensor]]:
     """The work done on each batch; a batch that does not fit into memory is run in halves, and so are those after it."""
     device = next(model.parameters()).device
@@ -154,13 +174,19 @@ def _run(
             pending += [numbers[half:], numbers[:half]]
             continue
         try:
-            batch = feed(torch.from_numpy(numbers).to(device), feed.shape(numbers, few=device.type == "cuda"))
+            batch = feed(
+                torch.from_numpy(numbers).to(device), feed.shape(numbers, few=device.type == "cuda")
+            )
             done.append((numbers, work(model, batch)))
         except RuntimeError as problem:
-            if not isinstance(problem, torch.OutOfMemoryError) and "can't allocate memory" not in str(problem):
+            if not isinstance(
+                problem, torch.OutOfMemoryError
+            ) and "can't allocate memory" not in str(problem):
                 raise
             if len(numbers) == 1:
-                raise DataError("out of memory with a single window.", "encode with a smaller max_length") from problem
+                raise DataError(
+                    "out of memory with a single window.", "encode with a smaller max_length"
+                ) from problem
             fits = max(1, len(numbers) // 2)
             pending.append(numbers)
     return done

@@ -18,7 +18,9 @@ class Tick:
     epochs: int
     update: int  # of this epoch
     updates: int
-    loss: float | None  # a moving mean; where updates run ahead of the host, the mean of the last epoch
+    loss: (
+        float | None
+    )  # a moving mean; where updates run ahead of the host, the mean of the last epoch
     speed: float  # examples per second
     left: float  # seconds
 
@@ -36,7 +38,14 @@ def clock(seconds: float) -> str:
 class Progress:
     """Tells `show` of every update, or a live line now and then."""
 
-    def __init__(self, show: bool | Callable[[Tick], None], epochs: int, updates: int, examples: int, name: str = ""):
+    def __init__(
+        self,
+        show: bool | Callable[[Tick], None],
+        epochs: int,
+        updates: int,
+        examples: int,
+        name: str = "",
+    ):
         self.epochs, self.updates, self.examples, self.name = epochs, updates, examples, name
         self.call = show if callable(show) else None
         self.line: Any = _line() if show is True else None

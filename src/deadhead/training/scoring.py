@@ -27,7 +27,9 @@ def dev_sets(dev: Dev | None) -> dict[str, Encoded]:
     )
 
 
-def scoring(score: Score | None, dev: Dev | None, tokenizer: Any, bleu_every: int | None) -> Scored | None:
+def scoring(
+    score: Score | None, dev: Dev | None, tokenizer: Any, bleu_every: int | None
+) -> Scored | None:
     """What is called with the model and the number of the epoch; None where nothing is scored."""
     if score is not None:
         given = score
@@ -42,13 +44,22 @@ def scoring(score: Score | None, dev: Dev | None, tokenizer: Any, bleu_every: in
         """The mean of every metric over the sets, and then each of them, such as `micro_f1 de`."""
         found = {name: one(model, epoch) for name, one in several.items()}
         metrics = list(next(iter(found.values())))
-        means = {metric: float(np.mean([scores[metric] for scores in found.values()])) for metric in metrics}
-        return means | {f"{metric} {name}": scores[metric] for metric in metrics for name, scores in found.items()}
+        means = {
+            metric: float(np.mean([scores[metric] for scores in found.values()]))
+            for metric in metrics
+        }
+        return means | {
+            f"{metric} {name}": scores[metric]
+            for metric in metrics
+            for name, scores in found.items()
+        }
 
     return scored
 
 
-def _on_one(dev: Encoded, tokenizer: Any, bleu_every: int | None) -> Callable[[Any, int], Mapping[str, float]]:
+def _on_one(
+    dev: Encoded, tokenizer: Any, bleu_every: int | None
+) -> Callable[[Any, int], Mapping[str, float]]:
     from ..evaluate import evaluate
 
     if KINDS[dev.data.task.kind].labels == "text":

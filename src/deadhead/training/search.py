@@ -16,7 +16,12 @@ from .settings import Settings, SettingsError
 
 
 def search(
-    build: Callable[[], Any], train: Encoded, points: Iterable[Settings], *, folder: str | Path | None = None, **options: Any
+    build: Callable[[], Any],
+    train: Encoded,
+    points: Iterable[Settings],
+    *,
+    folder: str | Path | None = None,
+    **options: Any,
 ) -> list[History]:
     """One training for each point of the grid; those that scored highest first, those that failed last.
 
@@ -27,11 +32,18 @@ def search(
         options: of `finetune`; `score` or `dev` must be among them, or nothing could be compared.
     """
     if options.get("score") is None and options.get("dev") is None:
-        raise DataError("a search needs something to compare by.", "give search dev=encoded or score=function")
+        raise DataError(
+            "a search needs something to compare by.", "give search dev=encoded or score=function"
+        )
     several = list(points)
     if not several:
-        raise SettingsError("the grid has no point.", "make it with grid(preset) or grid(settings, rate=..., batch=...)")
-    varied = [f.name for f in fields(Settings) if len({str(getattr(s, f.name)) for s in several}) > 1]
+        raise SettingsError(
+            "the grid has no point.",
+            "make it with grid(preset) or grid(settings, rate=..., batch=...)",
+        )
+    varied = [
+        f.name for f in fields(Settings) if len({str(getattr(s, f.name)) for s in several}) > 1
+    ]
     found = []
     for settings in several:
         name = " ".join(f"{axis}={getattr(settings, axis)}" for axis in varied) or "only"

@@ -21,7 +21,18 @@ SAMPLERS = ("shuffled", "sequential")
 PRECISIONS = ("float32", "bf16")
 OPTIONAL = ("tokens", "clip", "patience")
 WHOLE = ("batch", "tokens", "epochs", "accumulate", "patience", "average")  # each at least 1
-NUMBERS = ("batch", "rate", "epochs", "warmup", "decay", "accumulate", "smoothing", "epsilon", "average", *OPTIONAL)
+NUMBERS = (
+    "batch",
+    "rate",
+    "epochs",
+    "warmup",
+    "decay",
+    "accumulate",
+    "smoothing",
+    "epsilon",
+    "average",
+    *OPTIONAL,
+)
 
 
 class SettingsError(DeadheadError):
@@ -33,7 +44,9 @@ class Settings:
     """One training. A batch is what one update of the weights sees, in however many parts it is run."""
 
     batch: int = 32  # windows
-    tokens: int | None = None  # instead: as many windows as fit into so many positions, padding included; of pairs the longer text
+    tokens: int | None = (
+        None  # instead: as many windows as fit into so many positions, padding included; of pairs the longer text
+    )
     rate: float = 3e-5  # the highest learning rate of the schedule
     epochs: int = 3
     warmup: float = 0.1  # below 1 a share of all updates, else a number of updates
@@ -53,28 +66,58 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._check_types()
-        object.__setattr__(self, "betas", tuple(self.betas))  # out of JSON and YAML it comes as a list
-        for name, known in (("schedule", SCHEDULES), ("sampler", SAMPLERS), ("precision", PRECISIONS)):
+        object.__setattr__(
+            self, "betas", tuple(self.betas)
+        )  # out of JSON and YAML it comes as a list
+        for name, known in (
+            ("schedule", SCHEDULES),
+            ("sampler", SAMPLERS),
+            ("precision", PRECISIONS),
+        ):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
         for name in WHOLE:
             value = getattr(self, name)
             if value is not None and (not math.isfinite(value) or value != int(value) or value < 1):
-                mend = "to score a model as it is, use deadhead.evaluate" if name == "epochs" else f"give {name} of at least 1"
+                mend = (
+                    "to score a model as it is, use deadhead.evaluate"
+                    if name == "epochs"
+                    else f"give {name} of at least 1"
+                )
                 raise SettingsError(f"{name} is {value}, so there is nothing to train.", mend)
-            object.__setattr__(self, name, None if value is None else int(value))  # 8.0 is meant as 8
+            object.__setattr__(
+                self, name, None if value is None else int(value)
+            )  # 8.0 is meant as 8
         if not (math.isfinite(self.rate) and self.rate > 0):
-            raise SettingsError(f"a learning rate of {self.rate} trains nothing.", "give a rate above 0, such as 3e-5")
-        for name, low, high in (("smoothing", 0, 1), ("warmup", 0, math.inf), ("decay", 0, math.inf), ("clip", 0, math.inf)):
+            raise SettingsError(
+                f"a learning rate of {self.rate} trains nothing.",
+                "give a rate above 0, such as 3e-5",
+            )
+        for name, low, high in (
+            ("smoothing", 0, 1),
+            ("warmup", 0, math.inf),
+            ("decay", 0, math.inf),
+            ("clip", 0, math.inf),
+        ):
             value = getattr(self, name)
             if value is not None and not low <= value < high:
-                raise SettingsError(f"{name} is {value}.", f"give a number from {low}" + (f" to below {high}" if high < math.inf else ""))
+                raise SettingsError(
+                    f"{name} is {value}.",
+                    f"give a number from {low}" + (f" to below {high}" if high < math.inf else ""),
+                )
         if self.clip == 0:
-            raise SettingsError("clip 0 would hold every weight where it is.", "give clip=None to clip nothing")
+            raise SettingsError(
+                "clip 0 would hold every weight where it is.", "give clip=None to clip nothing"
+            )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise SettingsError(f"betas is {self.betas}.", "give two numbers from 0 to below 1, such as (0.9, 0.999)")
+            raise SettingsError(
+                f"betas is {self.betas}.",
+                "give two numbers from 0 to below 1, such as (0.9, 0.999)",
+            )
         if not 0 < self.epsilon < math.inf:
-            raise SettingsError(f"epsilon is {self.epsilon}.", "give a number above 0, such as 1e-8")
+            raise SettingsError(
+                f"epsilon is {self.epsilon}.", "give a number above 0, such as 1e-8"
+            )
 
     def _check_types(self) -> None:
         """Numbers where numbers belong, before they are compared."""
@@ -83,11 +126,16 @@ class Settings:
             if not (_is_number(value) or (value is None and name in OPTIONAL)):
                 raise SettingsError(f"{name} is {value!r}.", f"give {name} as a number")
         if not (isinstance(self.betas, list | tuple) and all(map(_is_number, self.betas))):
-            raise SettingsError(f"betas is {self.betas!r}.", "give two numbers from 0 to below 1, such as (0.9, 0.999)")
+            raise SettingsError(
+                f"betas is {self.betas!r}.",
+                "give two numbers from 0 to below 1, such as (0.9, 0.999)",
+            )
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise SettingsError(f"seed is {self.seed!r}.", "give a whole number")
         if not -(2**63) <= self.seed < 2**64:
-            raise SettingsError(f"seed is {self.seed}, which no generator takes.", "give a whole number below 2**64")
+            raise SettingsError(
+                f"seed is {self.seed}, which no generator takes.", "give a whole number below 2**64"
+            )
         if not isinstance(self.by_length, bool):
             raise SettingsError(f"by_length is {self.by_length!r}.", "give True or False")
 
@@ -123,7 +171,9 @@ def _is_number(value: Any) -> bool:
 
 
 # Weak-link paper 3, BERT: AdamW of the released code, ten epochs, batch 128, a rate for each task.
-_BERT = Settings(batch=128, epochs=10, warmup=0.1, schedule="linear", decay=0.01, clip=1.0, epsilon=1e-6)
+_BERT = Settings(
+    batch=128, epochs=10, warmup=0.1, schedule="linear", decay=0.01, clip=1.0, epsilon=1e-6
+)
 _GLUE = {"mnli": 3e-5, "qqp": 5e-5, "qnli": 5e-5, "sst2": 2e-5}
 # Weak-link paper 3, Transformer: 2 / sqrt(512) * min(1, s/w) / sqrt(max(s, w)) with w = 16000, so the peak is
 # at step 16000; a batch is run in ten parts of about 2,500 tokens.
@@ -142,7 +192,16 @@ PRESETS: Mapping[str, Settings] = {
     "mbert-prunability": replace(_BERT, rate=_GLUE["mnli"]),
     **{f"mbert-prunability-{task}": replace(_BERT, rate=rate) for task, rate in _GLUE.items()},
     # Contributions paper 2: three epochs at 5e-5 in file order; the rest is the library's default of the time.
-    "contributions": Settings(batch=32, rate=5e-5, epochs=3, warmup=0.0, decay=0.0, sampler="sequential", by_length=False, seed=42),
+    "contributions": Settings(
+        batch=32,
+        rate=5e-5,
+        epochs=3,
+        warmup=0.0,
+        decay=0.0,
+        sampler="sequential",
+        by_length=False,
+        seed=42,
+    ),
 }
 
 RATES = (2e-5, 3e-5, 4e-5, 5e-5)
@@ -177,5 +236,11 @@ def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -
         base, own = preset(name, task), dict(GRIDS.get(name, {}))
     chosen: dict[str, Sequence[Any]] = dict(axes or own)
     if not chosen:
-        raise SettingsError(f"{name} has no grid of its own.", "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))")
-    return [Settings.from_dict({**base.to_dict(), **dict(zip(chosen, point, strict=True))}) for point in product(*chosen.values())]
+        raise SettingsError(
+            f"{name} has no grid of its own.",
+            "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))",
+        )
+    return [
+        Settings.from_dict({**base.to_dict(), **dict(zip(chosen, point, strict=True))})
+        for point in product(*chosen.values())
+    ]

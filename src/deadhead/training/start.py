@@ -40,7 +40,11 @@ class Start:
         found = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             found.update(name.encode())
-            found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+            found.update(
+                tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+                if tensor.numel()
+                else b""
+            )
         return found.hexdigest()[:16]
 
     def lower(self, dtype: torch.dtype | None = None) -> Any:
@@ -68,12 +72,17 @@ def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
     labels: dict[str, Any] = {}
     if kind.labels != "text" and not set(known) >= set(data.labels):
         named = known != [f"LABEL_{i}" for i in range(len(known))]
-        if named and type(model).__name__ in (model.config.architectures or ()):  # as many other labels would take their places
+        if named and type(model).__name__ in (
+            model.config.architectures or ()
+        ):  # as many other labels would take their places
             raise DataError(
                 f"{name} has learnt other labels ({', '.join(known[:4])}{', ...' if len(known) > 4 else ''}) than those of {data.task.name}.",
                 "name the model as it was before it learnt another task",
             )
-        labels = {"id2label": dict(enumerate(data.labels)), "label2id": {label: i for i, label in enumerate(data.labels)}}
+        labels = {
+            "id2label": dict(enumerate(data.labels)),
+            "label2id": {label: i for i, label in enumerate(data.labels)},
+        }
     if labels or any(dtype != torch.float32 for dtype in dtypes.values()):
         model = loaded(torch.float32, **labels)  # a new classifier is drawn in float32 too
     return Start(model, dtypes)

@@ -33,8 +33,15 @@ class Unfinished:
     def epochs(self) -> int:
         """Epochs that are kept."""
         try:
-            return len(json.loads((self.path / "history.json").read_text(encoding="utf-8"))["epochs"])
-        except (OSError, ValueError, KeyError, TypeError):  # damage is reported when it is read to go on from
+            return len(
+                json.loads((self.path / "history.json").read_text(encoding="utf-8"))["epochs"]
+            )
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ):  # damage is reported when it is read to go on from
             return 0
 
     def check(self, facts: Mapping[str, Any]) -> None:
@@ -44,9 +51,15 @@ class Unfinished:
         try:
             held = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as problem:
-            raise FolderError(f"{self.file} is damaged: {problem}.", "add --force to train from scratch") from problem
+            raise FolderError(
+                f"{self.file} is damaged: {problem}.", "add --force to train from scratch"
+            ) from problem
         now = json.loads(json.dumps(facts))
-        apart = [f"{name} was {held.get(name)} and is {value}" for name, value in now.items() if held.get(name) != value]
+        apart = [
+            f"{name} was {held.get(name)} and is {value}"
+            for name, value in now.items()
+            if held.get(name) != value
+        ]
         if apart:
             raise FolderError(
                 f"{self.out} holds an unfinished training of another command: {'; '.join(apart)}.",
@@ -62,7 +75,10 @@ class Unfinished:
             self.path.mkdir(parents=True)
             files.write(self.file, json.dumps(facts, indent=1) + "\n")
         except OSError as problem:
-            raise FolderError(f"{self.path} cannot be written: {problem.strerror}.", "name a folder you may write to") from problem
+            raise FolderError(
+                f"{self.path} cannot be written: {problem.strerror}.",
+                "name a folder you may write to",
+            ) from problem
 
     def discard(self) -> None:
         """Forget the training."""

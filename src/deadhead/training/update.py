@@ -30,15 +30,29 @@ class Updater:
         # a layer that has lost every head leaves weights of size 0, which no optimizer kernel takes
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and p.numel()]
         self.names, self.params = [n for n, _ in named], [p for _, p in named]
-        self.decays = [p.dim() > 1 and not any(word in name.lower() for word in BARE) for name, p in named]
+        self.decays = [
+            p.dim() > 1 and not any(word in name.lower() for word in BARE) for name, p in named
+        ]
         self.low = settings.precision == "bf16"
-        self.masters = [p.detach().clone() for p in self.params] if self.low else [p.detach() for p in self.params]
+        self.masters = (
+            [p.detach().clone() for p in self.params]
+            if self.low
+            else [p.detach() for p in self.params]
+        )
         self.first = [torch.zeros_like(m) for m in self.masters]
         self.second = [torch.zeros_like(m) for m in self.masters]
         self.count = torch.zeros((), dtype=torch.float32, device=feed.device)
         self.gradients = [torch.zeros_like(m) for m in self.masters] if self.low else []
-        self.frozen = {n: p.detach().clone() for n, p in model.named_parameters() if self.low and not p.requires_grad}
-        self.sinusoids = {n: b.detach().clone() for n, b in model.named_buffers() if self.low and n.endswith(SINUSOIDS)}
+        self.frozen = {
+            n: p.detach().clone()
+            for n, p in model.named_parameters()
+            if self.low and not p.requires_grad
+        }
+        self.sinusoids = {
+            n: b.detach().clone()
+            for n, b in model.named_buffers()
+            if self.low and n.endswith(SINUSOIDS)
+        }
         if self.low:
             lower(model, torch.bfloat16)
 
@@ -71,7 +85,9 @@ class Updater:
             torch._foreach_copy_(kept, gradients)
             gradients = kept
         norm, clip = nn.utils.get_total_norm(gradients), self.settings.clip
-        scale = None if clip is None else (norm / clip).clamp(min=1.0).float()  # the optimizer divides by it on the way
+        scale = (
+            None if clip is None else (norm / clip).clamp(min=1.0).float()
+        )  # the optimizer divides by it on the way
         finite = torch.isfinite(loss) & torch.isfinite(norm)
         self._adamw(there, gradients, rate, scale, (~finite).float())
         if self.low:
@@ -79,11 +95,20 @@ class Updater:
         self.forget()
         loss.masked_fill_(~finite, math.nan)
 
-    def _adamw(self, there: list[int], gradients: list[Any], rate: float | Tensor, scale: Tensor | None, broken: Tensor) -> None:
+    def _adamw(
+        self,
+        there: list[int],
+        gradients: list[Any],
+        rate: float | Tensor,
+        scale: Tensor | None,
+        broken: Tensor,
+    ) -> None:
         self.count += 1
         beta1, beta2 = self.settings.betas
         for decays in (True, False):
-            mine = [(i, g) for i, g in zip(there, gradients, strict=True) if self.decays[i] is decays]
+            mine = [
+                (i, g) for i, g in zip(there, gradients, strict=True) if self.decays[i] is decays
+            ]
             if not mine:
                 continue
             torch._fused_adamw_(
@@ -105,7 +130,11 @@ class Updater:
     def moments(self) -> dict[str, Tensor]:
         """The state of the optimizer, by name; not copied."""
         found = {f"first/{n}": t for n, t in zip(self.names, self.first, strict=True)}
-        return found | {f"second/{n}": t for n, t in zip(self.names, self.second, strict=True)} | {"count": self.count}
+        return (
+            found
+            | {f"second/{n}": t for n, t in zip(self.names, self.second, strict=True)}
+            | {"count": self.count}
+        )
 
     @torch.no_grad()
     def restore(self, weights: dict[str, Tensor], moments: dict[str, Tensor]) -> None:

@@ -26,11 +26,18 @@ def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         with torch.device("cpu"):
-            model = M2M100ForConditionalGeneration(_config(size_of(size), tokenizer, **{NO_BIAS: False}))
+            model = M2M100ForConditionalGeneration(
+                _config(size_of(size), tokenizer, **{NO_BIAS: False})
+            )
             _initialise(model)
     hold_biases(model)
     asked = model.generation_config  # what plain `generate` does, for users without deadhead
-    asked.num_beams, asked.length_penalty, asked.early_stopping, asked.max_new_tokens = BEAMS, PENALTY, False, LONGEST
+    asked.num_beams, asked.length_penalty, asked.early_stopping, asked.max_new_tokens = (
+        BEAMS,
+        PENALTY,
+        False,
+        LONGEST,
+    )
     return model.eval()
 
 

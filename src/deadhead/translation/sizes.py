@@ -20,9 +20,15 @@ class Size:
 
 
 SIZES: Mapping[str, Size] = {
-    "transformer-base": Size(6, 8, 512, 2048),  # that of the papers; all have its 144 heads, so that its strings of heads fit them
-    "transformer-small": Size(6, 8, 256, 1024, dropout=0.3),  # for some ten thousand pairs, which the base would learn by heart
-    "transformer-mini": Size(6, 8, 64, 128),  # 144 heads as the base, and small enough for a minute on a CPU
+    "transformer-base": Size(
+        6, 8, 512, 2048
+    ),  # that of the papers; all have its 144 heads, so that its strings of heads fit them
+    "transformer-small": Size(
+        6, 8, 256, 1024, dropout=0.3
+    ),  # for some ten thousand pairs, which the base would learn by heart
+    "transformer-mini": Size(
+        6, 8, 64, 128
+    ),  # 144 heads as the base, and small enough for a minute on a CPU
 }
 
 

@@ -24,16 +24,23 @@ def vocabulary(texts: Iterable[str], size: int = VOCABULARY) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     if size < LEAST:
-        raise DataError(f"a vocabulary of {size} entries has no room for words beside the 256 bytes.", f"ask for {LEAST} or more")
+        raise DataError(
+            f"a vocabulary of {size} entries has no room for words beside the 256 bytes.",
+            f"ask for {LEAST} or more",
+        )
     made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)  # the first word is written as it is elsewhere
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(
+        add_prefix_space=True
+    )  # the first word is written as it is elsewhere
     made.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     trainer = trainers.BpeTrainer(
         vocab_size=size, min_frequency=OFTEN, special_tokens=[PAD, END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )  # fmt: skip
     made.train_from_iterator(texts, trainer)
     end = made.token_to_id(END)
-    made.post_processor = processors.TemplateProcessing(single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=[(END, end)])
+    made.post_processor = processors.TemplateProcessing(
+        single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=[(END, end)]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token=PAD, eos_token=END, model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,

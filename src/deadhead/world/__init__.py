@@ -53,12 +53,21 @@ def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
     if lang not in LANGUAGES:
         raise unknown_name("language of the small world", lang, LANGUAGES)
     if task == "nli":
-        return tuple((text(lang, one), text(lang, other), label) for one, other, label in said.pairs()[split])
+        return tuple(
+            (text(lang, one), text(lang, other), label) for one, other, label in said.pairs()[split]
+        )
     if task == "sentiment":
         return tuple((text(lang, fact), sentiment(fact)) for fact in said.facts("review")[split])
-    kind, column = {"pos": ("statement", "tag"), "ner": ("statement", "entity"), "slots": ("request", "slot")}[task]
+    kind, column = {
+        "pos": ("statement", "tag"),
+        "ner": ("statement", "entity"),
+        "slots": ("request", "slot"),
+    }[task]
     sentences = [tokens(lang, fact) for fact in said.facts(kind)[split]]
-    return tuple(([token.form for token in found], [getattr(token, column) for token in found]) for found in sentences)
+    return tuple(
+        ([token.form for token in found], [getattr(token, column) for token in found])
+        for found in sentences
+    )
 
 
 def _translations(pair: str, split: str) -> tuple[tuple[str, str], ...]:
@@ -66,7 +75,11 @@ def _translations(pair: str, split: str) -> tuple[tuple[str, str], ...]:
     if source not in LANGUAGES or target not in LANGUAGES or source == target:
         known = [f"{a}-{b}" for a in LANGUAGES for b in LANGUAGES if a != b]
         raise unknown_name("language pair of the small world", pair, known)
-    return tuple((text(source, fact), text(target, fact)) for kind in ("statement", "request") for fact in said.facts(kind)[split])
+    return tuple(
+        (text(source, fact), text(target, fact))
+        for kind in ("statement", "request")
+        for fact in said.facts(kind)[split]
+    )
 
 
 @cache

@@ -40,17 +40,32 @@ def build(out: Path, models: Sequence[str], steps: dict[str, int], device: str) 
         batch, batches = _batches(name, tokenizer)
         torch.manual_seed(0)
         model = pretrain.new_encoder() if name == "encoder" else pretrain.new_seq2seq()
-        print(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters on {device}", flush=True)
+        print(
+            f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters on {device}",
+            flush=True,
+        )
         tell = lambda line, name=name: print(f"{name}  {line}", flush=True)  # noqa: E731
         losses = pretrain.train(model, batches, steps[name], RATE, device, tell)
-        log[name] = {"device": device, "torch": torch.__version__, "transformers": transformers.__version__}
+        log[name] = {
+            "device": device,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
         log[name] |= {"python": platform.python_version(), "batch": batch, "steps": losses}
         _save(model, pretrain.wrapped(tokenizer, name), out / name)
     log |= evaluate(out, models, device)
-    log["bytes"] = sum(file.stat().st_size for name in STEPS if (out / name).is_dir() for file in (out / name).iterdir())
+    log["bytes"] = sum(
+        file.stat().st_size
+        for name in STEPS
+        if (out / name).is_dir()
+        for file in (out / name).iterdir()
+    )
     (out / "log.json").write_text(json.dumps(log, indent=1) + "\n")
     if log["bytes"] > LARGEST:
-        raise DataError(f"the models take {log['bytes']:,} bytes, more than {LARGEST:,}.", "make pretrain.VOCABULARY or the layers smaller")
+        raise DataError(
+            f"the models take {log['bytes']:,} bytes, more than {LARGEST:,}.",
+            "make pretrain.VOCABULARY or the layers smaller",
+        )
     return log
 
 
@@ -63,7 +78,11 @@ def _tokenizer() -> Any:
     from tokenizers import Tokenizer
 
     kept = MODELS / "seq2seq" / "tokenizer.json"
-    return Tokenizer.from_file(str(kept)) if kept.is_file() else pretrain.train_tokenizer(corpus(pretrain.SENTENCES))
+    return (
+        Tokenizer.from_file(str(kept))
+        if kept.is_file()
+        else pretrain.train_tokenizer(corpus(pretrain.SENTENCES))
+    )
 
 
 def _batches(name: str, tokenizer: Any) -> tuple[int, pretrain.Batches]:
@@ -71,14 +90,18 @@ def _batches(name: str, tokenizer: Any) -> tuple[int, pretrain.Batches]:
     rng = np.random.default_rng(0)
     if name == "encoder":
         return exercises.BATCH, exercises.encoder_batches(*exercises.material(tokenizer), rng)
-    return pretrain.BATCH, pretrain.seq2seq_batches(pretrain.encoded(tokenizer, corpus(pretrain.SENTENCES)), rng)
+    return pretrain.BATCH, pretrain.seq2seq_batches(
+        pretrain.encoded(tokenizer, corpus(pretrain.SENTENCES)), rng
+    )
 
 
 def _save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Half precision on disk; the config still says float32, so that it is loaded and fine-tuned as such."""
     model.to("cpu").half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (folder / "model.safetensors").chmod(0o644)  # safetensors writes for its owner alone; a package is read by all
+    (folder / "model.safetensors").chmod(
+        0o644
+    )  # safetensors writes for its owner alone; a package is read by all
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float32"}, indent=1) + "\n")
 
@@ -101,26 +124,52 @@ def translate(models: Path, device: str, n: int = 100) -> dict[str, float]:
     exact = {}
     for lang in LANGUAGES[1:]:
         pairs = rows("translation", f"en-{lang}", "test")[:n]
-        batch = tokenizer([f">>{lang}<< {source}" for source, _ in pairs], padding=True, return_tensors="pt").to(device)
-        made = tokenizer.batch_decode(model.generate(**batch, max_new_tokens=40, num_beams=1), skip_special_tokens=True)
-        wanted = tokenizer.batch_decode(tokenizer([target for _, target in pairs])["input_ids"], skip_special_tokens=True)
+        batch = tokenizer(
+            [f">>{lang}<< {source}" for source, _ in pairs], padding=True, return_tensors="pt"
+        ).to(device)
+        made = tokenizer.batch_decode(
+            model.generate(**batch, max_new_tokens=40, num_beams=1), skip_special_tokens=True
+        )
+        wanted = tokenizer.batch_decode(
+            tokenizer([target for _, target in pairs])["input_ids"], skip_special_tokens=True
+        )
         exact[lang] = sum(a == b for a, b in zip(made, wanted, strict=True)) / len(pairs)
     return exact
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m deadhead.world.build", description="Pre-train the tiny models of the small world.")
-    parser.add_argument("--out", type=Path, default=MODELS, help="folder to write to (default: the package's own)")
-    parser.add_argument("--only", choices=list(STEPS), help="just this one; the other stays as it is")
+    parser = argparse.ArgumentParser(
+        prog="python -m deadhead.world.build",
+        description="Pre-train the tiny models of the small world.",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=MODELS, help="folder to write to (default: the package's own)"
+    )
+    parser.add_argument(
+        "--only", choices=list(STEPS), help="just this one; the other stays as it is"
+    )
     parser.add_argument("--encoder-steps", type=int, default=STEPS["encoder"])
     parser.add_argument("--seq2seq-steps", type=int, default=STEPS["seq2seq"])
-    parser.add_argument("--evaluate", type=Path, metavar="DIR", help="train nothing; tell how well the models in this folder do")
+    parser.add_argument(
+        "--evaluate",
+        type=Path,
+        metavar="DIR",
+        help="train nothing; tell how well the models in this folder do",
+    )
     options = parser.parse_args()
-    device, models = "cuda" if torch.cuda.is_available() else "cpu", [options.only] if options.only else list(STEPS)
+    device, models = (
+        "cuda" if torch.cuda.is_available() else "cpu",
+        [options.only] if options.only else list(STEPS),
+    )
     if options.evaluate:
         log = evaluate(options.evaluate, models, device)
     else:
-        log = build(options.out, models, {"encoder": options.encoder_steps, "seq2seq": options.seq2seq_steps}, device)
+        log = build(
+            options.out,
+            models,
+            {"encoder": options.encoder_steps, "seq2seq": options.seq2seq_steps},
+            device,
+        )
     print(shown(log))
 
 
@@ -134,10 +183,14 @@ def shown(log: dict[str, Any]) -> str:
         scores = [100 * found[lang]["mean"] for lang in LANGUAGES]
         most = sorted(100 * found[lang]["majority"] for lang in LANGUAGES[1:])
         often = f"{most[0]:.0f}" if most[-1] - most[0] < 1 else f"{most[0]:.0f}-{most[-1]:.0f}"
-        lines.append(f"| {task} | {' | '.join(f'{score:.0f}' for score in scores)} | {sum(scores[1:]) / len(scores[1:]):.0f} | {often} |")
+        lines.append(
+            f"| {task} | {' | '.join(f'{score:.0f}' for score in scores)} | {sum(scores[1:]) / len(scores[1:]):.0f} | {often} |"
+        )
     if exact := log.get("translation"):
         mean = 100 * sum(exact.values()) / len(exact)
-        lines.append(f"| translated exactly | | {' | '.join(f'{100 * exact[lang]:.0f}' for lang in LANGUAGES[1:])} | {mean:.0f} | |")
+        lines.append(
+            f"| translated exactly | | {' | '.join(f'{100 * exact[lang]:.0f}' for lang in LANGUAGES[1:])} | {mean:.0f} | |"
+        )
     return "\n".join(lines)
 
 

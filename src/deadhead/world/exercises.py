@@ -23,7 +23,23 @@ import numpy as np
 from . import LANGUAGES
 from .facts import corpus, neighbours
 from .grammar import Fact, world
-from .pretrain import CLS, MASK, PAD, SENTENCES, SEP, SPECIAL, TO, VOCABULARY, Batches, Sentence, Sentences, encoded, padded, tensors, two
+from .pretrain import (
+    CLS,
+    MASK,
+    PAD,
+    SENTENCES,
+    SEP,
+    SPECIAL,
+    TO,
+    VOCABULARY,
+    Batches,
+    Sentence,
+    Sentences,
+    encoded,
+    padded,
+    tensors,
+    two,
+)
 
 BATCH = 192
 COMPARED, TRANSLATED = 0.3, 0.28  # of all rows
@@ -53,7 +69,11 @@ def material(tokenizer: Any, n: int = SENTENCES) -> tuple[Sentences, Pairs]:
         return 3 if fact.frame == "review" else 2 if fact.frame in world()["slots"] else 1
 
     sentences = [said[fact] for fact in alone for _ in range(times(fact))]
-    pairs = [(said[one], said[other]) for one, other in near for _ in range(4 if one.frame == "review" else 1)]
+    pairs = [
+        (said[one], said[other])
+        for one, other in near
+        for _ in range(4 if one.frame == "review" else 1)
+    ]
     return sentences, pairs
 
 
@@ -66,7 +86,9 @@ def alone(fact: list[Sentence], dice: Random) -> Row:
         for at, word in counterparts(one, other, dice).items():
             here, fate = ids[at], dice.random()
             # Blank or not, name the foreign word; or see the foreign word, and name the one that was here.
-            asked[1 + at] = (MASK, word) if fate < 0.2 else (here, word) if fate < 0.6 else (word, here)
+            asked[1 + at] = (
+                (MASK, word) if fate < 0.2 else (here, word) if fate < 0.6 else (word, here)
+            )
     else:
         ids = switched(one, other, dice)
     asked[0] = (CLS, dice.choice(fact[dice.randrange(len(LANGUAGES))].ids))
@@ -86,10 +108,16 @@ def compared(pair: tuple[list[Sentence], list[Sentence]], dice: Random) -> Row:
     b = a if dice.random() < 0.6 else b
     left, right = one[a].ids, other[b].ids
     if dice.random() < 0.5:
-        left, right = (switched(fact[lang], fact[dice.randrange(len(LANGUAGES))], dice) for fact, lang in ((one, a), (other, b)))
+        left, right = (
+            switched(fact[lang], fact[dice.randrange(len(LANGUAGES))], dice)
+            for fact, lang in ((one, a), (other, b))
+        )
     first = [CLS, *left, SEP]
     x, y = dice.randrange(len(LANGUAGES)), dice.randrange(len(LANGUAGES))
-    asked = {0: (CLS, dice.choice(only(other[x], one[x]))), len(first) - 1: (SEP, dice.choice(only(one[y], other[y])))}
+    asked = {
+        0: (CLS, dice.choice(only(other[x], one[x]))),
+        len(first) - 1: (SEP, dice.choice(only(one[y], other[y]))),
+    }
     return Row([*first, *right, SEP], len(first), 0.2, asked)
 
 
@@ -109,7 +137,9 @@ def counterparts(one: Sentence, other: Sentence, dice: Random) -> dict[int, int]
 
 def switched(one: Sentence, other: Sentence, dice: Random) -> list[int]:
     """A sentence with three in ten of its concepts written as in the other language."""
-    shared = [concept for concept in one.concepts if concept in other.concepts and dice.random() < 0.3]
+    shared = [
+        concept for concept in one.concepts if concept in other.concepts and dice.random() < 0.3
+    ]
     made, done = list[int](), 0
     for (start, end), concept in sorted((one.concepts[concept], concept) for concept in shared):
         made += one.ids[done:start] + other.ids[slice(*other.concepts[concept])]
@@ -117,13 +147,17 @@ def switched(one: Sentence, other: Sentence, dice: Random) -> list[int]:
     return made + one.ids[done:]
 
 
-def masked(ids: np.ndarray, share: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def masked(
+    ids: np.ndarray, share: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """BERT's masking: of the tokens chosen, 80 % become [MASK], 10 % any token, 10 % stay; only they are to be guessed."""
     chosen = (rng.random(ids.shape) < share) & (ids >= len(SPECIAL))
     labels = np.where(chosen, ids, -100)
     fate = rng.random(ids.shape)
     anything = rng.integers(len(SPECIAL) + len(TO), VOCABULARY, ids.shape)
-    return np.where(chosen & (fate < 0.8), MASK, np.where(chosen & (fate >= 0.9), anything, ids)), labels
+    return np.where(
+        chosen & (fate < 0.8), MASK, np.where(chosen & (fate >= 0.9), anything, ids)
+    ), labels
 
 
 def encoder_batches(sentences: Sentences, pairs: Pairs, rng: np.random.Generator) -> Batches:
@@ -137,12 +171,16 @@ def encoder_batches(sentences: Sentences, pairs: Pairs, rng: np.random.Generator
             for at, (shown, wanted) in row.asked.items():
                 given[i, at], labels[i, at] = shown, wanted
         kinds = padded([[0] * row.second + [1] * (len(row.ids) - row.second) for row in rows])
-        yield tensors(input_ids=given, token_type_ids=kinds, attention_mask=tokens != PAD, labels=labels)
+        yield tensors(
+            input_ids=given, token_type_ids=kinds, attention_mask=tokens != PAD, labels=labels
+        )
 
 
 def _row(sentences: Sentences, pairs: Pairs, dice: Random) -> Row:
     which = dice.random()
     if which < COMPARED:
         return compared(dice.choice(pairs), dice)
-    make: Callable[[list[Sentence], Random], Row] = translations if which < COMPARED + TRANSLATED else alone
+    make: Callable[[list[Sentence], Random], Row] = (
+        translations if which < COMPARED + TRANSLATED else alone
+    )
     return make(dice.choice(sentences), dice)

@@ -30,7 +30,11 @@ DENIED = 0.4  # of premises drawn; rarely denied, they would make "not" in a hyp
 
 def fact(frame: str, features: str, **roles: Phrase | str | None) -> Fact:
     """A fact from its parts; roles that nobody plays may be given as None."""
-    return Fact(frame, frozenset(features.split()), tuple(sorted((role, filler) for role, filler in roles.items() if filler is not None)))
+    return Fact(
+        frame,
+        frozenset(features.split()),
+        tuple(sorted((role, filler) for role, filler in roles.items() if filler is not None)),
+    )
 
 
 def combination(fact: Fact) -> str:
@@ -70,12 +74,21 @@ def _subject(rng: Random) -> Phrase:
 
 def _thing(rng: Random, verb: str, kind: str, negated: bool) -> Phrase:
     unfit = world()["unfit"].get(verb, ())
-    head, adjective = _of(rng, kind), rng.choice([None, *(a for a in world()["adjectives"][kind] if a not in unfit)])
+    head, adjective = (
+        _of(rng, kind),
+        rng.choice([None, *(a for a in world()["adjectives"][kind] if a not in unfit)]),
+    )
     wider = world()["kinds_of"].get(kind)
     if rng.random() < 0.12 and wider and wider not in unfit:
         return Phrase("indef", wider)
     how = rng.choice(("def", "indef") if negated else ("def", "indef", "indef", "num"))
-    return Phrase(how, head, "pl" if how == "num" else "sg", adjective, _of(rng, "number") if how == "num" else None)
+    return Phrase(
+        how,
+        head,
+        "pl" if how == "num" else "sg",
+        adjective,
+        _of(rng, "number") if how == "num" else None,
+    )
 
 
 def _place(rng: Random, verb: str) -> Phrase:
@@ -100,7 +113,11 @@ def transitive(rng: Random) -> Fact:
 
 
 def social(rng: Random) -> Fact:
-    verb, tense, negated = rng.choice(list(world()["verbs"]["social"])), rng.choice(TENSES), rng.random() < 0.15
+    verb, tense, negated = (
+        rng.choice(list(world()["verbs"]["social"])),
+        rng.choice(TENSES),
+        rng.random() < 0.15,
+    )
     helped = _person(rng) if rng.random() < 0.6 else Phrase("def", _of(rng, "human"))
     subject = _subject(rng)
     while subject.head == helped.head:
@@ -111,18 +128,27 @@ def social(rng: Random) -> Fact:
 
 
 def motion(rng: Random) -> Fact:
-    verb, tense, negated = rng.choice(list(world()["verbs"]["motion"])), rng.choice(TENSES), rng.random() < 0.15
+    verb, tense, negated = (
+        rng.choice(list(world()["verbs"]["motion"])),
+        rng.choice(TENSES),
+        rng.random() < 0.15,
+    )
     goal, source = rng.sample(world()["types"]["city"] + world()["types"]["country"], 2)
     time = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
     start = _sometimes(rng, 0.4, lambda: Phrase("source", source)) if not negated else None
-    return _negated(fact("motion", tense, S=_subject(rng), V=verb, G=Phrase("goal", goal), R=start, T=time), negated)
+    return _negated(
+        fact("motion", tense, S=_subject(rng), V=verb, G=Phrase("goal", goal), R=start, T=time),
+        negated,
+    )
 
 
 def residence(rng: Random) -> Fact:
     place, org = Phrase("loc", _of(rng, "city", "country")), Phrase("work", _of(rng, "org"))
     works, negated, subject = rng.random() < 0.5, rng.random() < 0.15, _subject(rng)
     if works:
-        return _negated(fact("work", "pres", S=subject, V="work", W=org, P=None if negated else place), negated)
+        return _negated(
+            fact("work", "pres", S=subject, V="work", W=org, P=None if negated else place), negated
+        )
     return _negated(fact("live", "pres", S=subject, V="live", P=place), negated)
 
 
@@ -191,13 +217,19 @@ def neighbours(facts: list[Fact]) -> list[tuple[Fact, Fact]]:
     for one in facts:
         if one.frame in world()["slots"] or one in tested:
             continue
-        near = [other for _, other in hypotheses(one, rng) if other != one and split_of(other) == "train" and other not in tested]
+        near = [
+            other
+            for _, other in hypotheses(one, rng)
+            if other != one and split_of(other) == "train" and other not in tested
+        ]
         for other in rng.sample(near, min(3, len(near))):
             found[(one, other) if rng.random() < 0.5 else (other, one)] = None
     return list(found)
 
 
-def _fill(kind: str, draw: Callable[[Random], Iterator[Any]], place: Callable[[Any], str]) -> dict[str, list[Any]]:
+def _fill(
+    kind: str, draw: Callable[[Random], Iterator[Any]], place: Callable[[Any], str]
+) -> dict[str, list[Any]]:
     rng = Random(f"deadhead world {kind}")
     wanted = dict(zip(SPLITS, SIZES[kind], strict=True))
     found: dict[str, dict[Any, None]] = {split: {} for split in SPLITS}
@@ -237,7 +269,10 @@ def hypotheses(premise: Fact, rng: Random) -> Iterator[tuple[str, Fact]]:
             yield (NEUTRAL, shorter) if negated else (ENTAILMENT, shorter)
             if negated:
                 continue
-            yield CONTRADICTION, _opposite(shorter.but(P=None) if premise.frame != "live" else shorter)
+            yield (
+                CONTRADICTION,
+                _opposite(shorter.but(P=None) if premise.frame != "live" else shorter),
+            )
         elif role == "T" and premise.frame in ("transitive", "social", "motion"):
             tense = "past" if "past" in premise.features else "fut"
             longer = premise.but(T=rng.choice(world()["times"][tense]))
@@ -248,13 +283,23 @@ def hypotheses(premise: Fact, rng: Random) -> Iterator[tuple[str, Fact]]:
 
 def _about_thing(premise: Fact, thing: Phrase, negated: bool) -> Iterator[tuple[str, Fact]]:
     unfit = world()["unfit"].get(premise.role("V"), ())
-    wider = {c: kind for k, kind in world()["kinds_of"].items() for c in world()["types"][k] if kind not in unfit}
+    wider = {
+        c: kind
+        for k, kind in world()["kinds_of"].items()
+        for c in world()["types"][k]
+        if kind not in unfit
+    }
     opposite = opposites().get(thing.adjective or "")
     if thing.adjective and not (negated and thing.kind == "def"):
         yield (NEUTRAL if negated else ENTAILMENT), premise.but(O=thing._replace(adjective=None))
     if thing.head in wider and thing.kind == "indef":
-        yield (NEUTRAL if negated else ENTAILMENT), premise.but(O=Phrase("indef", wider[thing.head]))
-    if opposite and opposite not in unfit:  # someone who bought the new one may have bought the old one too
+        yield (
+            (NEUTRAL if negated else ENTAILMENT),
+            premise.but(O=Phrase("indef", wider[thing.head])),
+        )
+    if (
+        opposite and opposite not in unfit
+    ):  # someone who bought the new one may have bought the old one too
         yield NEUTRAL, premise.but(O=thing._replace(adjective=opposite))
 
 
@@ -276,15 +321,26 @@ def _about_review(premise: Fact) -> Iterator[tuple[str, Fact]]:
 def _opposite(premise: Fact) -> Fact:
     if "neg" in premise.features:
         return premise.but(features=premise.features - {"neg"})
-    if premise.role("O") and premise.role("O").kind == "num":  # "did not buy three cars" would leave open how many
-        return _negated(premise.but(O=premise.role("O")._replace(kind="indef", number="sg", quantity=None), P=None))
+    if (
+        premise.role("O") and premise.role("O").kind == "num"
+    ):  # "did not buy three cars" would leave open how many
+        return _negated(
+            premise.but(
+                O=premise.role("O")._replace(kind="indef", number="sg", quantity=None), P=None
+            )
+        )
     bare = premise.but(P=None) if premise.frame in ("transitive", "social", "work") else premise
     return _negated(bare.but(features=bare.features - {"very"}))
 
 
 def _someone_else(premise: Fact, rng: Random) -> Fact | None:
-    subject, taken = premise.role("S"), {filler.head for _, filler in premise.roles if isinstance(filler, Phrase)}
-    kind = next((k for k in ("first_name", "org", "human") if subject.head in world()["types"][k]), None)
+    subject, taken = (
+        premise.role("S"),
+        {filler.head for _, filler in premise.roles if isinstance(filler, Phrase)},
+    )
+    kind = next(
+        (k for k in ("first_name", "org", "human") if subject.head in world()["types"][k]), None
+    )
     others = [c for c in world()["types"][kind] if c not in taken] if kind else []
     return premise.but(S=subject._replace(head=rng.choice(others))) if others else None
 

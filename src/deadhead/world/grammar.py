@@ -52,8 +52,16 @@ class Fact(NamedTuple):
 
     def but(self, *, features: Iterable[str] | None = None, **roles: Phrase | str | None) -> Fact:
         """The same fact with some roles changed, added, or (None) left out."""
-        changed = {name: filler for name, filler in (dict(self.roles) | roles).items() if filler is not None}
-        return Fact(self.frame, self.features if features is None else frozenset(features), tuple(sorted(changed.items())))
+        changed = {
+            name: filler
+            for name, filler in (dict(self.roles) | roles).items()
+            if filler is not None
+        }
+        return Fact(
+            self.frame,
+            self.features if features is None else frozenset(features),
+            tuple(sorted(changed.items())),
+        )
 
 
 class Token(NamedTuple):
@@ -84,35 +92,58 @@ class Language:
         self.space: str = table["space"]
         self.capital: bool = table.get("capital", False)
         self.dotted_i: bool = table.get("dotted_i", False)
-        self.sandhi = [(left, re.compile(right), new) for left, right, new in table.get("sandhi", ())]
+        self.sandhi = [
+            (left, re.compile(right), new) for left, right, new in table.get("sandhi", ())
+        ]
         self.entities = entities
         self.paradigms = {name: text.split() for name, text in table["paradigms"].items()}
         self.words = {name: self._entry(name, text) for name, text in table["words"].items()}
         self.patterns: dict[str, list[tuple[Features, tuple[Item, ...]]]] = {}
         for key, text in table["syntax"].items():
             frame, *conditions = key.split(".")
-            self.patterns.setdefault(frame, []).append((frozenset(conditions), tuple(map(_item, text.split()))))
+            self.patterns.setdefault(frame, []).append(
+                (frozenset(conditions), tuple(map(_item, text.split())))
+            )
         # Facts share most of their parts, so each is worked out once.
-        self.word, self.part, self.pattern = cache(self._word), cache(self._part), cache(self._pattern)
+        self.word, self.part, self.pattern = (
+            cache(self._word),
+            cache(self._part),
+            cache(self._pattern),
+        )
 
-    def _entry(self, name: str, text: str) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
+    def _entry(
+        self, name: str, text: str
+    ) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
         head, _, body = text.partition(" | ")
         tag, *inherent = head.split()
         variants = []
         for form in body.split():
             stem, _, paradigm = form.partition(":")
-            for variant in [ending.replace("_", stem) for ending in self.paradigms[paradigm]] if paradigm else [form]:
+            for variant in (
+                [ending.replace("_", stem) for ending in self.paradigms[paradigm]]
+                if paradigm
+                else [form]
+            ):
                 written, conditions = VARIANT.fullmatch(variant).groups()  # type: ignore[union-attr]
-                parts = () if written == "-" else tuple(_token(part, tag, name) for part in written.split("+"))
+                parts = (
+                    ()
+                    if written == "-"
+                    else tuple(_token(part, tag, name) for part in written.split("+"))
+                )
                 variants.append((frozenset(conditions.split(".") if conditions else ()), parts))
         return frozenset(inherent), variants
 
     def _word(self, concept: str, features: Features) -> tuple[Token, ...]:
         return _best(self.words[concept][1], features)
 
-    def _pattern(self, frame: str, features: Features, kinds: tuple[tuple[str, str], ...] = ()) -> tuple[Item, ...]:
+    def _pattern(
+        self, frame: str, features: Features, kinds: tuple[tuple[str, str], ...] = ()
+    ) -> tuple[Item, ...]:
         """Patterns of sentences may also depend on who is in it (`work.P`), and as what (`transitive.O_def`)."""
-        return _best(self.patterns[frame], features.union(*((role, f"{role}_{kind}") for role, kind in kinds)))
+        return _best(
+            self.patterns[frame],
+            features.union(*((role, f"{role}_{kind}") for role, kind in kinds)),
+        )
 
     def own(self, filler: Phrase | str) -> Features:
         """The features a filler brings along: gender, class, number, and the kind of phrase it is."""
@@ -122,43 +153,83 @@ class Language:
         return self.words[filler.head][0] | adjective | {filler.number, filler.kind}
 
     def _phrase(self, phrase: Phrase, features: Features) -> tuple[Token, ...]:
-        parts = {"N": phrase.head, "A": phrase.adjective, "Q": phrase.quantity, "L": phrase.last_name}
+        parts = {
+            "N": phrase.head,
+            "A": phrase.adjective,
+            "Q": phrase.quantity,
+            "L": phrase.last_name,
+        }
         entity, tokens = self.entities.get(phrase.head, ""), []
         for item in self.pattern("np", features):
             if item.literal:
                 tokens.append(item.literal)
             elif concept := parts.get(item.name, item.name):
                 words = self.word(concept, (features | item.gains) - item.loses)
-                if entity and item.name in ("N", "L"):  # a last name goes on where the first name began
-                    words = tuple(w._replace(entity=f"{'B' if item.name == 'N' and not i else 'I'}-{entity}") for i, w in enumerate(words))
+                if entity and item.name in (
+                    "N",
+                    "L",
+                ):  # a last name goes on where the first name began
+                    words = tuple(
+                        w._replace(entity=f"{'B' if item.name == 'N' and not i else 'I'}-{entity}")
+                        for i, w in enumerate(words)
+                    )
                 tokens += words
         return tuple(tokens)
 
     def tokens(self, fact: Fact) -> list[Token]:
         """The sentence that says this fact, word by word."""
         roles, features, tokens = dict(fact.roles), fact.features, list[Token]()
-        kinds = tuple((role, filler.kind if isinstance(filler, Phrase) else "") for role, filler in fact.roles)
+        kinds = tuple(
+            (role, filler.kind if isinstance(filler, Phrase) else "") for role, filler in fact.roles
+        )
         for item in self.pattern(fact.frame, features, kinds):
             tokens += self.part(item, features, roles.get(item.name), *map(roles.get, item.takes))
         return self._finish(tokens)
 
-    def _part(self, item: Item, features: Features, filler: Phrase | str | None, *givers: Phrase | str | None) -> tuple[Token, ...]:
+    def _part(
+        self,
+        item: Item,
+        features: Features,
+        filler: Phrase | str | None,
+        *givers: Phrase | str | None,
+    ) -> tuple[Token, ...]:
         """What one item of a sentence is written as, with the features that the givers lend it."""
         if item.literal:
             return (item.literal,)
         if filler is None and item.name.isupper():
             return ()
-        features = features.union(item.gains, *(self.own(giver) for giver in (filler, *givers) if giver is not None)) - item.loses
-        made = self._phrase(filler, features) if isinstance(filler, Phrase) else self.word(filler or item.name, features)
-        return tuple(token._replace(slot=f"{'I' if i else 'B'}-{item.slot}") for i, token in enumerate(made)) if item.slot else made
+        features = (
+            features.union(
+                item.gains, *(self.own(giver) for giver in (filler, *givers) if giver is not None)
+            )
+            - item.loses
+        )
+        made = (
+            self._phrase(filler, features)
+            if isinstance(filler, Phrase)
+            else self.word(filler or item.name, features)
+        )
+        return (
+            tuple(
+                token._replace(slot=f"{'I' if i else 'B'}-{item.slot}")
+                for i, token in enumerate(made)
+            )
+            if item.slot
+            else made
+        )
 
     def _finish(self, tokens: list[Token]) -> list[Token]:
         """Let neighbours act on each other (a + apple, a + el), and start with a capital."""
         for left, right, new in self.sandhi:
             for i in range(len(tokens) - 1, 0, -1):
                 if tokens[i - 1].form == left and right.match(tokens[i].form):
-                    merged = right.fullmatch(tokens[i].form)  # the whole neighbour is named: the two become one
-                    tokens[i - 1 : i + 1] = [tokens[i - 1]._replace(form=new), *([] if merged else [tokens[i]])]
+                    merged = right.fullmatch(
+                        tokens[i].form
+                    )  # the whole neighbour is named: the two become one
+                    tokens[i - 1 : i + 1] = [
+                        tokens[i - 1]._replace(form=new),
+                        *([] if merged else [tokens[i]]),
+                    ]
         if self.capital:
             first = tokens[0].form
             start = "İ" if self.dotted_i and first[0] == "i" else first[0].upper()
@@ -173,12 +244,21 @@ class Language:
 
 def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
     """The variant whose conditions all hold and are the most; of equals, the first."""
-    return max(((len(wanted), -at, made) for at, (wanted, made) in enumerate(variants) if wanted <= features), key=lambda v: v[:2])[2]
+    return max(
+        (
+            (len(wanted), -at, made)
+            for at, (wanted, made) in enumerate(variants)
+            if wanted <= features
+        ),
+        key=lambda v: v[:2],
+    )[2]
 
 
 def _token(text: str, tag: str, concept: str = "") -> Token:
     form, _, own = text.partition("/")
-    return Token(form, own or tag, concept="" if own else concept)  # words with a tag of their own only help to say it
+    return Token(
+        form, own or tag, concept="" if own else concept
+    )  # words with a tag of their own only help to say it
 
 
 def _item(text: str) -> Item:
@@ -192,7 +272,9 @@ def _item(text: str) -> Item:
 
 def read_table(name: str) -> dict[str, Any]:
     """A table of this package: `world`, or a language by its code."""
-    return tomllib.loads((resources.files(__package__) / "tables" / f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        (resources.files(__package__) / "tables" / f"{name}.toml").read_text(encoding="utf-8")
+    )
 
 
 @cache
@@ -207,4 +289,6 @@ def language(code: str) -> Language:
     types, table = world()["types"], read_table(code)
     table["words"] = world()["shared"]["words"] | table["words"]
     kinds = {"first_name": "PER", "last_name": "PER", "org": "ORG", "city": "LOC", "country": "LOC"}
-    return Language(table, {concept: entity for kind, entity in kinds.items() for concept in types[kind]})
+    return Language(
+        table, {concept: entity for kind, entity in kinds.items() for concept in types[kind]}
+    )

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    MarianConfig,
+    MarianMTModel,
+    PreTrainedTokenizerFast,
+)
 
 from . import LANGUAGES, tokens
 from .grammar import Fact, Token
@@ -49,8 +55,17 @@ def train_tokenizer(facts: list[Fact]) -> Any:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*SPECIAL, *TO], show_progress=False)
-    tokenizer.train_from_iterator((" ".join(token.form for token in tokens(lang, fact)) for fact in facts for lang in LANGUAGES), trainer)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=VOCABULARY, special_tokens=[*SPECIAL, *TO], show_progress=False
+    )
+    tokenizer.train_from_iterator(
+        (
+            " ".join(token.form for token in tokens(lang, fact))
+            for fact in facts
+            for lang in LANGUAGES
+        ),
+        trainer,
+    )
     return tokenizer
 
 
@@ -61,21 +76,36 @@ def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
     own = Tokenizer.from_str(tokenizer.to_str())
     marks = [("[CLS]", CLS), ("[SEP]", SEP)]
     if role == "encoder":
-        own.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", marks)
+        own.post_processor = processors.TemplateProcessing(
+            "[CLS] $A [SEP]", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", marks
+        )
         names = ["input_ids", "token_type_ids", "attention_mask"]
     else:
         own.post_processor = processors.TemplateProcessing("$A [SEP]", "$A [SEP] $B [SEP]", marks)
         names = ["input_ids", "attention_mask"]
-    marks_of = {"unk": "[UNK]", "pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "eos": "[SEP]"}
+    marks_of = {
+        "unk": "[UNK]",
+        "pad": "[PAD]",
+        "cls": "[CLS]",
+        "sep": "[SEP]",
+        "mask": "[MASK]",
+        "eos": "[SEP]",
+    }
     tokens: dict[str, Any] = {f"{name}_token": mark for name, mark in marks_of.items()}
-    made = PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=LONGEST, model_input_names=names, **tokens)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=own, model_max_length=LONGEST, model_input_names=names, **tokens
+    )
     made.add_special_tokens({"additional_special_tokens": list(TO)})
     return made
 
 
 def encoded(tokenizer: Any, facts: list[Fact]) -> Sentences:
     spoken = [tokens(lang, fact) for fact in facts for lang in LANGUAGES]
-    found = tokenizer.encode_batch([[token.form for token in one] for one in spoken], is_pretokenized=True, add_special_tokens=False)
+    found = tokenizer.encode_batch(
+        [[token.form for token in one] for one in spoken],
+        is_pretokenized=True,
+        add_special_tokens=False,
+    )
     made = [_sentence(encoding, one) for encoding, one in zip(found, spoken, strict=True)]
     return [made[i : i + len(LANGUAGES)] for i in range(0, len(made), len(LANGUAGES))]
 
@@ -83,14 +113,29 @@ def encoded(tokenizer: Any, facts: list[Fact]) -> Sentences:
 def _sentence(encoding: Any, tokens: list[Token]) -> Sentence:
     first = {word: at for at, word in reversed(list(enumerate(encoding.word_ids)))}
     ends = [*(first[i] for i in range(1, len(tokens))), len(encoding.ids)]
-    places = {token.concept: (first[i], ends[i]) for i, token in reversed(list(enumerate(tokens))) if token.concept}
+    places = {
+        token.concept: (first[i], ends[i])
+        for i, token in reversed(list(enumerate(tokens)))
+        if token.concept
+    }
     return Sentence(encoding.ids, places)
 
 
 def new_encoder() -> BertForMaskedLM:
-    shape: dict[str, Any] = {"hidden_size": WIDTH, "num_hidden_layers": 5, "num_attention_heads": HEADS, "intermediate_size": 384}
+    shape: dict[str, Any] = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 5,
+        "num_attention_heads": HEADS,
+        "intermediate_size": 384,
+    }
     return BertForMaskedLM(
-        BertConfig(vocab_size=VOCABULARY, max_position_embeddings=LONGEST, pad_token_id=PAD, initializer_range=0.05, **shape)
+        BertConfig(
+            vocab_size=VOCABULARY,
+            max_position_embeddings=LONGEST,
+            pad_token_id=PAD,
+            initializer_range=0.05,
+            **shape,
+        )
     )
 
 
@@ -104,9 +149,21 @@ def new_seq2seq() -> MarianMTModel:
         "decoder_ffn_dim": 256,
         **heads,
     }
-    marks: dict[str, Any] = {"pad_token_id": PAD, "eos_token_id": SEP, "decoder_start_token_id": PAD, "forced_eos_token_id": None}
+    marks: dict[str, Any] = {
+        "pad_token_id": PAD,
+        "eos_token_id": SEP,
+        "decoder_start_token_id": PAD,
+        "forced_eos_token_id": None,
+    }
     return MarianMTModel(
-        MarianConfig(vocab_size=VOCABULARY, max_position_embeddings=LONGEST, scale_embedding=True, init_std=0.05, **shape, **marks)
+        MarianConfig(
+            vocab_size=VOCABULARY,
+            max_position_embeddings=LONGEST,
+            scale_embedding=True,
+            init_std=0.05,
+            **shape,
+            **marks,
+        )
     )
 
 
@@ -133,7 +190,11 @@ def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
         for fact in dice.choices(sentences, k=BATCH):
             one, other = two(dice)
             target = fact[other].ids
-            source = fact[one].ids if dice.random() < 7 / 8 else [MASK if dice.random() < 0.3 else token for token in target]
+            source = (
+                fact[one].ids
+                if dice.random() < 7 / 8
+                else [MASK if dice.random() < 0.3 else token for token in target]
+            )
             given.append([len(SPECIAL) + other, *source, SEP])
             wanted.append([*target, SEP])
         ids, labels = padded(given), padded(wanted, -100)
@@ -141,16 +202,32 @@ def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
 
 
 def tensors(**arrays: np.ndarray) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(np.asarray(array, dtype=np.int64)) for name, array in arrays.items()}
+    return {
+        name: torch.from_numpy(np.asarray(array, dtype=np.int64)) for name, array in arrays.items()
+    }
 
 
-def train(model: nn.Module, batches: Batches, steps: int, rate: float, device: str, tell: Callable[[str], None]) -> list[dict[str, float]]:
+def train(
+    model: nn.Module,
+    batches: Batches,
+    steps: int,
+    rate: float,
+    device: str,
+    tell: Callable[[str], None],
+) -> list[dict[str, float]]:
     """AdamW with a warm-up and a straight way down to zero; returns the losses met on the way."""
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     warm = max(1, steps // 20)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / warm, (steps - s) / max(1, steps - warm)))
-    log, start, total, every = list[dict[str, float]](), time.perf_counter(), torch.zeros((), device=device), max(1, steps // 40)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda s: min((s + 1) / warm, (steps - s) / max(1, steps - warm))
+    )
+    log, start, total, every = (
+        list[dict[str, float]](),
+        time.perf_counter(),
+        torch.zeros((), device=device),
+        max(1, steps // 40),
+    )
     for step in range(1, steps + 1):
         loss = model(**{name: tensor.to(device) for name, tensor in next(batches).items()}).loss
         loss.backward()
@@ -162,8 +239,12 @@ def train(model: nn.Module, batches: Batches, steps: int, rate: float, device: s
         if step % every == 0 or step == steps:
             since = step - (int(log[-1]["step"]) if log else 0)
             spent = time.perf_counter() - start
-            log.append({"step": step, "loss": round(total.item() / since, 4), "seconds": round(spent, 1)})
-            tell(f"step {step}/{steps}  loss {log[-1]['loss']:.3f}  {spent:.0f} s, {spent / step * (steps - step):.0f} s to go")
+            log.append(
+                {"step": step, "loss": round(total.item() / since, 4), "seconds": round(spent, 1)}
+            )
+            tell(
+                f"step {step}/{steps}  loss {log[-1]['loss']:.3f}  {spent:.0f} s, {spent / step * (steps - step):.0f} s to go"
+            )
             total.zero_()
     model.eval()
     return log

@@ -17,14 +17,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 from . import LANGUAGES, rows
 
 TASKS = ("pos", "slots", "nli", "sentiment")
 TAGGING = ("pos", "slots")
 BATCH = 32
-EPOCHS = {"pos": 1, "slots": 2, "nli": 3, "sentiment": 4}  # enough for English, which has 2,400, 1,000, 1,800 and 700 rows
+EPOCHS = {
+    "pos": 1,
+    "slots": 2,
+    "nli": 3,
+    "sentiment": 4,
+}  # enough for English, which has 2,400, 1,000, 1,800 and 700 rows
 RATE = 5e-4
 SEEDS = (0, 1, 2)
 
@@ -32,19 +41,30 @@ Labels = list[str]  # of one sentence: one for each word, or just one
 Make = Callable[[Sequence[Any]], dict[str, Any]]  # rows -> batch
 
 
-def transfer(task: str, encoder: Path, device: str, seed: int = 0, examples: int | None = None) -> dict[str, float]:
+def transfer(
+    task: str, encoder: Path, device: str, seed: int = 0, examples: int | None = None
+) -> dict[str, float]:
     """Fine-tune on English train (or its first so many examples), and score every language."""
     torch.manual_seed(seed)
-    names = sorted({label for lang in LANGUAGES for row in rows(task, lang, "train") for label in _labels(row)})
+    names = sorted(
+        {label for lang in LANGUAGES for row in rows(task, lang, "train") for label in _labels(row)}
+    )
     tokenizer = AutoTokenizer.from_pretrained(encoder)
-    kind = AutoModelForTokenClassification if task in TAGGING else AutoModelForSequenceClassification
+    kind = (
+        AutoModelForTokenClassification if task in TAGGING else AutoModelForSequenceClassification
+    )
     model = kind.from_pretrained(encoder, num_labels=len(names)).to(device)
 
     def make(part: Sequence[Any]) -> dict[str, Any]:
         return _batch(tokenizer, part, names, device)
 
-    _learn(model, make, rows(task, "en", "train")[:examples], EPOCHS[task], np.random.default_rng(seed))
-    return {lang: _score(task, _said(model, make, rows(task, lang, "test"), names), lang) for lang in LANGUAGES}
+    _learn(
+        model, make, rows(task, "en", "train")[:examples], EPOCHS[task], np.random.default_rng(seed)
+    )
+    return {
+        lang: _score(task, _said(model, make, rows(task, lang, "test"), names), lang)
+        for lang in LANGUAGES
+    }
 
 
 def majority(task: str, lang: str) -> float:
@@ -54,23 +74,32 @@ def majority(task: str, lang: str) -> float:
     return _score(task, [[most] * len(row) for row in wanted], lang)
 
 
-def measured(task: str, encoder: Path, device: str, seeds: Sequence[int] = SEEDS) -> dict[str, dict[str, float]]:
+def measured(
+    task: str, encoder: Path, device: str, seeds: Sequence[int] = SEEDS
+) -> dict[str, dict[str, float]]:
     """For each language the mean over seeds, the lowest of them, and the most frequent label's score."""
     found = [transfer(task, encoder, device, seed) for seed in seeds]
     mean = {lang: sum(one[lang] for one in found) / len(found) for lang in LANGUAGES}
     low = {lang: min(one[lang] for one in found) for lang in LANGUAGES}
-    return {lang: {"mean": round(mean[lang], 4), "lowest": low[lang], "majority": majority(task, lang)} for lang in LANGUAGES}
+    return {
+        lang: {"mean": round(mean[lang], 4), "lowest": low[lang], "majority": majority(task, lang)}
+        for lang in LANGUAGES
+    }
 
 
 def _labels(row: Sequence[Any]) -> Labels:
     return row[-1] if isinstance(row[-1], list) else [row[-1]]
 
 
-def _learn(model: Any, make: Make, train: Sequence[Any], epochs: int, rng: np.random.Generator) -> None:
+def _learn(
+    model: Any, make: Make, train: Sequence[Any], epochs: int, rng: np.random.Generator
+) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
     steps = epochs * len(range(0, len(train), BATCH))
     warm = max(1, steps // 10)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / warm, (steps - step) / (steps - warm)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warm, (steps - step) / (steps - warm))
+    )
     model.train()
     for _ in range(epochs):
         order = rng.permutation(len(train))
@@ -82,13 +111,21 @@ def _learn(model: Any, make: Make, train: Sequence[Any], epochs: int, rng: np.ra
     model.eval()
 
 
-def _batch(tokenizer: Any, part: Sequence[Any], names: list[str], device: str) -> dict[str, torch.Tensor]:
+def _batch(
+    tokenizer: Any, part: Sequence[Any], names: list[str], device: str
+) -> dict[str, torch.Tensor]:
     """A batch in which the first piece of each word carries its tag, or each row its label."""
     if not isinstance(part[0][-1], list):
-        batch = tokenizer(*(list(column) for column in list(zip(*part, strict=True))[:-1]), padding=True, return_tensors="pt")
+        batch = tokenizer(
+            *(list(column) for column in list(zip(*part, strict=True))[:-1]),
+            padding=True,
+            return_tensors="pt",
+        )
         labels = torch.tensor([names.index(row[-1]) for row in part])
         return {name: tensor.to(device) for name, tensor in {**batch, "labels": labels}.items()}
-    batch = tokenizer([words for words, _ in part], is_split_into_words=True, padding=True, return_tensors="pt")
+    batch = tokenizer(
+        [words for words, _ in part], is_split_into_words=True, padding=True, return_tensors="pt"
+    )
     labels = torch.full(batch["input_ids"].shape, -100)
     for i, (_, tags) in enumerate(part):
         before = None
@@ -118,7 +155,9 @@ def _accuracy(said: list[Labels], wanted: list[Labels]) -> float:
 
 
 def _slot_f1(said: list[Labels], wanted: list[Labels]) -> float:
-    found, there = [{(i, *slot) for i, row in enumerate(side) for slot in slots(row)} for side in (said, wanted)]
+    found, there = [
+        {(i, *slot) for i, row in enumerate(side) for slot in slots(row)} for side in (said, wanted)
+    ]
     return 2 * len(found & there) / (len(found) + len(there))
 
 
