@@ -77,7 +77,7 @@ def whole_model(folder: Path) -> tuple[Any, list[str]]:
     from transformers import AutoConfig, AutoModelForTokenClassification
 
     from deadhead import discover, load
-    from deadhead.heads.folder import quiet
+    from deadhead.heads.save import quiet
 
     if not (folder / "config.json").is_file():
         raise DeadheadError(
@@ -126,7 +126,7 @@ def flops(model: Any, length: int) -> int:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from deadhead.heads.bench import inputs
+    from deadhead.heads.verify.bench import inputs
 
     counted = copy.deepcopy(model)
     counted.set_attn_implementation("eager")
@@ -234,8 +234,8 @@ def torch_times(
 ) -> Iterator[dict[str, Any]]:
     import torch
 
-    from deadhead.heads.bench import inputs
     from deadhead.heads.kernels import for_sentences
+    from deadhead.heads.verify.bench import inputs
 
     cuda = place.type == "cuda"
     dtype, kinds = (
@@ -294,7 +294,7 @@ def onnx_times(
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     from deadhead import export, load
-    from deadhead.heads.bench import inputs
+    from deadhead.heads.verify.bench import inputs
 
     logging.getLogger().setLevel(
         logging.ERROR

@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
     """Of each pruning of a study of this model the mean score where it was trained and over the other languages, in points."""
-    from deadhead.report.cells import PRUNING, read_study
+    from deadhead.results.cells import PRUNING, read_study
 
     study = read_study(folder)
     others = sorted(set(study.axes) - {*PRUNING, "seed"})
@@ -347,8 +347,8 @@ def draw(
     file: Path, documents: Sequence[Document], joined: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Speed beside its bound, and score against speed where there are scores: SVG or PNG, by the file's name."""
-    from deadhead.report.charts import MIDDLE, categories, field, whole
     from deadhead.report.export import PRINT, _drawers
+    from deadhead.report.figures.charts import MIDDLE, categories, field, whole
 
     ending = file.suffix.removeprefix(".")
     if ending not in ("svg", "png"):

@@ -34,8 +34,8 @@ from rich.console import Console
 from rich.table import Table
 
 from deadhead import discover, gated, prune, strategies
-from deadhead.finetune import Settings, finetune
 from deadhead.tasks import Encoded, batches
+from deadhead.training import Settings, finetune
 from deadhead.training.feed import Feed
 from deadhead.training.update import Updater
 

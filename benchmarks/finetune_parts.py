@@ -18,11 +18,11 @@ import transformers
 from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead import discover, prune, strategies
-from deadhead.evaluate import evaluate
-from deadhead.finetune import Settings, finetune
-from deadhead.heads.folder import quiet
-from deadhead.studies.sharing import sharing
+from deadhead.heads.save import quiet
+from deadhead.studies.execution.gpu_sharing import sharing
 from deadhead.tasks import Encoded, Row, dataset, encode, load_data
+from deadhead.training import Settings, finetune
+from deadhead.training.evaluation import evaluate
 
 SHAPES = {"BERT-small": (4, 8, 512), "BERT-base": (12, 12, 768)}  # layers, heads, width
 VOCABULARY, LABELS, BATCH = 30522, ("entailment", "neutral", "contradiction"), 32

@@ -26,9 +26,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from deadhead.report.content import content
-from deadhead.studies import frame, load, run, status
-from deadhead.studies.records import Record
+from deadhead.report.page.content import content
+from deadhead.results.frame import frame
+from deadhead.studies import load, run, status
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 
 RUNS = 5  # of what reads

@@ -31,12 +31,11 @@ from rich.table import Table
 
 from deadhead import discover, prune, strategies
 from deadhead.errors import DeadheadError
-from deadhead.evaluate import predict
-from deadhead.finetune import History, Settings, finetune, preset
 from deadhead.heads.kernels import for_sentences
 from deadhead.tasks import Measured, encode, load_data, score
-from deadhead.training import prediction
+from deadhead.training import History, Settings, finetune, prediction, preset
 from deadhead.training.decoding import Decoder
+from deadhead.training.evaluation import predict
 from deadhead.training.feed import Feed
 from deadhead.translation import build, vocabulary
 

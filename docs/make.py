@@ -149,7 +149,7 @@ def _recipes(names: list[str]) -> Iterator[str]:
 
 def _mini(name: str) -> str:
     from deadhead.studies import load
-    from deadhead.studies.plain import RecipeError
+    from deadhead.studies.recipe.yaml import RecipeError
 
     try:
         return f"{len(load(name, scale='mini').trials):,}"

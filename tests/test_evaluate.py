@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent / "training"))
 import small_tasks
 
 from deadhead.errors import DataError, FolderError
-from deadhead.evaluate import Predictions, evaluate, predict, rescore
-from deadhead.finetune import Settings, finetune
 from deadhead.tasks import Encoded, Row, batches, collect, dataset, encode, score
+from deadhead.training import Settings, finetune
+from deadhead.training.evaluation import Predictions, evaluate, predict, rescore
 
 
 @pytest.fixture(scope="module")

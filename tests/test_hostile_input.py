@@ -143,9 +143,9 @@ def test_a_million_trials_are_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_a_request_that_cannot_be_read_is_answered_400(tmp_path: Path) -> None:
-    from deadhead.report.serve import served
+    from deadhead.report.page.serve import served
     from deadhead.studies import load as recipe
-    from deadhead.studies.folder import prepare
+    from deadhead.studies.store.folder import prepare
     from deadhead.studies.study import _describe
 
     _describe(recipe("smoke"), prepare(tmp_path / "study"))

@@ -102,7 +102,7 @@ def test_there_is_no_room_for_odds_and_ends() -> None:
         "import deadhead; deadhead.strategies",
         "import deadhead.cli",
         "import deadhead.claims; deadhead.claims.published()",
-        "import deadhead.report.page, deadhead.report.serve, deadhead.report.export",
+        "import deadhead.report.page.html, deadhead.report.page.serve, deadhead.report.export",
         "import sys; sys.argv = ['deadhead', '--help']\ntry:\n import deadhead.cli; deadhead.cli.main()\nexcept SystemExit: pass",
         "import sys; sys.argv = ['deadhead', 'heads', '--help']\ntry:\n import deadhead.cli; deadhead.cli.main()\nexcept SystemExit: pass",
     ],

@@ -18,13 +18,14 @@ from whole_records import changed, places, whole_study
 
 from deadhead.claims import check
 from deadhead.errors import DeadheadError
-from deadhead.report.content import content
 from deadhead.report.page import html
-from deadhead.report.shelf import Shelf
-from deadhead.studies import jobs, plan, run, status, stop, summaries
-from deadhead.studies.folder import DiskFull
-from deadhead.studies.frame import rows
-from deadhead.studies.recipe import Recipe
+from deadhead.report.page.content import content
+from deadhead.report.page.library import Shelf
+from deadhead.results.frame import rows
+from deadhead.studies import plan, run, status, stop, summaries
+from deadhead.studies.execution import jobs
+from deadhead.studies.recipe.load import Recipe
+from deadhead.studies.store.folder import DiskFull
 
 WRONG: tuple[Any, ...] = (
     None,

@@ -17,7 +17,7 @@ from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.studies import built_in, load
 from deadhead.tasks import load_data
-from deadhead.tasks.taskfile import read_task_file
+from deadhead.tasks.task_file import read_task_file
 
 SECONDS = 20  # that one input may take
 TASK = "kind: classify\nname: mine\ntexts: [sentence]\nlabel: label\nlabels: [a, b]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv', test: '{lang}-test.tsv'}\nformat: tsv-header\n"

@@ -18,8 +18,8 @@ from attack import ROOT, Count
 from small_study import WORK, told
 
 from deadhead.studies import load, run
-from deadhead.studies.folder import StudyTaken
-from deadhead.studies.recipe import Recipe
+from deadhead.studies.recipe.load import Recipe
+from deadhead.studies.store.folder import StudyTaken
 
 LONGEST = 1.6  # seconds until a training is killed
 WORLD = [

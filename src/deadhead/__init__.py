@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import strategies
-    from .heads import discover, export, gated, load, prune, save
-    from .layout import Head, HeadLayout
-    from .rankers import rank
-    from .ranking import Ranking
+    from deadhead import strategies
+    from deadhead.heads import discover, export, gated, load, prune, save
+    from deadhead.layout import Head, HeadLayout
+    from deadhead.rankers import rank
+    from deadhead.ranking import Ranking
 
 _HOME = {
     "Head": "layout",

@@ -1,6 +1,6 @@
 """`python -m deadhead` is `deadhead`."""
 
-from .cli import main
+from deadhead.cli import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from .install import command
+from deadhead.install import command
 
 MANY = 40  # names beyond which a list of all of them helps nobody
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .errors import FolderError
+from deadhead.errors import FolderError
 
 ON_HUB = re.compile(r"(?P<name>\w[\w.-]*(/[\w.-]+)?)@(?P<revision>.*)", re.DOTALL)
 REVISION = re.compile(r"\w[\w./-]*")  # a commit, a branch, a tag, or refs/pr/1

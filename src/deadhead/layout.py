@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import index
 from typing import Any, NamedTuple
 
-from .errors import HeadError
+from deadhead.errors import HeadError
 
 
 class Head(NamedTuple):

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
-from .errors import DeadheadError
+from deadhead.errors import DeadheadError
 
 THREADS = "DEADHEAD_THREADS"
 MOST = 1024

@@ -24,8 +24,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import FolderError
-from .files import sync, sync_tree, write
+from deadhead.errors import FolderError
+from deadhead.files import sync, sync_tree, write
 
 try:
     import fcntl

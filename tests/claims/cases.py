@@ -185,9 +185,9 @@ def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
 def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
     up = lambda n, of, **more: gains([1.0] * n + [-1.0] * (of - n), **more)  # noqa: E731
     some = lambda n, task, of=96: on_tables(task, [1.0] * n + [-1.0] * (of - n))  # noqa: E731
-    near_family = lambda s: (
+    near_family = lambda s: (  # noqa: E731
         -1.0 if {s.source, s.target} in ({"en", "de"}, {"en", "nl"}, {"ar", "he"}) else 1.0
-    )  # noqa: E731
+    )
     two = lambda **arms: controlled("pos", **arms) + controlled("ner", **arms)  # noqa: E731
     found = {
         "C-count-POS": (some(88, "pos"), some(60, "pos")),
@@ -237,13 +237,13 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
                 model=HUB[model],
                 setting=setting,
             )
-            of = lambda gain, name=name, model=model, setting=setting: on_tables(
+            of = lambda gain, name=name, model=model, setting=setting: on_tables(  # noqa: E731
                 TASKS[name], gain, model=HUB[model], setting=setting
-            )  # noqa: E731
+            )
             found[f"C-mean-{name}-{model}-{setting}"] = (of(number), of(1.5 * number))
-        of = lambda gain, model=model, setting=setting: on_tables(
+        of = lambda gain, model=model, setting=setting: on_tables(  # noqa: E731
             "slots", gain, model=HUB[model], setting=setting
-        )  # noqa: E731
+        )
         found[f"C-mean-SF-{model}-{setting}"] = (of(1.0), of(-1.0))
     for model, hub in HUB.items():
         number = stated("contributions", "mean_F1_improvement_overall", model=hub)
@@ -258,9 +258,9 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         number = stated(
             "contributions", "mean_F1_improvement_by_ranker", setting=setting, of="gradient"
         )
-        by = lambda n, rank, setting=setting: on_tables(
+        by = lambda n, rank, setting=setting: on_tables(  # noqa: E731
             "ner", n, model=MBERT, setting=setting, rank=rank
-        )  # noqa: E731
+        )
         found[f"C-ranker-{setting}"] = (
             by(number, "gradient") + by(number - 0.2, PAPER_LRP),
             by(number, "gradient") + by(number + 0.2, PAPER_LRP),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from deadhead.studies.expand import Cell
-from deadhead.studies.recipe import Recipe
-from deadhead.studies.records import Record, write
+from deadhead.studies.recipe.expand import Cell
+from deadhead.studies.recipe.load import Recipe
+from deadhead.studies.store.records import Record, write
 from deadhead.studies.trial import settle
 
 STEPS = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]

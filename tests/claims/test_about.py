@@ -29,7 +29,7 @@ from made import (
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Verdict, check
 from deadhead.claims.evidence import Evidence
-from deadhead.claims.kinds import is_bert, is_mbert, is_xlmr, monolingual, multilingual
+from deadhead.claims.subjects import is_bert, is_mbert, is_xlmr, monolingual, multilingual
 
 PARTS = ("facts", "searches", "merged", "measured", "rankings", "rhos")
 MINE = "somebody/my-encoder"

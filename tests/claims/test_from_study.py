@@ -12,7 +12,7 @@ from hand_made import study
 
 from deadhead.claims import CLAIMS, from_study
 from deadhead.claims.from_study import TRIES, measured
-from deadhead.studies.records import read_within, summaries, write
+from deadhead.studies.store.records import read_within, summaries, write
 
 FIXED = {
     "model": "nobody/nothing",

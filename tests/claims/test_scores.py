@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hand_made import study
 
-from deadhead.studies.scores import Score, pairs, scores, setting
+from deadhead.results.scores import Score, pairs, scores, setting
 
 FIXED = {
     "model": "nobody/nothing",

@@ -21,7 +21,7 @@ from made import (
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, UNSHOWN
 from deadhead.claims.evidence import Evidence
-from deadhead.claims.shown import (
+from deadhead.claims.rule import (
     above,
     as_stated,
     at_least,

@@ -12,7 +12,7 @@ from hand_made import of_recipe
 
 from deadhead.claims.from_papers import rows
 from deadhead.studies import load
-from deadhead.studies.expand import Cell, label
+from deadhead.studies.recipe.expand import Cell, label
 from deadhead.tasks import task_of
 
 HEADS = [f"encoder.{layer}.{head}" for layer in range(12) for head in range(12)]

@@ -15,8 +15,8 @@ import small_tasks
 from deadhead import save
 from deadhead.cli import app
 from deadhead.errors import DataError
-from deadhead.evaluate import predict
-from deadhead.finetune import Settings, finetune
+from deadhead.training import Settings, finetune
+from deadhead.training.evaluation import predict
 
 
 def said(*words: object) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, export, load, save
-from deadhead.heads.coverage import tiny
+from deadhead.heads.verify.coverage import tiny
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ def test_bench_and_export_hand_them_on(
         given.update(options)
         raise DeadheadError("enough")
 
-    monkeypatch.setattr("deadhead.heads.bench.bench", note)
+    monkeypatch.setattr("deadhead.heads.verify.bench.bench", note)
     monkeypatch.setattr(sys.modules[export.__module__], "exported", note)
     command, *further = words
     typed(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")

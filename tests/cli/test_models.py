@@ -17,7 +17,7 @@ from tokenizers import models as token_models
 import deadhead
 from deadhead import cli
 from deadhead.heads import discover, load, save
-from deadhead.heads.coverage import tiny
+from deadhead.heads.verify.coverage import tiny
 
 
 class Done(NamedTuple):
@@ -187,7 +187,7 @@ def test_the_check(family: str, typed: Type, request: pytest.FixtureRequest) -> 
 def test_a_check_that_fails_ends_with_1(
     typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.proof.prune", lambda model, heads: model)
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads: model)
     done = typed("heads", bert, "--check", "--json")
     assert done.code == 1
     assert not any(c["holds"] for c in json.loads(done.out)["check"].values())
@@ -481,7 +481,7 @@ def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
         assert rows[what]["ratio"] == rows[what]["model"] / rows[what]["against"]
     assert rows["peak memory bytes 2 x 16"]["model"] > 0
     assert all(len(rows[f"seconds {b} x 16"]["spread"]) == 2 for b in (1, 2))
-    monkeypatch.setattr("deadhead.heads.bench.bench", lambda *_, **__: result)
+    monkeypatch.setattr("deadhead.heads.verify.bench.bench", lambda *_, **__: result)
     table = typed(*words).out
     assert "MiB" in table
     assert " ms ± " in table
@@ -498,7 +498,7 @@ def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None
 
 
 def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exporting = sys.modules[deadhead.heads.export.__module__]
+    exporting = sys.modules[deadhead.heads.onnx.__module__]
 
     def written(folder: str, *, onnx: Path, **_: object) -> Any:
         onnx.write_bytes(b"graph")

@@ -13,7 +13,7 @@ import pytest
 from deadhead import cli
 from deadhead.cli.outputs import check_file
 from deadhead.heads import save
-from deadhead.heads.coverage import tiny
+from deadhead.heads.verify.coverage import tiny
 
 Type = Callable[..., tuple[int, str]]
 
@@ -109,7 +109,7 @@ def test_a_wrong_place_costs_no_time(
     (here / "link").symlink_to("model")
     before = everything(here)
     monkeypatch.setattr("deadhead.heads.load", too_late)
-    monkeypatch.setattr("deadhead.heads.export", too_late)
+    monkeypatch.setattr("deadhead.heads.onnx", too_late)
     monkeypatch.setattr("deadhead.tasks.load_data", too_late)
     code, err = typed(*words)
     assert code == 1
@@ -163,7 +163,7 @@ def test_an_empty_folder_will_do_and_a_full_one_with_force(typed: Type, here: Pa
 def test_a_file_is_written_over_with_force(
     typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.export", lambda folder, *, onnx: onnx)
+    monkeypatch.setattr("deadhead.heads.onnx", lambda folder, *, onnx: onnx)
     assert typed("export", "model", "--onnx", "old.json", "--force")[0] == 0
 
 
@@ -171,7 +171,7 @@ def test_a_model_and_a_study_are_not_exported_at_once(
     typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(here)
-    monkeypatch.setattr("deadhead.heads.export", lambda folder, *, onnx: onnx.write_bytes(b"graph"))
+    monkeypatch.setattr("deadhead.heads.onnx", lambda folder, *, onnx: onnx.write_bytes(b"graph"))
     code, err = typed("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(

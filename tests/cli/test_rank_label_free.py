@@ -14,7 +14,7 @@ from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError
 from deadhead.ranking import Ranking
 from deadhead.tasks import load_data
-from deadhead.tasks.texts import read_texts, text_batches, texts_of
+from deadhead.tasks.encoding.plain_text import read_texts, text_batches, texts_of
 from deadhead.world import MODELS
 
 

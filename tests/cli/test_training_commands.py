@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 from deadhead import discover, load, prune, save
 from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError, UnknownName
-from deadhead.evaluate import evaluate
-from deadhead.finetune import Settings, finetune
-from deadhead.heads.folder import FolderError
+from deadhead.heads.save import FolderError
 from deadhead.tasks import encode, load_data
+from deadhead.training import Settings, finetune
+from deadhead.training.evaluation import evaluate
 from deadhead.world import MODELS
 
 ENCODER = MODELS / "encoder"

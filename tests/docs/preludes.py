@@ -19,8 +19,8 @@ def tagger(folder: Path) -> Path:
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
     from deadhead import save
-    from deadhead.finetune import Settings, finetune
     from deadhead.tasks import encode, first_parts, load_data
+    from deadhead.training import Settings, finetune
     from deadhead.world import MODELS
 
     data, tokenizer = (

@@ -10,7 +10,7 @@ import torch
 from tiny_models import build
 
 from deadhead.heads import save
-from deadhead.heads.bench import _peak
+from deadhead.heads.verify.bench import _peak
 
 MIB = 2**20
 

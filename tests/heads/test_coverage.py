@@ -10,11 +10,12 @@ import torch
 from tiny_models import build
 
 from deadhead.errors import HeadError
-from deadhead.heads import discover, load, surgery
-from deadhead.heads.coverage import batch_for, measure, model_types, prompt_for
-from deadhead.heads.folder import quiet
-from deadhead.heads.proof import Proof, prove, sample
+from deadhead.heads import discover, load
+from deadhead.heads import prune as surgery
+from deadhead.heads.save import quiet
 from deadhead.heads.sites import Part, Site
+from deadhead.heads.verify.coverage import batch_for, measure, model_types, prompt_for
+from deadhead.heads.verify.proof import Proof, prove, sample
 
 PROMISED = """
 albert bart bert bert-generation big_bird bigbird_pegasus biogpt blenderbot bloom camembert codegen deberta deberta-v2 distilbert electra
@@ -112,7 +113,7 @@ def test_the_proof_fails_when_gates_do_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadhead.heads.proof.prune", lambda model, heads: model)
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads: model)
     proof = proof_of("gpt2")
     assert not proof.holds
     assert proof.pruned == proof.effect > 0
@@ -152,7 +153,7 @@ def test_the_proof_fails_when_a_folder_gives_back_something_else(
             model.get_input_embeddings().weight.add_(0.01)
         return model
 
-    monkeypatch.setattr("deadhead.heads.proof.load", noisy)
+    monkeypatch.setattr("deadhead.heads.verify.proof.load", noisy)
     proof = proof_of("bert")
     assert proof.reloaded > 0
     assert not proof.holds

@@ -18,8 +18,8 @@ from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError
 from deadhead.heads import load, prune, save
-from deadhead.studies.fields import CHECKS
 from deadhead.studies.inputs import fingerprints
+from deadhead.studies.recipe.fields import CHECKS
 from deadhead.studies.trial import Trial
 from deadhead.swap import MARKER
 

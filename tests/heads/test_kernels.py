@@ -12,9 +12,9 @@ from tiny_models import answers, batch_of, build
 from deadhead import rank, save
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.bench import bench
 from deadhead.heads.kernels import computing, device_named
-from deadhead.heads.proof import prove, sample
+from deadhead.heads.verify.bench import bench
+from deadhead.heads.verify.proof import prove, sample
 from deadhead.numerics import THREADS, KernelsSwitched, computes_half, fixed, onednn, threads
 
 Switches = Callable[[], int]
@@ -83,7 +83,7 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     switches: Switches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "deadhead.heads.bench._peak", lambda *rest: None
+        "deadhead.heads.verify.bench._peak", lambda *rest: None
     )  # measured in processes of their own
     model = build("bert").bfloat16()
     heads = ["encoder.0.1", "encoder.1.0"]

@@ -18,7 +18,7 @@ from transformers import (
 
 from deadhead import discover, load, prune, save
 from deadhead.errors import UnknownName, UnsupportedModel
-from deadhead.heads.folder import FolderError
+from deadhead.heads.save import FolderError
 
 GONE = [
     "encoder.0.1",

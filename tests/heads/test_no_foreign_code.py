@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from deadhead import load, save
 from deadhead.cli.loading import tokenizer_of
 from deadhead.errors import DataError
-from deadhead.heads.folder import FolderError
+from deadhead.heads.save import FolderError
 from deadhead.world import MODELS
 
 

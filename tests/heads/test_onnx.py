@@ -19,10 +19,9 @@ from tokenizers.processors import BertProcessing
 
 from deadhead.errors import DeadheadError, MissingExtra, UnsupportedModel
 from deadhead.heads import export, load, prune, save
-from deadhead.heads import export as export_function
 from deadhead.install import command
 
-exporting = sys.modules[export_function.__module__]
+exporting = sys.modules[export.__module__]
 
 
 def word_tokenizer() -> Any:

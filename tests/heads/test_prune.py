@@ -13,9 +13,10 @@ import pytest
 import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
-from deadhead.heads import discover, gated, prune, surgery
-from deadhead.heads.coverage import prompt_for
-from deadhead.heads.folder import quiet
+from deadhead.heads import discover, gated, prune
+from deadhead.heads import prune as surgery
+from deadhead.heads.save import quiet
+from deadhead.heads.verify.coverage import prompt_for
 from deadhead.layout import Head
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ from transformers import BertConfig, BertModel, BigBirdConfig, BigBirdModel, XLN
 
 from deadhead import Head, discover, gated, load, prune, save
 from deadhead.errors import DeadheadError, FolderError, HeadError, UnsupportedModel
-from deadhead.heads.bench import _flops, bench, inputs
-from deadhead.heads.coverage import tiny
+from deadhead.heads.verify.bench import _flops, bench, inputs
+from deadhead.heads.verify.coverage import tiny
 
 
 def big_bird() -> Any:

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import FolderError
 from deadhead.heads import load, prune, save
-from deadhead.heads.source import folder_of
+from deadhead.heads.model_files import folder_of
 from deadhead.hub import at_commit, source, split
-from deadhead.studies.fields import CHECKS
 from deadhead.studies.inputs import _hub_revision, attached, fingerprints
-from deadhead.studies.material import model_of
+from deadhead.studies.recipe.fields import CHECKS
+from deadhead.studies.steps.models import model_of
 from deadhead.studies.trial import Trial
 
 NAME, FIRST, SECOND = "someone/tiny-model", "1" * 40, "2" * 40

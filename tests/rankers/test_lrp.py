@@ -17,13 +17,13 @@ from transformers import BertConfig, BertForTokenClassification
 
 from deadhead.errors import UnknownName, UnsupportedModel
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.coverage import batch_for, randomise, shrunk, tiny
+from deadhead.heads.verify.coverage import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head
-from deadhead.rankers import lrp_alphabeta as rules
 from deadhead.rankers import silent
 from deadhead.rankers.loss import answer
-from deadhead.rankers.lrp import LRP, RULES, AlphaBeta, Epsilon, decision, relevance
-from deadhead.rankers.lrp_flow import flowing
+from deadhead.rankers.lrp import alphabeta as rules
+from deadhead.rankers.lrp.flow import flowing
+from deadhead.rankers.lrp.method import LRP, RULES, AlphaBeta, Epsilon, decision, relevance
 
 FAMILIES = ("roberta", "xlm-roberta", "electra", "marian", "bart", "mbart", "m2m_100", "opt")
 BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])

@@ -14,7 +14,7 @@ from torch import nn
 
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.coverage import batch_for, tiny
+from deadhead.heads.verify.coverage import batch_for, tiny
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.check import check_scores
 
@@ -316,7 +316,7 @@ def test_scores_are_checked(case):
 
 
 def test_importing_the_room_loads_no_torch():
-    code = "import sys; import deadhead.rankers, deadhead.ranking, deadhead.ranking.merging; assert 'torch' not in sys.modules"
+    code = "import sys; import deadhead.rankers, deadhead.ranking, deadhead.ranking.merge; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from listed import counted
 
+from deadhead.results.scores import setting
 from deadhead.studies import load
-from deadhead.studies.scores import setting
 from deadhead.studies.trial import Trial
 
 NINE = ("en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa")

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from listed import OF_PAPERS, said
 
-from deadhead.report.tables import tables
+from deadhead.report.tables.build import tables
+from deadhead.results.scores import setting
 from deadhead.studies import Recipe, load
-from deadhead.studies.folder import prepare
-from deadhead.studies.scores import setting
+from deadhead.studies.store.folder import prepare
 from deadhead.studies.study import _describe
 
 WITH_NUMBERS = {

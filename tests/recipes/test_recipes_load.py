@@ -9,9 +9,9 @@ import pytest
 from listed import OF_PAPERS
 
 from deadhead.claims import named
-from deadhead.report.words import metric_words
+from deadhead.report.labels import metric_words
 from deadhead.studies import load
-from deadhead.studies.plain import RecipeError
+from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.tasks import task_of
 
 ISSUED = {

@@ -8,7 +8,7 @@ import pytest
 from listed import OF_PAPERS
 
 from deadhead.claims import check
-from deadhead.report.content import content
+from deadhead.report.page.content import content
 from deadhead.studies import Record, Trial, load, read, run, run_trial
 from deadhead.studies.trial import settle
 

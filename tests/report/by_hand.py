@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.studies import load
-from deadhead.studies.records import Record, write
+from deadhead.studies.store.records import Record, write
 from deadhead.studies.trial import Trial
 
 DRAWN = """\

@@ -12,7 +12,7 @@ from typing import Any
 
 from browser import HOW, Page, missing, start
 
-from deadhead.report.page import write
+from deadhead.report.page.html import write
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZE = (1360, 1040)

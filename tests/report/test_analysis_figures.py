@@ -10,9 +10,9 @@ import pytest
 from by_hand import HEADS, study
 from test_figures import valid, values
 
-from deadhead.report import analysis_figures
-from deadhead.report.figures import figures
-from deadhead.studies.records import Record
+from deadhead.report.figures import analyses as analysis_figures
+from deadhead.report.figures.build import figures
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 LAYERS = """\

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from by_hand import DRAWN, SEARCH, drawn, searched, study
 
-from deadhead.report.tables import tables
-from deadhead.studies.records import Record
+from deadhead.report.tables.build import tables
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 ARCHIVES = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.tar.xz"))

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
 
-from deadhead.evaluate import Predictions
-from deadhead.report import opened as opening
-from deadhead.report import shown as showing
-from deadhead.report.cells import read_study
-from deadhead.report.content import content
-from deadhead.report.findings import findings
-from deadhead.report.measured_findings import scored
-from deadhead.report.opened import opened
-from deadhead.studies.folder import StudyError
-from deadhead.studies.records import Record, scan
+from deadhead.report.findings.build import findings
+from deadhead.report.findings.measures import scored
+from deadhead.report.page import record_choice as opening
+from deadhead.report.page import trial_details as showing
+from deadhead.report.page.content import content
+from deadhead.report.page.record_choice import opened
+from deadhead.results.cells import read_study
+from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import Record, scan
 from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS, load_data
+from deadhead.training.evaluation import Predictions
 
 MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
 PARTS = {
@@ -68,7 +68,7 @@ def test_a_study_is_read_once_for_all_that_is_made_of_it(
 ) -> None:
     read: list[Path] = []
     monkeypatch.setattr(
-        "deadhead.studies.scores.scan", lambda home: read.append(home) or scan(home)
+        "deadhead.results.scores.scan", lambda home: read.append(home) or scan(home)
     )
     made = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
     assert made["claims"]
@@ -347,7 +347,7 @@ def test_names_stay_as_they_are(tmp_path: Path) -> None:
 
 def test_no_torch_and_no_drawing_library_is_loaded(tmp_path: Path) -> None:
     made = study(tmp_path, SEARCH, searched)
-    code = f"import sys; from deadhead.report.content import content; content({str(made)!r})"
+    code = f"import sys; from deadhead.report.page.content import content; content({str(made)!r})"
     told = "; print(sorted({'torch', 'transformers', 'altair', 'vl_convert', 'pandas'} & set(sys.modules)))"
     assert (
         subprocess.run(
@@ -442,7 +442,7 @@ def test_how_many_records_were_opened_is_told(
 ) -> None:
     made = study(tmp_path, DRAWN, drawn)
     assert content(made)["opened"] == {"records": 8, "of": 8}
-    monkeypatch.setattr("deadhead.report.content.opened", lambda whole: opened(whole, 3))
+    monkeypatch.setattr("deadhead.report.page.content.opened", lambda whole: opened(whole, 3))
     assert content(made)["opened"] == {"records": 3, "of": 8}
 
 

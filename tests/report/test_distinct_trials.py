@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from by_hand import study
 
-from deadhead.report.content import content
-from deadhead.studies.records import Record
+from deadhead.report.page.content import content
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 SEEDS = {

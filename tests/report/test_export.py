@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.report.export import export
-from deadhead.report.tables import tables
-from deadhead.report.text_tables import escape, to_csv, to_latex, to_markdown
-from deadhead.studies.folder import StudyError
-from deadhead.studies.records import Record
+from deadhead.report.tables.build import tables
+from deadhead.report.tables.text import escape, to_csv, to_latex, to_markdown
+from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 HOSTILE = r"50% \of_{heads} & <b>more</b> | a*b #1 ~ ^ $x$ [y](z)"

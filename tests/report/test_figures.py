@@ -15,12 +15,12 @@ import pytest
 import vl_convert
 from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
 
-from deadhead.report.charts import COLOURS, categories
-from deadhead.report.cost_figures import front
 from deadhead.report.export import VEGALITE
-from deadhead.report.figures import figures
-from deadhead.report.head_figures import spearman
-from deadhead.studies.records import Record
+from deadhead.report.figures.build import figures
+from deadhead.report.figures.charts import COLOURS, categories
+from deadhead.report.figures.cost import front
+from deadhead.report.figures.heads import spearman
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from by_hand import HEADS, study
 
-from deadhead.report.content import content
-from deadhead.studies.records import Record
+from deadhead.report.page.content import content
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 RECIPE = """\

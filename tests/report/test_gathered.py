@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from by_hand import study
 
-from deadhead.report.cells import Cell, Study, matches, read_study
-from deadhead.report.curves import _gathered as gathered_curve
-from deadhead.report.search_tables import placed, targets
-from deadhead.report.summed import Layout, Unit, gathered
-from deadhead.report.values import drops_of, scores_of
-from deadhead.studies.records import Record
+from deadhead.report.figures.curves import _gathered as gathered_curve
+from deadhead.report.tables.grid import Layout, Unit, gathered
+from deadhead.report.tables.searches import placed, targets
+from deadhead.report.tables.values import drops_of, scores_of
+from deadhead.results.cells import Cell, Study, matches, read_study
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 RECIPE = """\

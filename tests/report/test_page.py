@@ -15,8 +15,8 @@ from free_steps import made_study
 from page_content import HOSTILE, made_content
 
 from deadhead.errors import DeadheadError
-from deadhead.report import page
-from deadhead.report.page import html, write
+from deadhead.report.page import html as page
+from deadhead.report.page.html import html, write
 
 ASSETS = Path(page.__file__).parent / "assets"
 

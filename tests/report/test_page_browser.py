@@ -11,7 +11,7 @@ from browser import Page
 from free_steps import made_study
 from page_content import ARABIC, HEADS, HOSTILE, made_content
 
-from deadhead.report.content import content
+from deadhead.report.page.content import content
 from deadhead.studies import read
 
 Drawn = Callable[..., str]

@@ -8,7 +8,7 @@ import pytest
 from browser import Page
 from page_content import made_content
 
-from deadhead.report.charts import curves
+from deadhead.report.figures.charts import curves
 
 Drawn = Callable[..., str]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from by_hand import HEADS, study
 
-from deadhead.report.figures import figures
-from deadhead.studies.records import Record
+from deadhead.report.figures.build import figures
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 RECIPE = """\

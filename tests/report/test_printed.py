@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from by_hand import study
 
-from deadhead.report.tables import tables
-from deadhead.report.text_tables import to_csv, to_latex, to_markdown
+from deadhead.report.tables.build import tables
+from deadhead.report.tables.text import to_csv, to_latex, to_markdown
 from deadhead.studies import load
-from deadhead.studies.expand import label
-from deadhead.studies.folder import prepare
-from deadhead.studies.plain import RecipeError
-from deadhead.studies.records import Record, write
+from deadhead.studies.recipe.expand import label
+from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.store.folder import prepare
+from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe
 from deadhead.studies.trial import Trial
 

@@ -23,9 +23,9 @@ from browser import HOW, Page
 from free_steps import made_study
 
 from deadhead.errors import DeadheadError
-from deadhead.report import shelf
-from deadhead.report.content import content
-from deadhead.report.serve import Server, served
+from deadhead.report.page import library as shelf
+from deadhead.report.page.content import content
+from deadhead.report.page.serve import Server, served
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from by_hand import DRAWN, NUMBERS, SEARCH, drawn, searched, study
 
-from deadhead.report.tables import tables
-from deadhead.report.words import true_title
-from deadhead.studies.records import Record
+from deadhead.report.labels import true_title
+from deadhead.report.tables.build import tables
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 
@@ -104,7 +104,7 @@ def test_cells_name_fewer_trials_where_all_would_name_very_many(
         == [one["records"] for one in whole]
         == [1, 1, 3, 3] * 2
     )
-    monkeypatch.setattr("deadhead.report.tables.MOST_NAMED", 15)  # of 16, in 8 cells
+    monkeypatch.setattr("deadhead.report.tables.build.MOST_NAMED", 15)  # of 16, in 8 cells
     cut = [one for table in tables(made) for row in table["cells"] for one in row]
     assert [one["trials"] for one in cut] == [one["trials"][:1] for one in whole]
     assert [one["numbers"] for one in cut] == [one["numbers"][:1] for one in whole]

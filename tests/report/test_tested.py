@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from by_hand import DRAWN, SEARCH, TEST, drawn, searched, study
 
-from deadhead.report.tables import tables
-from deadhead.report.tested import RATE, compared, marked
-from deadhead.report.text_tables import to_csv, to_latex, to_markdown
-from deadhead.studies.records import Record
+from deadhead.report.tables.build import tables
+from deadhead.report.tables.significance import RATE, compared, marked
+from deadhead.report.tables.text import to_csv, to_latex, to_markdown
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 TABLES, LANGUAGES, REMOVALS = 400, 9, 5

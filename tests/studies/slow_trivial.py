@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trivial
 
-from deadhead.studies.records import Record
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.studies import clean, load, run
-from deadhead.studies import folder as place
-from deadhead.studies.folder import StudyTaken
+from deadhead.studies.store import folder as place
+from deadhead.studies.store.folder import StudyTaken
 
 SMALL = ["data.examples=32", "targets=[de]", "finetune.scored=none", "rank={examples: 16}"]
 SHORT = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}]"]

@@ -16,7 +16,7 @@ import pytest
 from small_study import WORK, told
 
 from deadhead.studies import load, run
-from deadhead.studies.folder import is_running
+from deadhead.studies.store.folder import is_running
 
 KILLS = 50
 PROGRAM = """\

@@ -14,15 +14,15 @@ from whole_records import CONTENT, changed, places, record_of, whole_study
 
 from deadhead.claims import check
 from deadhead.cli import app
-from deadhead.report.content import content
 from deadhead.report.page import html
-from deadhead.report.shelf import Shelf
+from deadhead.report.page.content import content
+from deadhead.report.page.library import Shelf
+from deadhead.results.frame import rows
+from deadhead.results.scores import pairs, scores
+from deadhead.results.search import arms
 from deadhead.studies import load, plan, run, status, summaries
-from deadhead.studies.folder import StudyError
-from deadhead.studies.frame import rows
-from deadhead.studies.recipe import Recipe
-from deadhead.studies.scores import pairs, scores
-from deadhead.studies.search import arms
+from deadhead.studies.recipe.load import Recipe
+from deadhead.studies.store.folder import StudyError
 from deadhead.studies.trial import Trial
 
 DEEP: Any = []

@@ -14,12 +14,13 @@ import numpy
 import pytest
 from small_study import WORK, told
 
-from deadhead.studies import clean, jobs, load, read, run, status, stop, summaries
-from deadhead.studies import folder as place
-from deadhead.studies.folder import DiskFull, GpuLost, StudyError, StudyTaken
-from deadhead.studies.jobs import Jobs
-from deadhead.studies.records import Record
-from deadhead.studies.run import run_trial
+from deadhead.studies import clean, load, read, run, status, stop, summaries
+from deadhead.studies.execution import jobs
+from deadhead.studies.execution.jobs import Jobs
+from deadhead.studies.execution.one_trial import run_trial
+from deadhead.studies.store import folder as place
+from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError, StudyTaken
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 TOTAL = 2 * (1 + 4 * 4)

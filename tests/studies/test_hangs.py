@@ -17,10 +17,19 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.cli.status import _lines
-from deadhead.studies import folder as place
-from deadhead.studies import load, run, status, watchdog
-from deadhead.studies.folder import StudyError
-from deadhead.studies.watchdog import ENOUGH, FLOOR, PAUSE, SILENT, STARTS, TIMES, Watchdog
+from deadhead.studies import load, run, status
+from deadhead.studies.execution import watchdog
+from deadhead.studies.execution.watchdog import (
+    ENOUGH,
+    FLOOR,
+    PAUSE,
+    SILENT,
+    STARTS,
+    TIMES,
+    Watchdog,
+)
+from deadhead.studies.store import folder as place
+from deadhead.studies.store.folder import StudyError
 
 HEAD = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
 
@@ -128,7 +137,7 @@ def test_a_stopped_worker_is_replaced(
             )
             os.kill(stopped[0], signal.SIGSTOP)
 
-    monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.0)
+    monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.0)
     result = run(recipe, tmp_path / "s", workers=1, work=WORK, watch=watch)
     assert stopped
     assert (result.done, result.failed) == (result.total, 0)

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.report.content import content
+from deadhead.report.page.content import content
 from deadhead.studies import load, plan, run, status
 from deadhead.studies.inputs import InputsChanged, attached, differing, file_hash, fingerprints
-from deadhead.studies.recipe import Recipe, with_inputs
+from deadhead.studies.recipe.load import Recipe, with_inputs
 from deadhead.world import MODELS, rows
 
 SIZES = {"train": 24, "dev": 8, "test": 8}
@@ -144,7 +144,7 @@ def test_a_file_that_changes_under_a_running_study_stops_it(world: Path) -> None
 
 
 def test_a_second_run_in_one_process_reads_changed_files_again(world: Path) -> None:
-    from deadhead.studies.material import dataset
+    from deadhead.studies.steps.models import dataset
 
     first = dataset(with_inputs(recipe_of(world)).trials[0], ["en"], "train").rows
     write_data(world / "data1", 50)

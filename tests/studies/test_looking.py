@@ -20,11 +20,11 @@ from deadhead.cli import status as status_command
 from deadhead.cli import studies as commands
 from deadhead.cli.export import export
 from deadhead.errors import DeadheadError, MissingExtra
-from deadhead.studies import frame, load, plan, run, status, summaries
-from deadhead.studies.folder import StudyError
-from deadhead.studies.frame import write_csv, write_parquet
+from deadhead.results.frame import frame, write_csv, write_parquet
+from deadhead.studies import load, plan, run, status, summaries
+from deadhead.studies.execution.processes import environment, gpus
 from deadhead.studies.plan import ROWS, usual_workers
-from deadhead.studies.processes import environment, gpus
+from deadhead.studies.store.folder import StudyError
 
 TOTAL = 2 * (1 + 4 * 4)
 
@@ -184,7 +184,7 @@ def test_a_stop_at_once_says_how_to_go_on(
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deadhead.studies.run", stopped)
+    monkeypatch.setattr("deadhead.studies.execution.one_trial", stopped)
     result = CliRunner().invoke(app, ["run", str(search_file), "--out", str(tmp_path / "new")])
     assert result.exit_code == 130
     assert "To go on, give the same command again." in result.output
@@ -209,7 +209,7 @@ def test_every_recipe_that_comes_along_is_right() -> None:
 
 
 def test_threads_are_fixed_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadhead.studies.processes.cores", lambda: 8)
+    monkeypatch.setattr("deadhead.studies.execution.processes.cores", lambda: 8)
     assert (
         environment(0, 2, {})["OMP_NUM_THREADS"]
         == environment(0, 16, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"]

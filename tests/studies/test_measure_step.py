@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deadhead.studies import Record, load, read, run, run_trial
-from deadhead.studies.plain import RecipeError
+from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.trial import settle
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
-from deadhead.studies.material import home
-from deadhead.studies.needs import lacking
+from deadhead.studies.steps.models import home
+from deadhead.studies.steps.needs import lacking
 
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
 

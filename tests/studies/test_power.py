@@ -12,9 +12,10 @@ from small_study import WORK, told
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.studies import folder as place
-from deadhead.studies import load, run, shared, status, stop
-from deadhead.studies.recipe import Recipe
+from deadhead.studies import load, run, status, stop
+from deadhead.studies.recipe.load import Recipe
+from deadhead.studies.store import folder as place
+from deadhead.studies.store import shared_work as shared
 
 SMALL = ["seed=0", "search.lowest=1..2"]
 WORLD = [
@@ -41,7 +42,7 @@ def interrupted(recipe: Recipe, folder: Path, after: int, **options: Any) -> Non
             stop(folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deadhead.studies.jobs.EVERY", 0.0)
+        patch.setattr("deadhead.studies.execution.jobs.EVERY", 0.0)
         assert run(recipe, folder, executor="serial", watch=watch, **options).left
 
 

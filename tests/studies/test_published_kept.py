@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from deadhead.studies import load
-from deadhead.studies.folder import prepare
+from deadhead.studies.store.folder import prepare
 from deadhead.studies.study import _describe
 
 RECIPE = """\

@@ -15,9 +15,10 @@ import ray
 from small_study import WORK, told
 from test_crash import workers_of
 
-from deadhead.studies import cluster as clusters
-from deadhead.studies import load, run, watchdog
-from deadhead.studies.folder import ClusterLost
+from deadhead.studies import load, run
+from deadhead.studies.execution import ray_health as clusters
+from deadhead.studies.execution import watchdog
+from deadhead.studies.store.folder import ClusterLost
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +56,7 @@ def test_a_node_dies(
             killed.append(facts["done"])
             made.remove_node(nodes[0], allow_graceful=False)
 
-    monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.02)
+    monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
     result = run(recipe, tmp_path / "ray", executor="ray", work="slow_trivial:work", watch=watch)
     assert killed
     assert killed[0] < len(recipe.trials)  # in the midst of it
@@ -107,7 +108,7 @@ def struck(search_file: Path, folder: Path, name: str, number: int, **options: A
             strike(name, number)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deadhead.studies.jobs.EVERY", 0.02)
+        patch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
         return run(
             load(search_file),
             folder,
@@ -164,7 +165,7 @@ def test_nodes_that_all_die_stop_the_study(
 ) -> None:
     made, nodes = cluster
     monkeypatch.setattr(clusters, "GONE", 2.0)
-    monkeypatch.setattr("deadhead.studies.jobs.EVERY", 0.02)
+    monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
 
     def watch(facts: dict[str, Any]) -> None:
         if facts["done"] >= 2 and nodes:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.studies import Recipe, load
-from deadhead.studies.checks import check
-from deadhead.studies.expand import label
-from deadhead.studies.plain import RecipeError, read
-from deadhead.studies.recipe import put
+from deadhead.studies.recipe.check import check
+from deadhead.studies.recipe.expand import label
+from deadhead.studies.recipe.load import put
+from deadhead.studies.recipe.yaml import RecipeError, read
 from deadhead.studies.trial import FIELDS, settle
 
 TABLE4 = """\

@@ -14,7 +14,7 @@ import torch
 
 from deadhead import numerics
 from deadhead.studies import load, run_trial
-from deadhead.studies.run import STEPS
+from deadhead.studies.execution.one_trial import STEPS
 from deadhead.studies.trial import Trial
 
 SMALL = [

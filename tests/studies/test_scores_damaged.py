@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from small_study import WORK
 
+from deadhead.results.scores import pairs, scores
 from deadhead.studies import load, run, summaries
-from deadhead.studies.scores import pairs, scores
 
 TRIAL = 4  # its place in a line of the index
 

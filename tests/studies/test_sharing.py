@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deadhead.cli.studies import _log_line
-from deadhead.studies import sharing
+from deadhead.studies.execution import gpu_sharing as sharing
 
 SCRIPT = """#!/bin/sh
 where="${CUDA_MPS_PIPE_DIRECTORY:-$USUAL}"

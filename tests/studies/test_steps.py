@@ -13,11 +13,12 @@ from deadhead import load as load_model
 from deadhead import prune, save, strategies
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
-from deadhead.ranking.merging import merge
-from deadhead.studies import load, material, read, run, run_trial
-from deadhead.studies.folder import StudyError, prepare
-from deadhead.studies.material import dataset
-from deadhead.studies.plain import RecipeError
+from deadhead.ranking.merge import merge
+from deadhead.studies import load, read, run, run_trial
+from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.steps import models as material
+from deadhead.studies.steps.models import dataset
+from deadhead.studies.store.folder import StudyError, prepare
 from deadhead.tasks import Dataset, Encoded
 from deadhead.world import MODELS
 

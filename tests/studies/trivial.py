@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from deadhead.studies.records import Record
-from deadhead.studies.run import run_trial
-from deadhead.studies.state import State
+from deadhead.studies.execution.one_trial import run_trial
+from deadhead.studies.steps.state import State
+from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 
 

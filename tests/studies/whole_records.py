@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.studies import load
-from deadhead.studies.recipe import Recipe
-from deadhead.studies.records import Record, write
+from deadhead.studies.recipe.load import Recipe
+from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe
 from deadhead.studies.trial import Trial, digest
 

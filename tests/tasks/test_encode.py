@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import Row, batches, dataset, encode
-from deadhead.tasks import encode as encode_function
-from deadhead.tasks.encode import IGNORED, Encoded
-from deadhead.tasks.pieces import Pieces
-from deadhead.tasks.stored import stored
+from deadhead.tasks.encoding.arrays import stored
+from deadhead.tasks.encoding.subwords import Pieces
+from deadhead.tasks.encoding.windows import IGNORED, Encoded
 
 SAMPLES = [
     "the",
@@ -425,7 +424,7 @@ def test_stretches_join_without_a_seam(
         [Row(tuple(f"the fox {i}".split()), ("DET", "NOUN", "NUM")) for i in range(10)],
     )
     whole = encode(data, tokenizers["wordpiece"], cache=tmp_path / "a")
-    monkeypatch.setattr(sys.modules[encode_function.__module__], "STRETCH", 3)
+    monkeypatch.setattr(sys.modules[encode.__module__], "STRETCH", 3)
     parts = encode(data, tokenizers["wordpiece"], cache=tmp_path / "b")
     assert all(np.array_equal(whole.arrays[name], parts.arrays[name]) for name in whole.arrays)
     assert all(b > a for a, b in pairwise(parts.starts))

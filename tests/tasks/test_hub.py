@@ -17,9 +17,9 @@ from datasets import ClassLabel, Features, List, Translation, Value
 
 from deadhead.errors import DataError, MissingExtra
 from deadhead.tasks import TASKS, Row, find_data, load_data
-from deadhead.tasks.hubsets import TREEBANKS
-from deadhead.tasks.places import place_of
-from deadhead.tasks.tags import UPOS
+from deadhead.tasks.locating.hub_sets import TREEBANKS
+from deadhead.tasks.locating.places import place_of
+from deadhead.tasks.reading.tags import UPOS
 
 Put = Callable[..., None]
 PER = ["O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"]

@@ -24,7 +24,7 @@ from deadhead.tasks.metrics import (
     span_recall,
     spans,
 )
-from deadhead.tasks.tags import UPOS
+from deadhead.tasks.reading.tags import UPOS
 
 Pair = tuple[list[list[str]], list[list[str]]]
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from deadhead.cli.data import app
 from deadhead.errors import UnknownName
 from deadhead.tasks.languages import facts
-from deadhead.tasks.releases import release_of
+from deadhead.tasks.locating.releases import release_of
 from deadhead.tasks.sizes import Size, sizes
 
 SENTENCE = "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n"

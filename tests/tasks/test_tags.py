@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.tasks.metrics import spans
-from deadhead.tasks.tags import BIO_ENTITIES, NER_TYPES, UPOS, is_plain, split_tag, to_bio
+from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS, is_plain, split_tag, to_bio
 
 Span = tuple[str, int, int]
 

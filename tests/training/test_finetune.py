@@ -12,9 +12,9 @@ import torch
 
 from deadhead import discover, prune
 from deadhead.errors import DataError, HeadError, UnknownName
-from deadhead.finetune import Settings, SettingsError, Tick, finetune
 from deadhead.layout import Head
 from deadhead.tasks import Encoded, batches
+from deadhead.training import Settings, SettingsError, Tick, finetune
 
 FAST = Settings(batch=8, rate=3e-3, epochs=3)
 

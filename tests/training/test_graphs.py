@@ -21,9 +21,8 @@ from transformers import (
 )
 
 from deadhead import prune
-from deadhead.finetune import Settings, finetune
 from deadhead.tasks import Encoded, batches
-from deadhead.training import graphs, loop
+from deadhead.training import Settings, finetune, graphs, loop
 from deadhead.training.graphs import Graphs
 from deadhead.training.loss import READY_MASKS, hiding
 

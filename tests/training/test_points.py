@@ -8,8 +8,8 @@ import pytest
 import small_tasks
 
 from deadhead.errors import DataError
-from deadhead.finetune import Settings, SettingsError, finetune, grid, search
 from deadhead.tasks import Encoded
+from deadhead.training import Settings, SettingsError, finetune, grid, search
 
 
 def test_search_puts_the_best_first_and_runs_nothing_twice(letters: Encoded, tmp_path: Any) -> None:

@@ -16,15 +16,15 @@ import torch
 
 from deadhead import prune
 from deadhead.errors import FolderError
-from deadhead.finetune import Settings, finetune
 from deadhead.tasks import Encoded
+from deadhead.training import Settings, finetune
 
 SETTINGS = Settings(batch=8, rate=3e-3, epochs=4)
 
 KILLED = """
 import os, signal, sys
 import small_tasks
-from deadhead.finetune import Settings, finetune
+from deadhead.training import Settings, finetune
 from test_resume import SETTINGS
 
 def at(tick):

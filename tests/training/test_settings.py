@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import UnknownName
-from deadhead.finetune import GRIDS, PRESETS, Settings, SettingsError, grid, preset
+from deadhead.training import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
 
 @given(

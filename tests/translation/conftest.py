@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from toy_pair import TASK, TINY, TRAINING, pairs
 
-from deadhead.finetune import finetune
 from deadhead.tasks import Encoded, Row, dataset, encode
+from deadhead.training import finetune
 from deadhead.translation import build, vocabulary
 
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from deadhead.evaluate import predict
 from deadhead.tasks import Encoded, batches
 from deadhead.training import decoding
 from deadhead.training.decoding import FURTHER, Marks, beam, decode, greedy, norm
+from deadhead.training.evaluation import predict
 
 PIECES, END = 4, 0
 

@@ -13,10 +13,10 @@ from toy_pair import TINY
 
 from deadhead import discover, gated, load, prune, save
 from deadhead.errors import UnknownName
-from deadhead.evaluate import predict
-from deadhead.finetune import Settings, finetune
-from deadhead.heads.proof import prove, sample
+from deadhead.heads.verify.proof import prove, sample
 from deadhead.tasks import Encoded
+from deadhead.training import Settings, finetune
+from deadhead.training.evaluation import predict
 from deadhead.translation import SIZES, Size, build, size_of
 
 PROJECTIONS = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "out_proj.bias")

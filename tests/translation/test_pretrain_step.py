@@ -9,10 +9,11 @@ import pytest
 from toy_pair import TINY, pairs
 
 from deadhead import load as load_model
-from deadhead.studies import load, read, run, run_trial, steps
-from deadhead.studies.plain import RecipeError
+from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.plan import plan
-from deadhead.studies.recipe import with_inputs
+from deadhead.studies.recipe.load import with_inputs
+from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.steps import all as steps
 from deadhead.translation import SIZES
 
 RECIPE = """\

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from toy_pair import TRAINING
 
 from deadhead.errors import DataError
-from deadhead.finetune import Settings, finetune, preset
 from deadhead.tasks import Encoded, batches
+from deadhead.training import Settings, finetune, preset
 from deadhead.training.averaging import mean
 from deadhead.training.feed import Feed
 from deadhead.training.update import Updater

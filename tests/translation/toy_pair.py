@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from deadhead.finetune import Settings
 from deadhead.tasks import Task
+from deadhead.training import Settings
 from deadhead.translation import Size
 
 TASK = Task("toy", "translate", ("bleu",), ("en-xx",))

@@ -17,9 +17,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import unknown_name
-from ..studies.scores import Studied, unhurried
-from . import contributions, luck, mbert, weak_link
+from deadhead.errors import unknown_name
+from deadhead.papers.contributions import claims_search as contributions
+from deadhead.papers.mbert_prunability import claims_glue as mbert
+from deadhead.papers.weak_link import claims_translation as weak_link
+from deadhead.results.scores import Studied, unhurried
+
+from . import luck
 from .evidence import Evidence
 from .from_papers import FOLLOW_IN_PART, PAPERS, printed
 from .from_study import measured

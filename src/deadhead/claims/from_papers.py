@@ -7,7 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..tasks import task_of
+from deadhead.tasks import task_of
+
 from .evidence import Best, Evidence, Fact, Merged, Rho, Search
 from .strength import rho_p
 

@@ -16,13 +16,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..errors import DeadheadError
-from ..studies.expand import label
-from ..studies.folder import StudyError
-from ..studies.records import Record, Summary, read_within
-from ..studies.scores import Pair, Score, Studied, one_label
-from ..studies.search import Arm
-from ..tasks import points, task_of
+from deadhead.errors import DeadheadError
+from deadhead.results.scores import Pair, Score, Studied, one_label
+from deadhead.results.search import Arm
+from deadhead.studies.recipe.expand import label
+from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import Record, Summary, read_within
+from deadhead.tasks import points, task_of
+
 from .evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Search
 
 FIRST = "@1"  # behind a split: the weights after the first epoch

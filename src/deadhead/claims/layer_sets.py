@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from .evidence import HALVES, Fact, Mean, means
-from .shown import over_repeats
+from .rule import over_repeats
 
 Place = tuple[str, str]  # task and target language
 BLOCKS, PLAIN = (

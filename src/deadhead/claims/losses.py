@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
-from ..analyses import drop
+from deadhead.results.statistics import drop
+
+from .cases import all_of_glue, all_of_wmt
 from .evidence import DRAWN, GLUE, Evidence, Fact, Mean, means
-from .shown import ABOUT, above, as_stated, by_repeats, over_repeats
+from .rule import ABOUT, above, as_stated, by_repeats, over_repeats
 from .strength import FEWEST, spread
 from .verdict import Finding, judged, missing
-from .wholes import all_of_glue, all_of_wmt
 
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
 SAMPLED = (

@@ -13,12 +13,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
-from ..analyses import beyond_luck, luck
-from .about import about_searches
+from deadhead.results.statistics import beyond_luck, luck
+
 from .evidence import Evidence, Search
-from .kinds import ON_POS_AND_NER, Models, anything
+from .scope import about_searches
 from .searches import BOTH, OF, TASKS, chance, gain, paired
 from .strength import LEVEL, lucky_share, signs
+from .subjects import ON_POS_AND_NER, Models, anything
 from .verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
 
 PAPER = "luck"

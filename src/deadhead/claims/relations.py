@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from math import isnan
 
-from ..analyses import Correlation, with_distance, with_similarity
-from ..errors import DeadheadError
-from ..tasks.distances import distances
+from deadhead.errors import DeadheadError
+from deadhead.results.statistics import Correlation, with_distance, with_similarity
+from deadhead.tasks.distances import distances
+
 from .evidence import Evidence, Ranked, Rho, Search
 
 FEWEST = 5  # pairs for a rho

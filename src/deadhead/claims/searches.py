@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from .evidence import Evidence, Search
-from .kinds import MULTI as MBERT
-from .kinds import XLM, Models, anything, is_mbert, is_xlmr, multilingual
-from .shown import over_repeats
+from .rule import over_repeats
 from .strength import LEVEL, by_luck, interval, luck_p
+from .subjects import MULTI as MBERT
+from .subjects import XLM, Models, anything, is_mbert, is_xlmr, multilingual
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
-from ..analyses import sign_test
-from ..analyses import spread as share_of_mean
+from deadhead.results.statistics import sign_test
+from deadhead.results.statistics import spread as share_of_mean
+
 from .evidence import Mean
 
 LEVEL = 0.05

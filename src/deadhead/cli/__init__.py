@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import __version__
-from ..errors import DeadheadError, Notice
+from deadhead import __version__
+from deadhead.errors import DeadheadError, Notice
+
 from . import (
     claims,
     data,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import DeadheadError
+from deadhead.errors import DeadheadError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..claims import Verdict
+    from deadhead.claims import Verdict
 
 COLOURS = {
     "holds": "green",
@@ -75,11 +75,11 @@ def claims(
 
         deadhead claims --published --paper contributions
     """
-    from ..claims import check
-    from ..claims import published as of_papers
-    from ..claims.markdown import markdown
-    from ..studies.records import damage
-    from ..studies.scores import Studied
+    from deadhead.claims import check
+    from deadhead.claims import published as of_papers
+    from deadhead.claims.markdown import markdown
+    from deadhead.results.scores import Studied
+    from deadhead.studies.store.records import damage
 
     if bool(studies) == published:
         raise DeadheadError(
@@ -106,7 +106,7 @@ def _show(found: list[Verdict], every: bool) -> None:
     """The claims, those that fail on the papers' own tables by how they do; then counts, and the names of those that fail there."""
     from rich.console import Console
 
-    from ..claims import FAILS, IN_PART, LUCKY, NO
+    from deadhead.claims import FAILS, IN_PART, LUCKY, NO
 
     shown = [one for one in found if every or one.judged]
     failed = {how: [one for one in shown if one.follows == how] for how in (NO, IN_PART, LUCKY)}

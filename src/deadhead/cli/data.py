@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..tasks import Task
-    from ..tasks.check import Finding
-    from ..tasks.hubsets import HubSet
+    from deadhead.tasks import Task
+    from deadhead.tasks.check import Finding
+    from deadhead.tasks.locating.hub_sets import HubSet
 
 app = typer.Typer(
     name="data",
@@ -93,7 +93,7 @@ def check(
     if paper is not None:
         _compare(folder, paper, task, as_json)
         return
-    from ..tasks.check import check as findings
+    from deadhead.tasks.check import check as findings
 
     rows: list[Finding] = []
     for finding in findings(folder, chosen_task(task, task_file), malformed):
@@ -116,7 +116,7 @@ def check(
 
 def _compare(folder: Path, paper: str, task: str | None, as_json: bool) -> None:
     """Print the sizes of a paper's data beside ours; exit code 1 unless all are equal."""
-    from ..tasks.sizes import Size, sizes
+    from deadhead.tasks.sizes import Size, sizes
 
     rows: list[Size] = []
     if not as_json:
@@ -166,7 +166,7 @@ def chosen_task(name: str | None, file: Path | None) -> str | Task | None:
         name is not None and name.endswith((".yaml", ".yml"))
     ):
         raise typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
-    from ..tasks import read_task_file
+    from deadhead.tasks import read_task_file
 
     return name if file is None else read_task_file(file)
 
@@ -204,7 +204,7 @@ def _line(finding: Finding) -> str:
 @app.command("list")
 def list_tasks(as_json: AsJson = False) -> None:
     """The tasks that are known, with their languages and metrics."""
-    from ..tasks import TASKS
+    from deadhead.tasks import TASKS
 
     if as_json:
         shown = ("name", "kind", "metrics", "languages", "labels")

@@ -40,11 +40,11 @@ def demo(
 
         deadhead demo --out my-demo --set seed=[0]
     """
-    from ..report.page import check_installed, write
-    from ..report.tables import tables
-    from ..studies import load
-    from ..studies import run as run_study
-    from ..studies.plan import usual_workers
+    from deadhead.report.page.html import check_installed, write
+    from deadhead.report.tables.build import tables
+    from deadhead.studies import load
+    from deadhead.studies import run as run_study
+    from deadhead.studies.plan import usual_workers
 
     check_installed()
     recipe = load(RECIPE, overrides or ())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..finetune import Epoch, Tick
+    from deadhead.training import Epoch, Tick
 
 EVERY = 30.0  # seconds between two lines of a log
 
@@ -19,7 +19,7 @@ def following(epochs: int) -> Iterator[tuple[Callable[[Tick], None], Callable[[E
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from ..training.progress import clock
+    from deadhead.training.progress import clock
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     columns = (
@@ -73,6 +73,6 @@ def metric_words(scores: dict[str, float]) -> str:
 
 def shown(metric: str, value: float) -> str:
     """A metric of a task in points of 100; a log-likelihood as it is."""
-    from ..tasks import METRICS, points
+    from deadhead.tasks import METRICS, points
 
     return f"{points(metric, value):.2f}" if metric in METRICS else f"{value:.3f}"

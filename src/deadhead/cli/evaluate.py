@@ -12,9 +12,9 @@ from .loading import model_and_tokenizer, watched
 from .model_options import Auto, Device, Dtype
 
 if TYPE_CHECKING:
-    from ..evaluate import Predictions
-    from ..tasks import Dataset
-    from ..tasks.bootstrap import Interval
+    from deadhead.tasks import Dataset
+    from deadhead.tasks.bootstrap import Interval
+    from deadhead.training.evaluation import Predictions
 
 MEAN = "mean"
 
@@ -66,8 +66,8 @@ def evaluate(
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
     """
     known = needed_task(task, task_file)
-    from ..heads.kernels import device_named
-    from ..tasks import draw_examples, load_data
+    from deadhead.heads.kernels import device_named
+    from deadhead.tasks import draw_examples, load_data
 
     place = str(device_named(device))
     languages = languages_of(lang)
@@ -128,9 +128,9 @@ def _predictions(
     max_length: int,
     place: str,
 ) -> dict[str, Predictions]:
-    from ..evaluate import predict_sets
-    from ..tasks import encode
-    from ..training.labels import model_labels
+    from deadhead.tasks import encode
+    from deadhead.training.evaluation import predict_sets
+    from deadhead.training.labels import model_labels
 
     model, tokenizer = model_and_tokenizer(name, auto, dtype, place)
     found: dict[str, Predictions] = {}
@@ -154,7 +154,7 @@ def _uncertainty(
     seed: int,
 ) -> tuple[Table, Table]:
     """The score of each model on each set with its interval, and those of the others minus the first."""
-    from ..tasks.bootstrap import mean, side_by_side
+    from deadhead.tasks.bootstrap import mean, side_by_side
 
     intervals = {
         model: {
@@ -184,7 +184,7 @@ def _show(
     from rich.markup import escape
     from rich.table import Table as Grid
 
-    from ..tasks import points
+    from deadhead.tasks import points
 
     def spread(one: Interval, sign: str = "") -> str:
         value, low, high = (points(metric, number) for number in (one.value, one.low, one.high))

@@ -62,7 +62,7 @@ def export(
     ):
         check_file(file, option, example, force=force)
     if onnx is not None:
-        from ..heads.export import exported
+        from deadhead.heads.onnx import exported
 
         made = exported(folder, onnx=onnx, auto=auto, dtype=dtype or "float32")
         size = made.file.stat().st_size
@@ -79,8 +79,8 @@ def export(
             f"(largest difference {made.gap:.0e} of the largest output)",
         ]
     if csv is not None or parquet is not None:
-        from ..studies.frame import write_csv, write_parquet
-        from ..studies.records import damage, scan
+        from deadhead.results.frame import write_csv, write_parquet
+        from deadhead.studies.store.records import damage, scan
 
         for name, file, put in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
             if file is not None:

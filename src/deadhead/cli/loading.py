@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError
-from ..hub import source
+from deadhead.errors import DataError
+from deadhead.hub import source
+
 from .model_options import load_model
 
 if TYPE_CHECKING:
-    from ..rankers import Progress
+    from deadhead.rankers import Progress
 
 
 def model_and_tokenizer(
@@ -27,7 +28,7 @@ def tokenizer_of(name: str, loaded: Any) -> Any:
     """The tokenizer that lies with a model. A decoder finds the end of a text by its padding, and is told what that is."""
     from transformers import AutoTokenizer
 
-    from ..tasks.pieces import UNREADABLE, Pieces
+    from deadhead.tasks.encoding.subwords import UNREADABLE, Pieces
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)

@@ -42,7 +42,7 @@ def load_model(
         device: what `heads.kernels.device_named` gave, so that a device that is not there is reported before the model is loaded.
         config: fields of the config of a model for a task, such as `id2label`.
     """
-    from ..heads import load
+    from deadhead.heads import load
 
     loaded = load(name, auto=auto, dtype="auto" if dtype is None else dtype, **config)
     return loaded if device is None else loaded.to(device)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DeadheadError, HeadError
+from deadhead.errors import DeadheadError, HeadError
+
 from .model_options import Auto, Device, Dtype, Model, load_model
 from .outputs import Force, check_folder
 
 if TYPE_CHECKING:
-    from ..heads.coverage import Row
-    from ..layout import HeadLayout
+    from deadhead.heads.verify.coverage import Row
+    from deadhead.layout import HeadLayout
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 
@@ -69,8 +70,8 @@ def heads(
         raise typer.BadParameter("name a model, or ask for --coverage", param_hint="MODEL")
     if device is not None and not check:
         raise typer.BadParameter("only the proof computes: add --check", param_hint="--device")
-    from ..heads import discover
-    from ..heads.kernels import device_named
+    from deadhead.heads import discover
+    from deadhead.heads.kernels import device_named
 
     place = device_named(device) if check else None
     loaded = load_model(model, auto, dtype, device=place)
@@ -90,7 +91,7 @@ def heads(
 
 
 def _facts(name: str, loaded: Any, layout: HeadLayout) -> dict[str, Any]:
-    from ..heads.discover import located
+    from deadhead.heads.discover import located
 
     found = located(loaded)
     modules = [
@@ -132,9 +133,9 @@ def _facts(name: str, loaded: Any, layout: HeadLayout) -> dict[str, Any]:
 
 
 def _proofs(loaded: Any) -> dict[str, Any]:
-    from ..heads import discover
-    from ..heads.coverage import batch_for, prompt_for
-    from ..heads.proof import prove, sample
+    from deadhead.heads import discover
+    from deadhead.heads.verify.coverage import batch_for, prompt_for
+    from deadhead.heads.verify.proof import prove, sample
 
     layout, batch, prompt = (
         discover(loaded),
@@ -235,8 +236,8 @@ def _show_proofs(console: Any, proofs: dict[str, Any]) -> None:
 
 
 def _coverage(types: list[str], as_json: bool) -> None:
-    from ..errors import unknown_name
-    from ..heads.coverage import coverage, model_types
+    from deadhead.errors import unknown_name
+    from deadhead.heads.verify.coverage import coverage, model_types
 
     known = model_types()
     for name in types:
@@ -371,13 +372,13 @@ def prune(
                 f"--{how} needs a ranking.",
                 f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json",
             )
-        from ..ranking import Ranking
+        from deadhead.ranking import Ranking
 
         ranked = Ranking.load(ranking)
-    from ..heads import discover, save
-    from ..heads import prune as cut
-    from ..heads.source import fetch, stored_dtype
-    from ..strategies import choose
+    from deadhead.heads import discover, save
+    from deadhead.heads import prune as cut
+    from deadhead.heads.model_files import fetch, stored_dtype
+    from deadhead.strategies import choose
 
     kept = (
         stored_dtype(model) if dtype in (None, "auto") else dtype
@@ -415,7 +416,7 @@ def prune(
 
 def _kept_files(loaded: Any) -> list[str]:
     """What was taken along from the folder of the source, weights and card aside."""
-    from ..heads.source import source_of, taken_along
+    from deadhead.heads.model_files import source_of, taken_along
 
     source = source_of(loaded)
     return (
@@ -455,7 +456,7 @@ def bench(
 
         deadhead bench half --against bert-base-cased --batch 1,32 --length 128
     """
-    from ..heads.bench import bench as measure
+    from deadhead.heads.verify.bench import bench as measure
 
     loading: dict[str, Any] = {"auto": auto, "dtype": dtype or "auto", "device": device}
     result = measure(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import DeadheadError
+from deadhead.errors import DeadheadError
 
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 

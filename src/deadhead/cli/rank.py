@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError, MissingExtra, unknown_name
-from ..rankers import METHOD
+from deadhead.errors import DataError, MissingExtra, unknown_name
+from deadhead.rankers import METHOD
+
 from .data import Corpus, Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .loading import model_and_tokenizer, watched
 from .model_options import Auto, Device, Dtype
 from .outputs import Force, check_file
 
 if TYPE_CHECKING:
-    from ..ranking import Ranking
-    from ..tasks import Batches, Dataset, Task
+    from deadhead.ranking import Ranking
+    from deadhead.tasks import Batches, Dataset, Task
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 IN_ORDER = (
@@ -115,9 +116,9 @@ def rank(
     )  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
-    from ..heads.kernels import device_named
-    from ..rankers import check_method
-    from ..rankers import rank as score
+    from deadhead.heads.kernels import device_named
+    from deadhead.rankers import check_method
+    from deadhead.rankers import rank as score
 
     needs_labels = check_method(method, loss, options)
     place = str(device_named(device))
@@ -203,7 +204,7 @@ def _check_plot(file: Path | None) -> None:
 def _data(
     task: str | Task, lang: str, split: str, where: dict[str, Any], most: int | None, seed: int
 ) -> Dataset:
-    from ..tasks import draw_examples, load_data
+    from deadhead.tasks import draw_examples, load_data
 
     langs = languages_of(lang)
     return draw_examples(
@@ -212,8 +213,8 @@ def _data(
 
 
 def _texts(file: Path, most: int | None, seed: int) -> list[tuple[str, ...]]:
-    from ..tasks.dataset import shuffled
-    from ..tasks.texts import read_texts
+    from deadhead.tasks.dataset import shuffled
+    from deadhead.tasks.encoding.plain_text import read_texts
 
     texts = read_texts(file)
     return (
@@ -248,7 +249,7 @@ def _source(
 
 def _label_free(loaded: Any, data: Dataset, needs_labels: bool, loss: str | None) -> bool:
     """Whether only the texts of this data are read: always by --loss self, else where the model is not of the task."""
-    from ..training.labels import made_for
+    from deadhead.training.labels import made_for
 
     if getattr(loaded.config, "is_encoder_decoder", False):
         return False  # its decoder reads the labels
@@ -263,7 +264,7 @@ def _unlabelled(
     max_length: int,
 ) -> tuple[Any, dict[str, Any]]:
     """Batches of texts, and what the ranking remembers of them."""
-    from ..tasks.texts import fingerprint, text_batches, texts_of
+    from deadhead.tasks.encoding.plain_text import fingerprint, text_batches, texts_of
 
     if getattr(loaded.config, "is_encoder_decoder", False):
         raise DataError(
@@ -292,8 +293,8 @@ def _labelled(
     in_file_order: bool,
 ) -> tuple[Batches, dict[str, Any]]:
     """Batches with labels, and what the ranking remembers of them."""
-    from ..tasks import batches, encode
-    from ..training.labels import model_labels
+    from deadhead.tasks import batches, encode
+    from deadhead.training.labels import model_labels
 
     try:
         labels = model_labels(loaded, data)
@@ -375,7 +376,7 @@ def compare(
     """
     if len(files) < 2:
         raise typer.BadParameter("name at least two rankings", param_hint="RANKING")
-    from ..ranking import Ranking, check_built_alike, correlations
+    from deadhead.ranking import Ranking, check_built_alike, correlations
 
     rankings = [Ranking.load(file) for file in files]
     check_built_alike(rankings, [str(file) for file in files])

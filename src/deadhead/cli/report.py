@@ -42,8 +42,8 @@ def report(
 
         deadhead report my-study --out page.html --figures paper/figures
     """
-    from ..report.export import export
-    from ..report.page import write
+    from deadhead.report.export import export
+    from deadhead.report.page.html import write
 
     page = out or studies[0] / ("report.html" if len(studies) == 1 else "comparison.html")
     write(

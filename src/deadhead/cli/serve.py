@@ -29,7 +29,7 @@ def serve(
 
         deadhead serve my-study
     """
-    from ..report.serve import served
+    from deadhead.report.page.serve import served
 
     with served(folder, host=host, port=port) as server:
         typer.echo(f"{folder} is at {server.url} (Ctrl-C ends)")

@@ -14,7 +14,7 @@ from .amounts import clock
 from .studies import AsJson, Study
 
 if TYPE_CHECKING:
-    from ..studies import Status
+    from deadhead.studies import Status
 
 QUIET = 30.0  # seconds without a sign of life worth a word
 
@@ -35,7 +35,7 @@ def status(
 
         deadhead status my-study --watch
     """
-    from ..studies import status as look
+    from deadhead.studies import status as look
 
     found = look(study)
     if watch:
@@ -63,7 +63,7 @@ def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
 
 
 def _lines(found: Status) -> Iterator[str]:
-    from ..studies.records import damage
+    from deadhead.studies.store.records import damage
 
     state = (
         "stopping"
@@ -96,7 +96,7 @@ def _lines(found: Status) -> Iterator[str]:
 
 
 def _show_failures(study: Path, found: Status) -> None:
-    from ..studies import read
+    from deadhead.studies import read
 
     for name in found.failures:
         record = read(study, name)

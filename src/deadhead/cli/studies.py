@@ -16,8 +16,8 @@ import typer
 from .amounts import clock, in_bytes
 
 if TYPE_CHECKING:
-    from ..studies import Recipe, Result
-    from ..studies.plan import Plan
+    from deadhead.studies import Recipe, Result
+    from deadhead.studies.plan import Plan
 
 MUCH = 100_000_000  # bytes worth a word
 RecipeName = Annotated[
@@ -108,8 +108,8 @@ def run(
 
         deadhead run my.yaml --out study --set finetune.epochs=1 --set seed=[0,1]
     """
-    from ..studies import run as run_study
-    from ..studies.plan import usual_workers
+    from deadhead.studies import run as run_study
+    from deadhead.studies.plan import usual_workers
 
     chosen = _chosen(recipe, overrides, scale)
     _surround(data, threads)
@@ -144,7 +144,7 @@ def run(
 
 def _seconds(timeout: str | None) -> float | str | None:
     """The time limit of a trial: a number, None for `off`, or the one the study finds itself."""
-    from ..studies.watchdog import AUTO
+    from deadhead.studies.execution.watchdog import AUTO
 
     if timeout is None or timeout == "off":
         return AUTO if timeout is None else None
@@ -158,13 +158,13 @@ def _seconds(timeout: str | None) -> float | str | None:
 
 def _chosen(recipe: str, overrides: list[str] | None, scale: str | None) -> Recipe:
     """The recipe, checked whole; its claims too, which the room of studies knows nothing of."""
-    from ..errors import UnknownName
-    from ..studies import load
-    from ..studies.plain import RecipeError
+    from deadhead.errors import UnknownName
+    from deadhead.studies import load
+    from deadhead.studies.recipe.yaml import RecipeError
 
     chosen = load(recipe, overrides or (), scale)
     for i, name in enumerate(chosen.data.get("claims") or ()):
-        from ..claims import named
+        from deadhead.claims import named
 
         try:
             named(name)
@@ -194,7 +194,7 @@ def tell(result: Result, out: Path) -> None:
     if result.left:
         typer.echo("To go on, give the same command again.")
         return
-    from ..studies import clean
+    from deadhead.studies import clean
 
     models, size = clean(out, dry=True)
     if size >= MUCH:
@@ -284,7 +284,7 @@ def _recorded(facts: dict[str, Any]) -> tuple[int, int]:
 
 def _said_once(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     """Says once what went wrong and was put right, and how workers share a GPU: without MPS that costs much."""
-    from ..studies.sharing import ALONE
+    from deadhead.studies.execution.gpu_sharing import ALONE
 
     said: set[str] = set()
 
@@ -318,9 +318,9 @@ def plan(
 
         deadhead plan weak-link/table4 --set draw=[0]
     """
-    from ..studies import plan as count
-    from ..studies.plan import usual_workers
-    from ..studies.recipe import with_inputs
+    from deadhead.studies import plan as count
+    from deadhead.studies.plan import usual_workers
+    from deadhead.studies.recipe.load import with_inputs
 
     chosen = _chosen(recipe, overrides, scale)
     _surround(data)
@@ -339,7 +339,7 @@ def plan(
 
 
 def _show_plan(found: Plan) -> None:
-    from ..studies.records import damage
+    from deadhead.studies.store.records import damage
 
     already = f", {found.done} of them done already" if found.done else ""
     already += (
@@ -369,8 +369,8 @@ def _show_plan(found: Plan) -> None:
 
 def recipes(as_json: AsJson = False) -> None:
     """The recipes that come with deadhead, with a line each."""
-    from ..studies import built_in
-    from ..studies.plain import read
+    from deadhead.studies import built_in
+    from deadhead.studies.recipe.yaml import read
 
     found = {}
     for name, file in built_in().items():
@@ -396,7 +396,7 @@ def stop(
     ] = False,
 ) -> None:
     """Ask a running study to stop once the running trials are done. `deadhead run` goes on with it later."""
-    from ..studies import stop as ask
+    from deadhead.studies import stop as ask
 
     if ask(study, now=now):
         typer.echo(
@@ -417,7 +417,7 @@ def clean(study: Study) -> None:
 
         deadhead clean my-study
     """
-    from ..studies import clean as tidy
+    from deadhead.studies import clean as tidy
 
     models, size = tidy(study)
     typer.echo(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError, unknown_name
+
 from .data import Corpus, Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
 from .epochs import following, metric_words
 from .loading import tokenizer_of
@@ -17,9 +18,9 @@ from .outputs import Force, check_folder
 from .rank import options_of
 
 if TYPE_CHECKING:
-    from ..finetune import History, Settings
-    from ..tasks import Dataset, Encoded, Task
-    from ..training.start import Start
+    from deadhead.tasks import Dataset, Encoded, Task
+    from deadhead.training import History, Settings
+    from deadhead.training.start import Start
 
 KEPT = ("last", "best")
 
@@ -118,11 +119,11 @@ def finetune(
     known = needed_task(task, task_file)
     if weights not in KEPT:
         raise unknown_name("weights to write", weights, KEPT)
-    from ..heads import save
-    from ..heads.classes import dtype_named
-    from ..heads.kernels import device_named
-    from ..training.start import start
-    from ..training.unfinished import Unfinished
+    from deadhead.heads import save
+    from deadhead.heads.classes import dtype_named
+    from deadhead.heads.kernels import device_named
+    from deadhead.training.start import start
+    from deadhead.training.unfinished import Unfinished
 
     under_way = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, unfinished=under_way.begun)
@@ -171,8 +172,8 @@ def finetune(
 def _settings(
     preset: str | None, task: str | None, option: list[str], given: dict[str, Any]
 ) -> Settings:
-    from ..finetune import Settings
-    from ..finetune import preset as paper
+    from deadhead.training import Settings
+    from deadhead.training import preset as paper
 
     named = {name: value for name, value in given.items() if value is not None}
     others = options_of(option)
@@ -199,7 +200,7 @@ def _data(
     task: str | Task, languages: list[str], where: dict[str, Any], most: int | None, seed: int
 ) -> tuple[Dataset, dict[str, Dataset], list[str]]:
     """The training data, the dev data by language, and a line for each language that has none."""
-    from ..tasks import draw_examples, find_data, load_data
+    from deadhead.tasks import draw_examples, find_data, load_data
 
     train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", **where)
     dev, without = {}, []
@@ -218,8 +219,8 @@ def _encoded(
     begun: Start, tokenizer: Any, sets: dict[str, Dataset], max_length: int
 ) -> dict[str, Encoded]:
     """The training data in numbers, with the labels in the model's order, and the dev data alike."""
-    from ..tasks import encode
-    from ..training.labels import model_labels
+    from deadhead.tasks import encode
+    from deadhead.training.labels import model_labels
 
     labels = model_labels(begun.model, sets["train"])
     return {
@@ -232,7 +233,7 @@ def _trained(
     begun: Start, sets: dict[str, Encoded], settings: Settings, place: Any, under_way: Any
 ) -> History:
     """Train, or go on from where it was stopped."""
-    from ..finetune import finetune as train
+    from deadhead.training import finetune as train
 
     done = under_way.epochs
     if done:

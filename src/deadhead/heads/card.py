@@ -10,10 +10,11 @@ from typing import Any
 import yaml
 from torch import nn
 
-from ..hub import split
-from ..layout import HeadLayout, spans
-from .source import CARD, taken_along
-from .surgery import RECORD
+from deadhead.hub import split
+from deadhead.layout import HeadLayout, spans
+
+from .model_files import CARD, taken_along
+from .prune import RECORD
 
 MADE = "with deadhead by removing"  # how cards of ours begin that have no mark
 MARK = "<!-- made by deadhead -->"

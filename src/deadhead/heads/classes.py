@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..errors import FolderError, UnsupportedModel, unknown_name
+from deadhead.errors import FolderError, UnsupportedModel, unknown_name
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 AS_SAVED = "auto"  # the word of transformers for the precision that the folder has

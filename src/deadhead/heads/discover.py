@@ -9,8 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from ..errors import NoAttention, UnknownArchitecture
-from ..layout import HeadLayout
+from deadhead.errors import NoAttention, UnknownArchitecture
+from deadhead.layout import HeadLayout
+
 from .sites import NO_HEADS, Site, sites
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")

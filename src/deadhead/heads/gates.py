@@ -19,11 +19,12 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from ..errors import HeadError, UnsupportedModel
-from ..layout import Head, HeadLayout
-from ..numerics import onednn_left_alone
-from .biases import mute, refuse_bias_outside
+from deadhead.errors import HeadError, UnsupportedModel
+from deadhead.layout import Head, HeadLayout
+from deadhead.numerics import onednn_left_alone
+
 from .discover import layout_of, located
+from .output_bias import mute, refuse_bias_outside
 from .sites import Site
 
 NO_MODULES = (

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..errors import DeadheadError, UnknownName, unknown_name
-from ..numerics import is_half, onednn
+from deadhead.errors import DeadheadError, UnknownName, unknown_name
+from deadhead.numerics import is_half, onednn
 
 DEVICES = ("cpu", "cuda", "mps")
 GPUS = ("gpu", "nvidia", "rocm", "amd", "hip")  # what people call what torch calls cuda

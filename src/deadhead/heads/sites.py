@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..layout import Attention
+from deadhead.layout import Attention
 
 # The names the parts of an attention layer go by.
 TRIPLES = (
@@ -254,8 +254,8 @@ def linear_like(module: object) -> bool:
     return (
         isinstance(module, nn.Module)
         and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D")
-        and module.weight.dim() == 2
-    )  # type: ignore[operator]
+        and module.weight.dim() == 2  # type: ignore[operator]
+    )
 
 
 def out_axis(module: nn.Module) -> int:

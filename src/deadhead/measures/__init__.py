@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import DataError, unknown_name
-from ..rankers import named
+from deadhead.errors import DataError, unknown_name
+from deadhead.rankers import named
 
 if TYPE_CHECKING:
     from torch import Tensor

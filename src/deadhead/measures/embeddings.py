@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, MissingExtra, UnsupportedModel
+from deadhead.errors import DataError, MissingExtra, UnsupportedModel
+
 from . import Given, check_split, check_whole
 
 PLACES = 2  # to which points of the map are rounded
@@ -49,7 +50,7 @@ def vectors(
     """The last layer's vector of the first token of each text, sentences x width."""
     import torch
 
-    from ..heads.kernels import computing
+    from deadhead.heads.kernels import computing
 
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DataError, unknown_name
+from deadhead.errors import DataError, unknown_name
+
 from . import Given, check_split, check_whole
 
 AVERAGES = ("token", "sentence")
@@ -63,7 +64,7 @@ def entropy(
     >>> entropy(model, batches)["encoder.0.3"]
     1.87
     """
-    from ..rankers import rank
+    from deadhead.rankers import rank
 
     found = rank(model, batches, "entropy", average=average, smoothing=float(smoothing))
     return {str(head): float(value) for head, value in (found.raw or {}).items()}

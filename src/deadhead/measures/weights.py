@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HeadError
+from deadhead.errors import HeadError
+
 from . import Given, check_flag
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..heads.sites import Site
+    from deadhead.heads.sites import Site
 
 MATRICES = ("q", "k", "v")
 
@@ -43,7 +44,7 @@ class Weights:
 
 def head_weights(model: Any) -> dict[str, Tensor]:
     """A copy of the weights of every head: `encoder.0.3/q` -> tensor, and `encoder.0.3/q.bias` where there is one."""
-    from ..heads.discover import located
+    from deadhead.heads.discover import located
 
     return {
         name: tensor.detach().cpu().clone()

@@ -16,13 +16,14 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, get_args, get_type_hints
 
-from ..errors import DeadheadError, UnknownName, unknown_name
-from ..layout import Head, HeadLayout
+from deadhead.errors import DeadheadError, UnknownName, unknown_name
+from deadhead.layout import Head, HeadLayout
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from ..ranking import Ranking
+    from deadhead.ranking import Ranking
+
     from .label_free import Loss
 
     Batch = Mapping[str, Tensor]
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 RANKERS: dict[str, str] = {
     "gradient": "gradient:Gradient",
     "taylor": "gradient:Taylor",
-    "lrp": "lrp:LRP",
+    "lrp": "lrp.method:LRP",
     "l0": "l0:L0",
     "shapley": "shapley:Shapley",
     "ablation": "ablation:Ablation",
@@ -175,9 +176,10 @@ def rank(
     """
     needs_labels = check_method(method, loss, options)
     score = ranker(method, **options)
-    from ..heads.discover import discover
-    from ..heads.gates import gated
-    from ..ranking import Ranking
+    from deadhead.heads.discover import discover
+    from deadhead.heads.gates import gated
+    from deadhead.ranking import Ranking
+
     from .check import check_batches, check_scores, describe, settled, versions
     from .label_free import with_loss
 

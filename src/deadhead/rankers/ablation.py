@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..errors import DataError, unknown_name
-from ..heads.discover import located
-from ..heads.gates import attach
-from ..heads.sites import Site
-from ..layout import Head, HeadLayout
+from deadhead.errors import DataError, unknown_name
+from deadhead.heads.discover import located
+from deadhead.heads.gates import attach
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+
 from . import Progress, Scores
 from .loss import (
     IGNORED,

@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import DataError, UnsupportedModel, unknown_name
-from ..heads.discover import located
-from ..heads.sites import Site
-from ..layout import Head, HeadLayout
+from deadhead.errors import DataError, UnsupportedModel, unknown_name
+from deadhead.heads.discover import located
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+
 from . import Progress, Scores
 from .loss import (
     IGNORED,

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import __version__
-from ..errors import DataError, DeadheadError, UnsupportedModel
-from ..heads.kernels import computing
-from ..layout import Head, HeadLayout
+from deadhead import __version__
+from deadhead.errors import DataError, DeadheadError, UnsupportedModel
+from deadhead.heads.kernels import computing
+from deadhead.layout import Head, HeadLayout
+
 from .loss import IGNORED, INPUTS, answer, attended, examples_of, on_device, right_padded
 
 ANSWERS = (

@@ -17,12 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import UnsupportedModel, unknown_name
-from ..heads.discover import located
-from ..heads.gates import attach, gated
-from ..heads.sites import Site
-from ..layout import Head, HeadLayout
-from ..ranking.scores import spread, unit_layers
+from deadhead.errors import UnsupportedModel, unknown_name
+from deadhead.heads.discover import located
+from deadhead.heads.gates import attach, gated
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+from deadhead.ranking.scores import spread, unit_layers
+
 from . import Progress, Scores
 from .loss import IGNORED, LOSS, FiniteLoss, attended, example_losses, examples_of, task_of
 

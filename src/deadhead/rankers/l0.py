@@ -19,10 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import DeadheadError, unknown_name
-from ..heads.discover import discover
-from ..heads.gates import gated
-from ..layout import Head, HeadLayout
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.heads.discover import discover
+from deadhead.heads.gates import gated
+from deadhead.layout import Head, HeadLayout
+
 from . import Progress, Scores
 from .loss import FiniteLoss, example_losses
 

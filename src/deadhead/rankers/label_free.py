@@ -21,7 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import DataError, DeadheadError, UnsupportedModel, unknown_name
+from deadhead.errors import DataError, DeadheadError, UnsupportedModel, unknown_name
+
 from .loss import LOSS, SEEDS, TARGET, answer, examples_of, on_device, output_of, positions_of
 
 Loss = Callable[

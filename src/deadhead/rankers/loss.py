@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import DataError
+from deadhead.errors import DataError
 
 IGNORED = -100  # the label that transformers leaves out of a loss
 # What a batch may hold besides inputs and labels, where it is not measured by its labels: see label_free.py.

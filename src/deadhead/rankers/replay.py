@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..heads.discover import located
-from ..heads.sites import Site
+from deadhead.heads.discover import located
+from deadhead.heads.sites import Site
+
 from .loss import examples_of
 
 

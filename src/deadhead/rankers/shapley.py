@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from ..errors import DeadheadError, unknown_name
-from ..heads.gates import gated
-from ..layout import Head, HeadLayout
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.heads.gates import gated
+from deadhead.layout import Head, HeadLayout
+
 from . import Progress, Scores
 from .loss import (
     IGNORED,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import files
-from ..errors import DataError, HeadError
-from ..layout import Head, HeadLayout
+from deadhead import files
+from deadhead.errors import DataError, HeadError
+from deadhead.layout import Head, HeadLayout
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import MissingExtra
+from deadhead.errors import MissingExtra
 
 if TYPE_CHECKING:
     from rich.console import Group

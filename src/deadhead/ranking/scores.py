@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..layout import Head
+from deadhead.layout import Head
 
 TINY = 1e-20  # keeps a layer of zeros from dividing by zero, as in Ma et al.
 

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingExtra
-from ..studies.folder import StudyError
-from .cells import read_study
-from .figures import study_figures
+from deadhead.errors import MissingExtra
+from deadhead.report.figures.build import study_figures
+from deadhead.report.page.record_choice import opened
+from deadhead.report.tables.build import study_tables
+from deadhead.report.tables.text import WRITERS
+from deadhead.results.cells import read_study
+from deadhead.studies.store.folder import StudyError
+
 from .files import put
-from .opened import opened
-from .tables import study_tables
-from .text_tables import WRITERS
 
 VEGALITE = "6.4"
 SCALE = 2.0  # pixels of a PNG per point

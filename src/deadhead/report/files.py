@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..studies import folder as place
+from deadhead.studies.store import folder as place
 
 
 def put(path: Path, made: bytes) -> Path:

@@ -24,8 +24,9 @@ from fractions import Fraction
 from math import isnan
 from typing import Any
 
-from ..errors import HeadError, unknown_name
-from ..layout import Attention, Head, HeadLayout
+from deadhead.errors import HeadError, unknown_name
+from deadhead.layout import Attention, Head, HeadLayout
+
 from .amounts import block_named, by_block, count, counts, layer_set, whole
 from .draws import Bundle, Heads, Seed, draw, keep, prefix, shares
 

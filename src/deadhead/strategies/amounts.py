@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from ..errors import HeadError, unknown_name
-from ..layout import HeadLayout, spans
+from deadhead.errors import HeadError, unknown_name
+from deadhead.layout import HeadLayout, spans
 
 PAPER_BLOCKS = {
     "ES": "encoder",

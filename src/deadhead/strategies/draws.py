@@ -17,8 +17,8 @@ from math import comb
 from random import Random
 from typing import TypeVar
 
-from ..errors import GroupError, HeadError
-from ..layout import Attention, Head
+from deadhead.errors import GroupError, HeadError
+from deadhead.layout import Attention, Head
 
 Heads = frozenset[Head]
 Bundle = tuple[Head, ...]

@@ -9,12 +9,14 @@ Nothing here loads torch until a trial runs.
 
 from __future__ import annotations
 
-from .frame import frame
+from deadhead.studies.execution.one_trial import (  # before `run` below, which is to be the name of the function
+    STEPS,
+    run_trial,
+)
+from deadhead.studies.recipe.load import Recipe, built_in, load
+from deadhead.studies.store.records import Record, read, summaries
+
 from .plan import plan
-from .recipe import Recipe, built_in, load
-from .records import Record, read, summaries
-from .run import STEPS, run_trial  # before `run` below, which is to be the name of the function
-from .search import arms
 from .status import Status, status
 from .study import Result, clean, run, stop
 from .trial import Trial
@@ -26,10 +28,8 @@ __all__ = [
     "Result",
     "Status",
     "Trial",
-    "arms",
     "built_in",
     "clean",
-    "frame",
     "load",
     "plan",
     "read",

@@ -19,11 +19,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import DeadheadError
-from ..hub import COMMIT, split
-from ..swap import finish
-from .folder import StudyError
+from deadhead import files
+from deadhead.errors import DeadheadError
+from deadhead.hub import COMMIT, split
+from deadhead.studies.store.folder import StudyError
+from deadhead.swap import finish
+
 from .trial import Trial, digest
 
 # '["model", NAME]' or '["data", TASK, LANGUAGE, SPLIT, OPTIONS]' -> hash
@@ -187,7 +188,7 @@ def _hub_revision(name: str) -> str | None:
 
 
 def _of_data(task: str, language: str, split: str, where: Mapping[str, Any]) -> str | None:
-    from ..tasks import data_files
+    from deadhead.tasks import data_files
 
     try:
         places = data_files(task, language, split, **where)
@@ -224,7 +225,7 @@ def _version_hash(version: str) -> str:
 
 
 def _cache_folder() -> Path:
-    from ..tasks.stored import cache_folder
+    from deadhead.tasks.encoding.arrays import cache_folder
 
     return cache_folder() / "fingerprints"
 

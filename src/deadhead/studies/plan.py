@@ -15,17 +15,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
-from ..hub import split
-from ..numerics import threads
-from .expand import label
+from deadhead.errors import DataError
+from deadhead.hub import split
+from deadhead.numerics import threads
+from deadhead.studies.execution.processes import cores, gpus
+from deadhead.studies.recipe.expand import label
+from deadhead.studies.recipe.load import Recipe, with_inputs
+from deadhead.studies.steps.needs import FIND, estimated_rows, lacking, mends, short, told
+from deadhead.studies.store.records import Scan, Summary, scan
+from deadhead.studies.store.shared_work import wanted
+
 from .inputs import InputsChanged
-from .needs import FIND, estimated_rows, lacking, mends, short, told
-from .processes import cores, gpus
-from .recipe import Recipe, with_inputs
-from .records import Scan, Summary, scan
 from .resume import resume
-from .shared import wanted
 from .status import seconds
 from .trial import LOOKS, RANKS, TRAINS, Trial
 
@@ -222,7 +223,7 @@ def _training(trial: Trial, step: str, counted: Callable[[str, str, str], int | 
 
 def _rows(task: str, language: str, where: str) -> int | None:
     """About how many rows the training file in a folder has; None where there is no such file."""
-    from ..tasks import find_data
+    from deadhead.tasks import find_data
 
     found = find_data(task, language, ["train"], **json.loads(where))["train"]
     if isinstance(found, DataError) or not Path(found).is_file():

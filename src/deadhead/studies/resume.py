@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import folder as place
+from deadhead.studies.recipe.load import Recipe, with_inputs
+from deadhead.studies.store.folder import StudyError
+
 from . import inputs
-from .folder import StudyError
 from .inputs import Fingerprints, InputsChanged
-from .recipe import Recipe, with_inputs
+from .store import folder as place
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import folder as place
-from . import records
+from deadhead.studies.store.records import Summary
+
 from .inputs import differing
-from .records import Summary
+from .store import folder as place
+from .store import records
 from .study import described
 
 LARGEST = 1e15  # of the seconds and counts of a run

@@ -16,19 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import unknown_name
-from ..files import Syncer
-from . import folder as place
-from . import needs, records, shared
-from .executors import EXECUTORS
-from .folder import StudyError
-from .jobs import WORK, Control, Jobs, Order
-from .recipe import Recipe, with_inputs
-from .records import Record
+from deadhead.errors import unknown_name
+from deadhead.files import Syncer
+from deadhead.studies.execution.executors import EXECUTORS
+from deadhead.studies.execution.jobs import WORK, Control, Jobs, Order
+from deadhead.studies.execution.watchdog import AUTO, Watchdog, check_timeout
+from deadhead.studies.recipe.display import published
+from deadhead.studies.recipe.load import Recipe, with_inputs
+from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import Record
+from deadhead.studies.store.validity import is_labels, is_recipe
+
 from .resume import Resumed, fingerprints_of, resume
-from .showing import published
-from .validity import is_labels, is_recipe
-from .watchdog import AUTO, Watchdog, check_timeout
+from .steps import needs
+from .store import folder as place
+from .store import records
+from .store import shared_work as shared
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ def _settle_languages(values: dict[str, Any]) -> None:
 
 def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
     """A removal as (strategy, amount, options); None where it removes nothing."""
-    from ..strategies import STRATEGIES
+    from deadhead.strategies import STRATEGIES
 
     if not isinstance(remove, Mapping):
         return None

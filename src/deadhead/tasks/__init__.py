@@ -9,17 +9,18 @@ TASKS and KINDS are the tables (`table.py`); a new task is a line there. Nothing
 before the first batch is made.
 """
 
-from .batches import Batches, batches, collect
+from deadhead.tasks.encoding.batches import Batches, batches, collect
+from deadhead.tasks.encoding.windows import Encoded, encode
+from deadhead.tasks.reading.records import Row
+
 from .check import check
 from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, draw_examples, first_parts
 from .distances import distances
-from .encode import Encoded, encode
 from .languages import group, language, paper_languages
 from .load import data_files, find_data, load_data
 from .metrics import METRICS, Measured, Metric, bleu_signature, points, score
-from .records import Row
-from .table import KINDS, TASKS, Task, task_of
-from .taskfile import read_task_file
+from .registry import KINDS, TASKS, Task, task_of
+from .task_file import read_task_file
 
 __all__ = [
     "KINDS",

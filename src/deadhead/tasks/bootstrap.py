@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, unknown_name
+from deadhead.errors import DataError, unknown_name
+
 from .dataset import Dataset
 from .metrics import METRICS, sides
-from .table import Task, task_of
+from .registry import Task, task_of
 
 RESAMPLES, LEVEL = 1000, 0.95
 AT_ONCE = 4_000_000  # row numbers drawn in one go

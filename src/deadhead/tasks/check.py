@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, DeadheadError
-from .entry import Entry, Skipped
+from deadhead.errors import DataError, DeadheadError
+from deadhead.tasks.locating.entry import Entry, Skipped
+from deadhead.tasks.locating.folder import survey
+from deadhead.tasks.locating.releases import release_of
+from deadhead.tasks.locating.small_world import WORLD, all_of_world, is_world
+
 from .load import SHOWN, read_entry
-from .releases import release_of
-from .small_world import WORLD, all_of_world, is_world
-from .sources import survey
-from .table import Task, task_of
+from .registry import Task, task_of
 
 
 @dataclass(frozen=True)

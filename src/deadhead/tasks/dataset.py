@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
-from ..errors import DataError
-from .records import Row
-from .table import Task, task_of
+from deadhead.errors import DataError
+from deadhead.tasks.reading.records import Row
+
+from .registry import Task, task_of
 
 SPLITS = ("train", "dev", "test")
 SHARE = "rows of the file not in this share"

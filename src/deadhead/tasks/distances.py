@@ -16,7 +16,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..errors import DataError, MissingExtra, unknown_name
+from deadhead.errors import DataError, MissingExtra, unknown_name
+
 from .languages import language, languages
 
 DISTANCES = ("genetic", "geographic", "syntactic", "phonological", "inventory", "featural")

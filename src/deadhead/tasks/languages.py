@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from ..errors import unknown_name
+from deadhead.errors import unknown_name
 
 # Other codes that corpora use for the same language.
 ALSO = {

@@ -15,17 +15,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, DeadheadError, unknown_name
+from deadhead.errors import DataError, DeadheadError, unknown_name
+from deadhead.tasks.locating.entry import Entry
+from deadhead.tasks.locating.folder import choose, index, survey
+from deadhead.tasks.locating.hub_sets import hub_set, other_names
+from deadhead.tasks.locating.places import place_of
+from deadhead.tasks.locating.small_world import in_world, is_world, read_world
+from deadhead.tasks.reading.files import reader_of
+from deadhead.tasks.reading.sniff import guess
+
 from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
-from .entry import Entry
-from .hubsets import hub_set, other_names
 from .languages import code_of
-from .places import place_of
-from .readers import reader_of
-from .small_world import in_world, is_world, read_world
-from .sniff import guess
-from .sources import choose, index, survey
-from .table import TASKS, Task, task_of
+from .registry import TASKS, Task, task_of
 
 CUTS = ("auto", "given", "pooled")
 MALFORMED = ("error", "drop")
@@ -214,7 +215,7 @@ class _Splits:
         if borrowed is not None:
             return borrowed.places(split)
         self._refuse(split)
-        from .hub import on_hub
+        from deadhead.tasks.locating.hub import on_hub
 
         return (on_hub(self.task, self.lang, split, self.source, self.root),)
 
@@ -250,7 +251,7 @@ class _Splits:
         if borrowed is not None:
             return borrowed(split)
         self._refuse(split)
-        from .hub import read_hub
+        from deadhead.tasks.locating.hub import read_hub
 
         return read_hub(self.task, self.lang, split, self.source, self.root)
 

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import eq
+from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, MissingExtra
+from deadhead.errors import DataError, MissingExtra
+
 from .dataset import Dataset
-from .table import Task, task_of
+from .registry import Task, task_of
 
 Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
@@ -201,13 +203,13 @@ def _sacrebleu(lang: str, tokens: str, lowercase: bool):  # type: ignore[no-unty
 
 
 def _bleu(tokens: str = "intl", lowercase: bool = False) -> Metric:
-    how = {"tokens": tokens, "lowercase": lowercase}
+    how: dict[str, Any] = {"tokens": tokens, "lowercase": lowercase}
     return Metric(
         partial(_ngram_counts, **how),
         _bleu_of,
         share=False,
         signature=partial(bleu_signature, **how),
-    )  # type: ignore[arg-type]
+    )
 
 
 accuracy = Metric(

@@ -11,15 +11,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, DeadheadError, unknown_name
+from deadhead.errors import DataError, DeadheadError, unknown_name
+from deadhead.tasks.locating.entry import split_of
+from deadhead.tasks.locating.folder import index
+from deadhead.tasks.locating.releases import release_of
+from deadhead.tasks.reading.tags import split_tag
+
 from .dataset import SHARE, SPLITS, Dataset
-from .entry import split_of
 from .languages import facts
 from .load import find_data, load_data
-from .releases import release_of
-from .sources import index
-from .table import TASKS
-from .tags import split_tag
+from .registry import TASKS
 
 TYPES = "types"  # of slots, in the place of a split
 STARTS = "document starts dropped"

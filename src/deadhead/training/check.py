@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..tasks.encode import IGNORED, Encoded
-from ..tasks.table import KINDS
+from deadhead.errors import DataError
+from deadhead.tasks.encoding.windows import IGNORED, Encoded
+from deadhead.tasks.registry import KINDS
+
 from .settings import Settings
 
 OFFSETS = {

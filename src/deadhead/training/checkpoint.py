@@ -21,8 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import files
-from ..errors import FolderError
+from deadhead import files
+from deadhead.errors import FolderError
+
 from .history import KEPT, History, is_whole, read, write
 
 

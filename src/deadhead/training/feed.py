@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..tasks.encode import IGNORED, Encoded
-from ..tasks.table import KINDS
+from deadhead.tasks.encoding.windows import IGNORED, Encoded
+from deadhead.tasks.registry import KINDS
 
 # Batches are padded to these lengths where shapes must be few; beyond the last, to multiples of it.
 WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)

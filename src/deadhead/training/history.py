@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FolderError, unknown_name
+from deadhead.errors import FolderError, unknown_name
+
 from .settings import Settings
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..errors import DataError
-from ..tasks import KINDS, Dataset
+from deadhead.errors import DataError
+from deadhead.tasks import KINDS, Dataset
 
 NO_CLASS = "O"  # of no use to tell tasks apart: every tagger of spans has it
 

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import DataError, DeadheadError
-from ..heads import discover, gated
-from ..heads.kernels import computing, device_named
-from ..layout import Head
-from ..numerics import computes_half, kernels
-from ..tasks import batches
-from ..tasks.encode import Encoded
+from deadhead.errors import DataError, DeadheadError
+from deadhead.heads import discover, gated
+from deadhead.heads.kernels import computing, device_named
+from deadhead.layout import Head
+from deadhead.numerics import computes_half, kernels
+from deadhead.tasks import batches
+from deadhead.tasks.encoding.windows import Encoded
+
 from .averaging import Recent
 from .check import check
 from .checkpoint import Folder, identity, random_state, set_random_state

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..tasks.encode import IGNORED, Encoded
+from deadhead.errors import DataError
+from deadhead.tasks.encoding.windows import IGNORED, Encoded
+
 from .prediction import likelihoods
 
 
@@ -16,7 +17,7 @@ def on_pairs(
     dev: Encoded, tokenizer: Any = None, bleu_every: int | None = None
 ) -> Callable[[Any, int], dict[str, float]]:
     """A function of the model and the epoch: the mean log-likelihood of a sub-word, which is minus the loss; BLEU every so many epochs."""
-    from ..evaluate import evaluate
+    from .evaluation import evaluate
 
     if bleu_every is not None and bleu_every < 1:
         raise DataError(f"bleu_every is {bleu_every}.", "give a number of epochs, or leave it out")

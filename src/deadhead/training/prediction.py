@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError
-from ..heads.kernels import computing
-from ..rankers.loss import answer
-from ..tasks import batches
-from ..tasks.encode import Encoded
-from ..tasks.table import KINDS
+from deadhead.errors import DataError
+from deadhead.heads.kernels import computing
+from deadhead.rankers.loss import answer
+from deadhead.tasks import batches
+from deadhead.tasks.encoding.windows import Encoded
+from deadhead.tasks.registry import KINDS
+
 from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
 from .loss import loss_sum, ready

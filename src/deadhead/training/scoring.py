@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..tasks.encode import Encoded
-from ..tasks.table import KINDS
+from deadhead.tasks.encoding.windows import Encoded
+from deadhead.tasks.registry import KINDS
+
 from .pairs import on_pairs
 
 Score = Callable[[Any], "Mapping[str, float] | float"]
@@ -60,7 +61,7 @@ def scoring(
 def _on_one(
     dev: Encoded, tokenizer: Any, bleu_every: int | None
 ) -> Callable[[Any, int], Mapping[str, float]]:
-    from ..evaluate import evaluate
+    from .evaluation import evaluate
 
     if KINDS[dev.data.task.kind].labels == "text":
         return on_pairs(dev, tokenizer, bleu_every)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError, unknown_name
 
 SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")
@@ -80,7 +80,7 @@ class Settings:
             value = getattr(self, name)
             if value is not None and (not math.isfinite(value) or value != int(value) or value < 1):
                 mend = (
-                    "to score a model as it is, use deadhead.evaluate"
+                    "to score a model as it is, use deadhead.training.evaluation"
                     if name == "epochs"
                     else f"give {name} of at least 1"
                 )

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from ..errors import DataError
-from ..heads import load
-from ..tasks import KINDS, Dataset
+from deadhead.errors import DataError
+from deadhead.heads import load
+from deadhead.tasks import KINDS, Dataset
 
 
 @dataclass(frozen=True)

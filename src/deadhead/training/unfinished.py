@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import FolderError
+from deadhead import files
+from deadhead.errors import FolderError
 
 NAME = ".training"
 

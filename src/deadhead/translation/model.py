@@ -21,7 +21,7 @@ def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
     import torch
     from transformers import M2M100ForConditionalGeneration
 
-    from ..heads.biases import NO_BIAS, hold_biases
+    from deadhead.heads.output_bias import NO_BIAS, hold_biases
 
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)

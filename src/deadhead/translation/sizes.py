@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import unknown_name
+from deadhead.errors import unknown_name
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..errors import DataError
+from deadhead.errors import DataError
 
 VOCABULARY = 32_768  # entries, those below among them
 PAD, END = "<pad>", "</s>"  # numbers 0 and 1; the decoder begins with the end of a sentence before

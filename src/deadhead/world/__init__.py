@@ -31,7 +31,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import unknown_name
+from deadhead.errors import unknown_name
+
 from . import facts as said
 from .facts import SPLITS
 from .grammar import Fact, Language, Token, language, world

@@ -20,7 +20,8 @@ import torch
 import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from ..errors import DataError
+from deadhead.errors import DataError
+
 from . import LANGUAGES, MODELS, exercises, pretrain, rows
 from .facts import corpus
 from .transfer import TASKS, measured

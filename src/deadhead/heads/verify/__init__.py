@@ -1,0 +1,1 @@
+"""Proofs and measurements on a user's own model: identities, coverage, benchmarks."""

@@ -1,0 +1,1 @@
+"""The papers that deadhead re-runs: one folder each."""

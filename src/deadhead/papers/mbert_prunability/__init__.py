@@ -1,0 +1,1 @@
+"""On the Prunability of Attention Heads in Multilingual BERT (2021)."""

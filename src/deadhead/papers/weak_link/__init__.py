@@ -1,0 +1,1 @@
+"""On the weak link between importance and prunability of attention heads (2020)."""

@@ -1,0 +1,1 @@
+"""Layer-wise relevance propagation."""

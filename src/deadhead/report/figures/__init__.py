@@ -1,0 +1,1 @@
+"""The figures of a study, as plain vega-lite."""

@@ -1,0 +1,1 @@
+"""The tables of a study: ours beside the published ones."""

@@ -1,0 +1,1 @@
+"""Who runs the trials: this process, worker processes, or a Ray cluster."""

@@ -1,0 +1,203 @@
+"""One trial, from its model to its record. `run_trial` reads like a method section.
+
+STEPS are the words a recipe's `steps` may use: each a function that takes the state of the trial and
+the trial, and changes the state. They live in `steps.py`, which loads torch, so each is imported
+when first called; this module loads none.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from deadhead.numerics import fixed
+from deadhead.studies.inputs import verify
+from deadhead.studies.steps.state import State
+from deadhead.studies.store import shared_work as shared
+from deadhead.studies.store.folder import GpuLost, StudyError, no_room, refused
+from deadhead.studies.store.records import Record
+from deadhead.studies.trial import RANKS, Trial
+
+Step = Callable[[State, Trial], None]
+
+
+def _in_steps(name: str) -> Step:
+    def step(state: State, trial: Trial) -> None:
+        with fixed() as made_with:
+            state.versions.update(made_with)
+            getattr(importlib.import_module(".steps", __package__), name)(state, trial)
+
+    return step
+
+
+STEPS: Mapping[str, Step] = {
+    name: _in_steps(name)
+    for name in (
+        "pretrain",
+        "finetune",
+        "rank",
+        "rank_each",
+        "restart",
+        "prune",
+        "evaluate",
+        "measure",
+    )
+}
+
+
+def run_trial(
+    trial: Trial,
+    folder: Path | None = None,
+    keep: Collection[str] = (),
+    tell: Callable[[str], None] = lambda text: None,
+    steps: Mapping[str, Step] = STEPS,
+) -> Record:
+    """Do the steps of a trial, from the furthest point another trial left off; an error becomes a failed record.
+
+    Where the work it started from turns out to be damaged, that is set aside and the trial runs once more.
+    keep: keys of work that other trials wait for, to be left under the study's folder.
+    """
+    record = _attempt(trial, folder, keep, tell, steps)
+    if record.error is None or folder is None:
+        return record
+    reused = record.cost.get("reused")
+    damaged = shared.set_aside(folder, trial.work, deep=True)
+    if not damaged and (reused is None or shared.find(folder, reused) is not None):
+        return record
+    record = _attempt(trial, folder, keep, tell, steps)
+    return (
+        replace(record, details={**record.details, "damaged work": damaged}) if damaged else record
+    )
+
+
+def _attempt(
+    trial: Trial,
+    folder: Path | None,
+    keep: Collection[str],
+    tell: Callable[[str], None],
+    steps: Mapping[str, Step],
+) -> Record:
+    state = State(run_trial, folder, tell=tell)
+    try:
+        verify(trial)
+        for at in range(_resume(state, trial), len(trial.steps)):
+            state.at, step = at, trial.steps[at]
+            with _timed(
+                state,
+                f"{step}{trial.steps[: at + 1].count(step)}"
+                if trial.steps.count(step) > 1
+                else step,
+            ):
+                steps[step](state, trial)
+            key = trial.keys.get(at)
+            if (
+                folder is not None
+                and key is not None
+                and key in keep
+                and shared.find(folder, key) is None
+            ):
+                shared.keep(folder, key, state.save)
+    except StudyError:
+        raise  # of the study's folder, not of this trial
+    except Exception as problem:
+        if folder is not None and no_room(problem):
+            raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem
+        if _gpu_lost(problem):
+            raise GpuLost(
+                f"the GPU gave up: {str(problem).splitlines()[0]}",
+                "look at nvidia-smi, then run the same again with --retry-failed",
+            ) from problem
+        return _record(trial, state, keep, traceback.format_exc())
+    return _record(trial, state, keep, None)
+
+
+def _gpu_lost(problem: Exception) -> bool:
+    """Whether the error is of the kind after which every call to the GPU fails in this process; memory running out is not."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(problem, torch.AcceleratorError)
+
+
+def _resume(state: State, trial: Trial) -> int:
+    """Go to the furthest state that is kept, and say with which step to go on."""
+    if state.folder is None:
+        return 0
+    trained: Path | None = None  # where the model lies that the next step goes on with
+    found = {at: shared.find(state.folder, key) for at, key in sorted(trial.keys.items())}
+    start = 0
+    for at, home in found.items():
+        ranked = trial.steps[at] in RANKS
+        if home is None or (
+            ranked and trained is None and at > 0 and "restart" not in trial.steps[at:]
+        ):
+            continue  # not there, or a ranking whose model is not there
+        trained = trained if ranked else home / "model"
+        state.restore(home)
+        state.cost["reused"], start = trial.keys[at], at + 1
+    state.weights = trained
+    return start
+
+
+def _record(trial: Trial, state: State, keep: Collection[str], error: str | None) -> Record:
+    return Record(
+        trial,
+        state="done" if error is None else "failed",
+        removed=tuple(state.removed),
+        metrics=state.metrics,
+        epochs=tuple(state.epochs),
+        cost=state.cost,
+        versions={**versions(), **state.versions},
+        data=dict(sorted(state.data.items())),
+        shared={trial.steps[at]: key for at, key in trial.keys.items() if key in keep},
+        details={**state.details, **_ranking(trial, state.ranking)},
+        error=error,
+    )
+
+
+def _ranking(trial: Trial, ranking: Any) -> dict[str, Any]:
+    """What the record tells of a ranking, made in this trial or before."""
+    if ranking is None:
+        return {}
+    source = trial.get("source")
+    told = {
+        "method": ranking.method,
+        "languages": [source] if isinstance(source, str) else list(source or ()),
+    }
+    told["scores"] = {str(head): float(score) for head, score in ranking.scores.items()}
+    if "merged" in ranking.data:
+        told["merge"] = ranking.data["merged"]
+    return {"ranking": told}
+
+
+@contextmanager
+def _timed(state: State, name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        state.cost[f"{name} s"] = round(time.perf_counter() - start, 3)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    from deadhead import __version__
+
+    found = {"deadhead": __version__, "python": platform.python_version()}
+    for package in ("torch", "transformers"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

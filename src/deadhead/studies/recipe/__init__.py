@@ -1,0 +1,1 @@
+"""A recipe: one screen of YAML, loaded, overridden, checked whole and expanded into trials."""

@@ -1,0 +1,1 @@
+"""The steps of a trial, and what they work on."""

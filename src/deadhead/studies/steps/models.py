@@ -1,0 +1,271 @@
+"""What the steps of a trial work on: its model, its tokenizer, its data. Loads torch.
+
+Data, tokenizers and sub-words are kept for the next trials of the process, and the sub-words besides
+on disk by `encode`, under the hash of data, tokenizer and options.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from deadhead.hub import at_commit, source
+from deadhead.measures import Given
+from deadhead.studies.trial import Trial
+from deadhead.tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, task_of
+from deadhead.tasks.dataset import shuffled
+from deadhead.tasks.encoding.subwords import Pieces
+from deadhead.tasks.reading.records import UNSPACED
+
+from .data import ENCODE, Shortfall, dataset, shortfalls
+from .state import State
+
+WORLD = "world/"
+
+
+def device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def home(model: str) -> str:
+    """Where a model lies: `world/encoder` is in the package, others are a folder or on the hub."""
+    if model.startswith(WORLD) and not Path(model).is_dir():
+        from deadhead import world
+
+        return str(Path(world.__file__).parent / "models" / model.removeprefix(WORLD))
+    return str(Path(model).expanduser()) if model.startswith("~") else model
+
+
+def model_of(trial: Trial) -> str:
+    """Where the model of a trial lies. Of one on the hub it is the commit that the trial names as its input, whatever the hub has now."""
+    return at_commit(home(trial.get("model")), (trial.get("inputs") or {}).get("model"))
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(**source(folder), trust_remote_code=False)
+
+
+def tokenizer(state: State, trial: Trial) -> Any:
+    """The tokenizer of the trial's model; one that was trained from scratch brings its own."""
+    if "pretrain" not in trial.steps:
+        return _tokenizer(model_of(trial), (trial.get("inputs") or {}).get("model"))
+    if state.tokenizer is None:
+        state.tokenizer = _tokenizer(str(state.weights))
+    return state.tokenizer
+
+
+@lru_cache(maxsize=16)
+def _some(data: Dataset, examples: int, seed: int) -> Dataset:
+    return replace(
+        data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{seed}")[:examples])]
+    )
+
+
+def encoded(
+    state: State,
+    trial: Trial,
+    languages: list[str],
+    split: str,
+    labels: tuple[str, ...] | None,
+    examples: int | None = None,
+    task: str | None = None,
+) -> Encoded:
+    """The data in sub-words, with the labels in the model's order; its fingerprint goes into the record."""
+    data = dataset(trial, languages, split, task)
+    name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
+    if split == "train" and task is None:
+        _note(state, *shortfalls(trial, languages))
+    if examples is not None and examples < len(data):
+        data = _some(data, examples, trial.get("seed", 0))
+    elif examples is not None and examples > len(data):
+        _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
+    state.data[name] = data.fingerprint
+    options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
+    made = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
+    if data.notes or made.notes:  # what was dropped, repaired, split or cut
+        state.details.setdefault("data notes", {})[name] = {**data.notes, **made.notes}
+    return made
+
+
+def _note(state: State, *missing: Shortfall) -> None:
+    """Keep in the record where there was less data than the recipe asks for."""
+    for one in missing:
+        state.details.setdefault("shortfalls", {})[one.name] = one.to_dict()
+
+
+@lru_cache(maxsize=64)
+def _encoded(
+    data: Dataset, tokenizer: Any, labels: tuple[str, ...] | None, options: str
+) -> Encoded:
+    return encode(data, _pieces(tokenizer), labels=labels, **json.loads(options))
+
+
+@lru_cache(maxsize=4)
+def _pieces(tokenizer: Any) -> Pieces:
+    return Pieces(tokenizer)
+
+
+def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
+    """Labels of a set that the training before this step never saw, and how often they are there: no model gets them right."""
+    trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
+    if not trained or KINDS[encoded.data.task.kind].labels == "text":
+        return {}
+    seen = {
+        label
+        for place in trained
+        for label in dataset(trial, trial.languages(place), "train").found
+    }
+    counted = Counter(
+        label for row in encoded.data.rows for label in row.labels if label not in seen
+    )
+    return dict(sorted(counted.items()))
+
+
+def given(state: State, trial: Trial) -> Given:
+    """What measures may look at: dev data of the training's languages, sentences of the targets, weights at the beginning."""
+    from deadhead.training.history import read
+
+    began = state.kept.get("began")
+    return Given(
+        batches=lambda split, most: _first_batches(state, trial, split, most),
+        texts=lambda split, most: _texts(state, trial, split, most),
+        tokenizer=tokenizer(state, trial),
+        began=read(began) if isinstance(began, Path) else began,
+    )
+
+
+def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches:
+    """The first rows of a split, as many of each language that is trained on."""
+    languages = trial.languages(state.at)
+    each = -(-most // len(languages))
+    several = [_noted(state, trial, lang, split) for lang in languages]
+    cut = [replace(data, rows=data.rows[:each]) for data in several]
+    options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
+    labels = labels_of(state.model, trial)
+    data = cut[0] if len(cut) == 1 else concatenate(cut)
+    return batches(encode(data, tokenizer(state, trial), labels=labels, **options), device=device())
+
+
+def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[str]]:
+    """The same number of different sentences of every target language; the same sentences where the data is parallel."""
+    found = {lang: _sentences(_noted(state, trial, lang, split)) for lang in trial.get("targets")}
+    parallel = len({len(several) for several in found.values()}) == 1
+    first = next(iter(found.values()))
+    kept = {}
+    for lang, several in found.items():
+        places = {
+            text: i for i, text in reversed([*enumerate(first if parallel else several)])
+        }.values()
+        kept[lang] = [several[i] for i in sorted(places)]
+    least = min(most, *map(len, kept.values()))
+    return {lang: several[:least] for lang, several in kept.items()}
+
+
+def _sentences(data: Dataset) -> list[str]:
+    """The texts of a dataset: of pairs the first ones, then the second ones."""
+    if KINDS[data.task.kind].labels == "word":
+        return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
+    return [row.texts[0] for row in data.rows] + [
+        row.texts[1] for row in data.rows if len(row.texts) > 1
+    ]
+
+
+def _noted(state: State, trial: Trial, lang: str, split: str) -> Dataset:
+    data = dataset(trial, [lang], split)
+    state.data[f"{lang}/{split}"] = data.fingerprint
+    return data
+
+
+def from_scratch(state: State, trial: Trial, seed: int, vocabulary: int) -> Any:
+    """A new translation model, whose vocabulary is learnt from what it will be trained on."""
+    from deadhead import translation
+
+    look_ahead(trial)
+    data = dataset(trial, trial.languages(state.at), "train")
+    state.tell("learning a vocabulary")
+    state.tokenizer = translation.vocabulary(
+        (text for row in data.rows for text in row.texts), vocabulary
+    )
+    state.details["vocabulary"] = len(state.tokenizer)
+    return _settled(state, translation.build(trial.get("model"), state.tokenizer, seed))
+
+
+def model(state: State, trial: Trial) -> Any:
+    """The model as it is now, loaded when a step first asks for it."""
+    if state.model is None:
+        look_ahead(trial)
+        from deadhead.heads import load
+
+        if state.weights is not None:
+            state.model = load(state.weights)
+        elif "finetune" in trial.steps[state.at :]:
+            state.model = _pretrained(trial, state.at)
+        else:
+            import torch
+
+            state.model = load(model_of(trial), dtype=torch.float32)
+        _settled(state, state.model)
+    return state.model
+
+
+def _settled(state: State, model: Any) -> Any:
+    state.model = model.to(device())
+    state.versions["device"] = _device_name()
+    state.cost.setdefault("parameters", count(model))
+    return model
+
+
+def look_ahead(trial: Trial) -> None:
+    """Read all that will be scored before anything is trained: a language without data costs seconds, not a night."""
+    if "evaluate" in trial.steps:
+        for split in trial.get("splits"):
+            for language in trial.get("targets"):
+                dataset(trial, [language], split)
+
+
+def _pretrained(trial: Trial, at: int) -> Any:
+    """The model every trial begins with, with a new classifier for the task; the seed decides its weights."""
+    import torch
+    import transformers
+
+    from deadhead.heads import load
+
+    place = trial.steps.index("finetune", at)
+    kind = KINDS[task_of(trial.get("task")).kind]
+    torch.manual_seed(trial.seed_of(place))
+    options: dict[str, Any] = {}
+    if kind.labels != "text":
+        labels = dataset(trial, trial.languages(place), "train").labels
+        options = {
+            "id2label": dict(enumerate(labels)),
+            "label2id": {name: i for i, name in enumerate(labels)},
+        }
+    return load(
+        model_of(trial), auto=getattr(transformers, kind.model), dtype=torch.float32, **options
+    )
+
+
+def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
+    """The labels of the model, in its order; None for translation."""
+    if KINDS[task_of(trial.get("task")).kind].labels == "text":
+        return None
+    return tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
+
+
+def count(model: Any) -> int:
+    return int(sum(parameter.numel() for parameter in model.parameters()))
+
+
+def _device_name() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"

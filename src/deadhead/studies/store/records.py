@@ -1,0 +1,369 @@
+"""Records: one JSON file per finished trial, and a quick way to read very many of them.
+
+A record is everything the report needs about one trial. `write` renames it into place; `read` gives
+one back whole; `summaries` gives the trial, state, metrics and cost of all of them, out of an index
+that is only trusted for files whose size and time it knows. A file that is not as deadhead writes it
+(`validity`) is damaged: it counts as absent, `scan` lists it, and `heal` moves it out of the way.
+Loads no torch, and no pickle ever.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from deadhead.files import Syncer
+from deadhead.studies.trial import Trial
+
+from . import folder as place
+from .folder import DiskFull, StudyError
+from .validity import STATES, is_summary, problem
+
+FORMAT = 1
+SUMMARY = ("state", "trial", "metrics", "cost")
+BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
+ID = re.compile(
+    "[0-9a-f]{16}"
+)  # what a trial's id looks like: other files in the folder are somebody else's
+MOST_NAMED = 5  # damaged records that a message names
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial and what came of it."""
+
+    trial: Trial
+    state: str  # of STATES
+    removed: tuple[str, ...] = ()  # heads in their printed form, encoder.3.7
+    metrics: Mapping[str, float] = field(default_factory=dict)  # "de/test/accuracy" -> 0.64
+    epochs: tuple[Mapping[str, Any], ...] = ()  # one row per epoch of training
+    cost: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # seconds per step, parameters before and after, memory
+    versions: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)  # "de/test" -> fingerprint
+    shared: Mapping[str, str] = field(
+        default_factory=dict
+    )  # step -> key of the work under STUDY/shared
+    details: Mapping[str, Any] = field(default_factory=dict)  # what else a step found
+    error: str | None = None  # the traceback, when failed
+
+    def to_json(self) -> str:
+        parts = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "trial"
+        }  # asdict would copy all of it
+        return (
+            dumps(
+                {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}
+            )
+            + "\n"
+        )
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Record:
+        parts = {
+            name: stored[name]
+            for name in cls.__dataclass_fields__
+            if name not in ("trial", "removed", "epochs")
+        }
+        return cls(
+            Trial(stored["trial"]),
+            removed=tuple(stored["removed"]),
+            epochs=tuple(stored["epochs"]),
+            **parts,
+        )
+
+
+def dumps(value: Any) -> str:
+    """Plain JSON that any language can read: what is no number (NaN) is null, and what numpy made becomes a number."""
+    try:
+        return json.dumps(value, default=_simple, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_simple)
+
+
+def _simple(value: Any) -> Any:
+    try:
+        return value.item() if hasattr(value, "item") else float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value if not isinstance(value, float) or isfinite(value) else None
+
+
+def target(folder: Path, name: str) -> Path:
+    if os.path.basename(name) != name or name.startswith("."):
+        raise StudyError(
+            f"{name!r} is not the id of a trial.", f"deadhead status {folder} --failures shows some"
+        )
+    return folder / "records" / f"{name}.json"
+
+
+def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
+    """Put a record in its place, and a line about it into the index.
+
+    On a full disk the reserve is spent on it; DiskFull is raised all the same, so that no more is begun.
+    syncer: syncs it to the disk while the caller continues; without one it is synced at once.
+    """
+    file = target(folder, record.trial.id)
+    try:
+        place.write(file, record.to_json(), durable=syncer is None)
+    except DiskFull:
+        if place.spend_reserve(folder):
+            place.write(file, record.to_json())
+        raise
+    if syncer is not None:
+        syncer.add(file)
+    add(
+        folder, [_line(file, record.state, lean(record.trial.content), record.metrics, record.cost)]
+    )
+    return file
+
+
+def read(folder: str | Path, name: str) -> Record:
+    """The record of a trial id."""
+    return read_within(place.inside(Path(folder)), name)
+
+
+def read_within(folder: Path, name: str) -> Record:
+    """The same, in a folder that `place.inside` has looked at: for whoever reads very many."""
+    file = target(folder, name)
+    try:
+        stored = json.loads(place.read(file))
+    except FileNotFoundError:
+        raise StudyError(
+            f"there is no record {name} in {folder}.",
+            f"deadhead status {folder} tells what is done",
+        ) from None
+    except (OSError, ValueError, RecursionError) as unreadable:
+        raise _damaged(file, repr(unreadable)) from None
+    if reason := problem(stored, name):
+        raise _damaged(file, reason)
+    return Record.from_dict(stored)
+
+
+def _damaged(file: Path, reason: str) -> StudyError:
+    return StudyError(
+        f"{file} is damaged: {reason}.",
+        "give the command of the study again: `deadhead run` runs the trial again",
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the index keeps of a record."""
+
+    id: str
+    time: float  # when it was written, seconds since 1970
+    state: str
+    trial: Mapping[str, Any]  # its content, without steps and settings of training
+    metrics: Mapping[str, float]
+    cost: Mapping[str, Any]
+
+
+def lean(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in BULKY}
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What lies in the folder of the records."""
+
+    known: Mapping[str, Summary] = field(default_factory=dict)  # by trial id
+    damaged: Mapping[str, str] = field(default_factory=dict)  # id -> what is wrong with the file
+    fresh: bool = False  # whether the index did not know some of them
+
+
+def summaries(folder: Path) -> dict[str, Summary]:
+    """All records by trial id, without those that are damaged."""
+    return dict(scan(folder).known)
+
+
+def scan(folder: Path) -> Scan:
+    """All records by trial id, and what is damaged; files that are none (foreign, links) are skipped."""
+    home = place.inside(Path(folder))
+    files = _files(home / "records")
+    known = _index(home / "index.jsonl", files)
+    damaged: dict[str, str] = {}
+    fresh = False
+    for name, stamp in files.items():
+        if name not in known:
+            stored, reason = _stored(home, name)
+            if reason is None:
+                known[name] = Summary(
+                    name,
+                    stamp[1] / 1e9,
+                    stored["state"],
+                    lean(stored["trial"]),
+                    stored["metrics"],
+                    stored["cost"],
+                )
+                fresh = True
+            elif reason and ID.fullmatch(name):
+                damaged[name] = reason
+    return Scan({name: known[name] for name in files if name in known}, damaged, fresh)
+
+
+def _stored(home: Path, name: str) -> tuple[Any, str | None]:
+    """The content of a record's file, and what is wrong with it."""
+    try:
+        stored = json.loads(place.read(target(home, name)))
+    except FileNotFoundError:
+        return None, ""  # moved away just now: not there, and not damaged
+    except OSError as unreadable:
+        return None, f"it cannot be read: {unreadable.strerror}"
+    except (ValueError, RecursionError):
+        return None, "it is not JSON"
+    return stored, problem(stored, name)
+
+
+def damage(names: Collection[str]) -> str:
+    """What a reader is told about damaged records; empty if there are none."""
+    if not names:
+        return ""
+    several = sorted(names)
+    more = f" and {len(several) - MOST_NAMED:,} more" if len(several) > MOST_NAMED else ""
+    start = "1 record is damaged" if len(several) == 1 else f"{len(several):,} records are damaged"
+    it = "it" if len(several) == 1 else "them"
+    return f"{start} and not shown: {', '.join(several[:MOST_NAMED])}{more}; `deadhead run` runs {it} again"
+
+
+def heal(folder: Path) -> list[str]:
+    """Move damaged records to STUDY/damaged, and bring the index up to the others; a sentence about each that was moved.
+
+    Only for the one who holds the lock.
+    """
+    found = scan(folder)
+    reports = []
+    for name, reason in found.damaged.items():
+        if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
+            reports.append(
+                f"records/{name}.json was damaged ({reason}): moved to {moved.relative_to(folder)}, and the trial runs again"
+            )
+    index, lines = folder / "index.jsonl", 0
+    if index.exists():
+        with open(index, "rb") as file:
+            lines = sum(1 for _ in file)
+    if found.fresh or lines > 2 * len(found.known) + 100:
+        whole = (
+            _line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost)
+            for one in found.known.values()
+        )
+        place.write(index, "".join(whole), durable=False)  # made again from the records
+    return reports
+
+
+def _files(folder: Path) -> dict[str, tuple[int, int]]:
+    """The record files with size and time."""
+    found = {}
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
+                stat = entry.stat(follow_symlinks=False)
+                found[entry.name[:-5]] = (stat.st_size, stat.st_mtime_ns)
+    except FileNotFoundError:
+        raise StudyError(
+            f"{folder.parent} is not a study: it has no records.",
+            "name the folder that `deadhead run` was given",
+        ) from None
+    return found
+
+
+def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
+    """What the index knows about files that are as they were when it was written."""
+    known = {}
+    for name, size, time, *parts in _parsed(_text(file)):
+        if files.get(name) == (size, time):
+            known[name] = Summary(name, time / 1e9, *parts)
+    return known
+
+
+def _text(file: Path) -> bytes:
+    try:
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return b""
+    with open(handle, "rb") as index:
+        return index.read()
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The whole lines of an index; the beginning of one that a killed run could not finish is left out."""
+    return [line for line in text.split(b"\n") if line[:2] == b'["' and line[-2:] == b"}]"]
+
+
+def _parsed(text: bytes) -> Iterator[list[Any]]:
+    """The lines as lists; all at once, which is quick, unless one of them is damaged."""
+    try:
+        found = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
+    except (ValueError, RecursionError):
+        found = [place.json_or_none(line) for line in _lines(text)]
+    rows = (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
+    yield from (row for row in rows if isinstance(row[0], str) and is_summary(row[3:]))
+
+
+def states(folder: Path) -> dict[str, str]:
+    """The state of every record that is not damaged."""
+    return checked_states(folder)[0]
+
+
+def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """The state of every record, read from the beginnings of the index's lines where it knows the file; and the ids of damaged ones."""
+    home = place.inside(Path(folder))
+    files = _files(home / "records")
+    known: dict[str, str] = {}
+    for line in _lines(_text(home / "index.jsonl")):
+        parts = line[:200].split(b", ", 4)
+        name, state = (
+            parts[0][2:-1].decode("utf-8", "replace"),
+            parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else "",
+        )
+        if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
+            known[name] = state
+    damaged = []
+    for name in files.keys() - known.keys():
+        stored, reason = _stored(home, name)
+        if reason is None:
+            known[name] = stored["state"]
+        elif reason and ID.fullmatch(name):
+            damaged.append(name)
+    return known, sorted(damaged)
+
+
+def _number(text: bytes) -> int:
+    return int(text) if text.isdigit() else -1
+
+
+def _line(file: Path, *parts: Any) -> str:
+    stat = file.stat(follow_symlinks=False)
+    return dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts]) + "\n"
+
+
+def add(folder: Path, lines: Iterable[str]) -> None:
+    """Append lines to the index. That it fails is no loss: the index is made again from the records."""
+    try:
+        handle = os.open(
+            folder / "index.jsonl",
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0),
+            0o666,
+        )
+    except OSError:
+        return
+    try:
+        os.write(handle, "".join(lines).encode())
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Rows in, tensors out: sub-words, windows and batches."""

@@ -1,0 +1,1 @@
+"""Files in, rows out: one reader for each format."""

@@ -1,0 +1,67 @@
+"""Lines out of files: plain or gzip, UTF-8 only, each with its number.
+
+Every reader goes through `lines`, so damage of the bytes is met in one place and every complaint
+names the file and the line. A byte-order mark and Windows line ends are taken off; anything else
+that is not plain text (bad UTF-8, NUL bytes, stray carriage returns, a broken gzip) is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from deadhead.errors import DataError
+
+GZIP = b"\x1f\x8b"
+UTF8 = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-8"  # CoNLL-2002 comes in Latin-1
+
+
+def bad(path: Path | str, number: int, message: str, mend: str | None = None) -> DataError:
+    """The error for a line that cannot be read: `file:line: what was met`."""
+    return DataError(f"{path}:{number}: {message}", mend)
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file, numbered from 1, without their ends."""
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, 1):
+                yield number, _decode(path, number, raw)
+    except (OSError, EOFError, zlib.error) as error:
+        if number == 0 and not path.is_file():
+            raise DataError(
+                f"{path}: there is no such file.",
+                "check the folder given with --data or DEADHEAD_DATA",
+            ) from error
+        raise bad(
+            path,
+            number + 1,
+            f"the file cannot be read further ({error}).",
+            "fetch the file again; it looks cut off",
+        ) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP  # the bytes decide, not the name
+    return cast(BinaryIO, gzip.open(path, "rb")) if packed else path.open("rb")
+
+
+def _decode(path: Path, number: int, raw: bytes) -> str:
+    if number == 1:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if b"\0" in raw:
+        raise bad(path, number, "a NUL byte: this is not UTF-8 text.", UTF8)
+    if b"\r" in raw:
+        raise bad(
+            path, number, "a carriage return inside the line.", "end every line with a line feed"
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise bad(path, number, f"not UTF-8 (byte {error.start + 1} of the line).", UTF8) from error

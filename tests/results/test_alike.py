@@ -1,0 +1,160 @@
+"""Rankings compared, and gains against distance and likeness: by hand, and against scipy and the ranking room."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import pytest
+from scipy import stats
+
+from deadhead.errors import DataError
+from deadhead.layout import Attention, Head, HeadLayout
+from deadhead.ranking import Ranking
+from deadhead.results.statistics import (
+    correlation_rows,
+    overlap,
+    similarity,
+    similarity_rows,
+    with_distance,
+    with_similarity,
+)
+from deadhead.tasks import distances
+
+NAMES = [f"encoder.{layer}.{head}" for layer in range(2) for head in range(3)]
+
+
+def scores(*values: float) -> dict[str, float]:
+    return dict(zip(NAMES, values, strict=True))
+
+
+EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4, 3, 2, 1)
+
+
+def test_similarity_by_hand() -> None:
+    """en and de differ by two swaps of neighbours: 1 - 6 * 4 / (6 * 35) = 1 - 4/35; zh is en reversed."""
+    found = similarity({"en": EN, "de": DE, "zh": ZH})
+    assert found["en", "de"].rho == pytest.approx(1 - 4 / 35)
+    assert found["en", "zh"].rho == pytest.approx(-1)
+    assert found["en", "zh"].p == pytest.approx(2 / 720)  # that order and its reverse, of 6!
+    assert list(found) == [("en", "de"), ("en", "zh"), ("de", "zh")]
+
+
+def test_similarity_looks_at_heads_both_have() -> None:
+    part = {name: score for name, score in EN.items() if name != "encoder.1.2"}
+    assert similarity({"one": part, "other": EN})["one", "other"].n == 5
+    with pytest.raises(DataError, match="2 heads in common"):
+        similarity({"one": {name: EN[name] for name in NAMES[:2]}, "other": EN})
+
+
+def test_similarity_rows_are_a_square() -> None:
+    rows = similarity_rows({"en": EN, "de": DE, "zh": ZH})
+    assert len(rows) == 9
+    at = {(row["one"], row["other"]): row for row in rows}
+    assert at["de", "de"]["rho"] == 1
+    assert at["de", "en"]["rho"] == at["en", "de"]["rho"] == pytest.approx(1 - 4 / 35)
+    assert at["en", "zh"]["p_holm"] == pytest.approx(3 * 2 / 720)  # the smallest of three p-values
+
+
+def test_overlap_by_hand() -> None:
+    """The two highest of en are 6 and 5 (1.2, 1.1), of de the same; the two lowest are 0.0 and 0.1 in both; zh shares none.
+
+    By chance 2 * 2 / 6 heads; the chance of both is 1 / C(6, 2) = 1/15.
+    """
+    same, other = overlap(EN, DE, 2), overlap(EN, ZH, 2)
+    assert (same.highest, same.lowest, same.by_chance) == (2, 2, pytest.approx(4 / 6))
+    assert same.p_highest == pytest.approx(1 / 15)
+    assert (other.highest, other.lowest, other.p_highest) == (0, 0, 1.0)
+    half = overlap(
+        EN, scores(1, 2, 6, 5, 4, 3), 2
+    )  # its lowest are those of en, its highest the two in the middle
+    assert (half.highest, half.lowest, half.p_lowest) == (0, 2, pytest.approx(1 / 15))
+    assert overlap(EN, DE, 1).highest == 0  # the twin: the highest itself is another
+    with pytest.raises(DataError):
+        overlap(EN, DE, 7)
+
+
+def test_as_in_the_ranking_room() -> None:
+    layout = HeadLayout([Attention("encoder", layer, 3, (0, 1, 2), 4) for layer in range(2)])
+    tied = scores(1, 1, 2, 2, 2, 0)
+    one, other = (
+        Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient")
+        for some in (tied, ZH)
+    )
+    mine, theirs = overlap(tied, ZH, 3), one.overlap(other, 3)
+    assert (mine.highest, mine.lowest) == (theirs.highest, theirs.lowest)
+    assert similarity({"a": tied, "b": ZH})["a", "b"].rho == pytest.approx(one.spearman(other).rho)
+
+
+GAINS = [("en", "de", 1.0), ("en", "nl", 2.0), ("en", "ar", 3.0), ("en", "zh", 5.0)]
+
+
+def test_distance_by_hand() -> None:
+    """near: 1 2 3 4 rises with the gains, rho 1; odd: 1 2 4 3, rho 0.8; their mean 1 2 3.5 3.5 against 1 2 3 4.
+
+    Ranks 1 2 3.5 3.5: centred -1.5 -.5 1 1 against -1.5 -.5 .5 1.5: 4.5 / sqrt(4.5 * 5).
+    """
+    apart = {"de": (1, 1), "nl": (2, 2), "ar": (3, 4), "zh": (4, 3)}
+    found = with_distance(
+        GAINS, lambda source, target: dict(zip(("near", "odd"), apart[target], strict=True))
+    )
+    assert [found[name].rho for name in ("near", "odd")] == pytest.approx([1, 0.8])
+    assert found["mean"].rho == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    assert found["near"].p == pytest.approx(2 / 24)
+    rows = correlation_rows(found)
+    assert [row["with"] for row in rows] == ["near", "odd", "mean"]
+    assert rows[0]["p_holm"] == pytest.approx(3 * 2 / 24)
+    assert with_distance([]) == {}
+
+
+def test_distances_that_are_not_known() -> None:
+    """Without the distance of en-ar three pairs are left for it, 1 2 3 against gains 1 2 5; the mean is by the other two."""
+    apart = {"de": (1, 1, 4), "nl": (2, 2, 3), "ar": (math.nan, 4, 2), "zh": (3, 3, 1)}
+    found = with_distance(
+        GAINS,
+        lambda source, target: dict(zip(("some", "odd", "falling"), apart[target], strict=True)),
+    )
+    assert (found["some"].rho, found["some"].n) == (pytest.approx(1), 3)
+    assert [found[name].rho for name in ("odd", "falling")] == pytest.approx([0.8, -1])
+    assert found["mean"].n == 4
+    # means 2.5 2.5 3 2 against 1 2 3 4: ranks 2.5 2.5 4 1, centred 0 0 1.5 -1.5 against -1.5 -.5 .5 1.5: (0.75 - 2.25) / sqrt(4.5 * 5)
+    assert found["mean"].rho == pytest.approx(-1.5 / math.sqrt(22.5))
+
+
+def test_uriel_distances_have_the_sign_that_is_said() -> None:
+    """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains turned round, below."""
+    found = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
+    assert found["phonological"].n == 3
+    plus = with_distance(
+        [("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)],
+        partial(distances, database="uriel+"),
+    )
+    assert plus["phonological"].n == 2  # of English and Dutch together URIEL+ has no phonology
+    assert set(found) == {
+        "genetic",
+        "geographic",
+        "syntactic",
+        "phonological",
+        "inventory",
+        "featural",
+        "mean",
+    }
+    assert found["syntactic"].rho > 0
+    turned = with_distance([("en", "de", 1.0), ("en", "nl", 0.9), ("en", "ja", 0.1)])
+    assert turned["syntactic"].rho < 0
+
+
+def test_similarity_of_rankings_with_gains() -> None:
+    """en-de 1 - 4/35, en-zh -1, en-nl by hand 1 - 6 * 2 / 210; gains 2, 1, 3 rise with them: rho 1."""
+    rankings = {"en": EN, "de": DE, "zh": ZH, "nl": scores(2, 1, 3, 4, 5, 6)}
+    gains = [
+        ("en", "de", 2.0),
+        ("zh", "en", 1.0),
+        ("en", "nl", 3.0),
+        ("en", "fa", 9.0),
+        ("en", "en", 9.0),
+    ]  # the last two are no pairs
+    found = with_similarity(gains, rankings)
+    assert (found.rho, found.n) == (pytest.approx(1), 3)
+    expected = stats.spearmanr([1 - 4 / 35, -1, 1 - 12 / 210], [2, 1, 3]).statistic
+    assert found.rho == pytest.approx(expected)

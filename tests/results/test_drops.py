@@ -1,0 +1,123 @@
+"""Drops, groups, top against bottom and recovery, each against a case worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from deadhead.errors import DataError, UnknownName
+from deadhead.results.statistics import (
+    D,
+    d,
+    d_rows,
+    drop,
+    drop_rows,
+    group_means,
+    group_rows,
+    grouped,
+    interpolate,
+    recovery,
+    recovery_rows,
+    spread,
+)
+
+
+def test_drop_by_hand() -> None:
+    assert drop(80, 76) == pytest.approx(5)  # 100 (80 - 76) / 80
+    assert drop([79, 81], [78, 74]) == pytest.approx(5)  # seeds are averaged first: 80 and 76
+    assert drop(0.5, 0.55) == pytest.approx(-10)  # a gain is a drop below 0
+    with pytest.raises(DataError):
+        drop(0, 1)
+
+
+def test_groups_are_the_papers() -> None:
+    values = {
+        "en": 1.0,
+        "es": 2.0,
+        "de": 3.0,
+        "vi": 4.0,
+        "zh": 5.0,
+        "hi": 6.0,
+        "ur": 8.0,
+        "ar": 9.0,
+        "tr": 10.0,
+        "sw": 14.0,
+        "xx": 99.0,
+    }
+    # SVO (1 + 2 + 3 + 4 + 5) / 5, SOV without Greek (6 + 8) / 2, VSO 9, Agglutinative (10 + 14) / 2
+    assert group_means(values) == pytest.approx({"SVO": 3, "SOV": 7, "VSO": 9, "Agglutinative": 12})
+    # high (1 + 2 + 3) / 3, medium vi 4, zh 5, ar 9, tr 10, low hi 6, ur 8, sw 14
+    assert group_means(values, "resource") == pytest.approx({"high": 2, "medium": 7, "low": 28 / 3})
+    assert group_means(values, {"mine": ["en", "sw"], "empty": ["qq"]}) == pytest.approx(
+        {"mine": 7.5}
+    )
+    assert grouped(values, "resource")["high"] == [1, 2, 3]
+    with pytest.raises(UnknownName):
+        group_means(values, "colour")
+
+
+def test_d_by_hand() -> None:
+    """Whole 80. k = 2: bottom 76 drops 5 %, top 78 drops 2.5 %: 2.5. k = 4: 20 % and 10 %: 10. Mean 6.25."""
+    found = d(80, top={2: 78, 4: 72, 6: 60}, bottom={2: 76, 4: 64})
+    assert found == (pytest.approx({2: 2.5, 4: 10}), pytest.approx(6.25))
+    # the same in one formula: 100 (top - bottom) / whole
+    assert found.by_k[4] == pytest.approx(100 * (72 - 64) / 80)
+    assert d_rows({"en": found})[1] == {"line": "en", "k": 4, "d": pytest.approx(10)}
+    assert isinstance(found, D)
+    with pytest.raises(DataError):
+        d(80, top={2: 78}, bottom={4: 70})
+
+
+def test_interpolate_by_hand() -> None:
+    curve = {0: 0.0, 20: 1.0, 30: 4.0}
+    assert interpolate(curve, 25) == pytest.approx(2.5)  # half way from 1 to 4
+    assert interpolate(curve, 5) == pytest.approx(0.25)
+    assert interpolate(curve, 30) == 4.0
+    for outside in (-1, 31):
+        with pytest.raises(DataError, match="0 to 30"):
+            interpolate(curve, outside)
+
+
+def test_spread_by_hand() -> None:
+    """79 80 81: sd 1 of 80 = 1.25 %. 38 40 45: mean 41, squares 9 + 1 + 16 = 26, sd sqrt(13). A single score says nothing."""
+    first, second = 100 * 1 / 80, 100 * 13**0.5 / 41
+    assert spread([[79, 80, 81]]) == pytest.approx(first)
+    assert spread([[79, 80, 81], [38, 40, 45], [70]]) == pytest.approx((first + second) / 2)
+    assert spread([[79, 80, 81]], ddof=0) == pytest.approx(first * (2 / 3) ** 0.5)
+    with pytest.raises(DataError):
+        spread([[70]])
+
+
+def test_recovery_by_hand() -> None:
+    assert recovery([72, 60, 20], [80, 60, 40]) == pytest.approx((0.9 + 1 + 0.5) / 3)
+    assert recovery([72, 60], [80, 60]) == pytest.approx(
+        (0.9 + 1) / 2
+    )  # the mean of shares, not the share of means (132/140)
+    assert recovery_rows({"en": 72, "de": 1}, {"en": 80}) == [
+        {"language": "en", "first": 72, "final": 80, "share": pytest.approx(0.9)}
+    ]
+    with pytest.raises(DataError):
+        recovery([1], [1, 2])
+    with pytest.raises(DataError):
+        recovery([], [])
+
+
+def test_rows_for_figures() -> None:
+    curves = {"en": {0: 80, 50: [76, 72]}, "de": {0: 50, 50: 45}, "ar": {0: 40, 50: 30}}
+    rows = drop_rows(curves)
+    assert rows[0] == {"line": "en", "amount": 0, "score": 80, "drop": 0}
+    assert rows[1] == {
+        "line": "en",
+        "amount": 50,
+        "score": 74,
+        "drop": pytest.approx(7.5),
+    }  # 100 * 6 / 80
+    at_50 = {row["group"]: row for row in group_rows(curves) if row["amount"] == 50}
+    assert at_50["SVO"] == {
+        "group": "SVO",
+        "amount": 50,
+        "drop": pytest.approx((7.5 + 10) / 2),
+        "languages": 2,
+    }
+    assert at_50["VSO"]["drop"] == pytest.approx(25)
+    with pytest.raises(DataError, match="whole model"):
+        drop_rows({"en": {50: 1}})

@@ -1,0 +1,142 @@
+"""What pruning gains, against counts, families and luck worked out by hand or by trying everything."""
+
+from __future__ import annotations
+
+import itertools
+from statistics import mean
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from deadhead.errors import DataError
+from deadhead.results.statistics import beyond_luck, expected_best, family_means, improved, luck
+
+
+def test_improved_by_hand() -> None:
+    """Three up, one down, one the same: 2 (1 + 4) / 16 = 0.625."""
+    found = improved([0.5, 0.2, 0.9, -0.1, 0.0])
+    assert found[:3] == (3, 1, 1)
+    assert found.mean == pytest.approx(0.3)
+    assert found.p == pytest.approx(0.625)
+    assert improved([]).p == 1.0
+
+
+def test_family_means_by_hand() -> None:
+    """IE: de .2, nl .4, fa .6, ur 1.2 -> 0.6; Germanic: de, nl -> 0.3; Semitic (and Afro-Asiatic): ar-he .9; zh is with nobody."""
+    gains = [
+        ("en", "de", 0.2),
+        ("en", "nl", 0.4),
+        ("en", "fa", 0.6),
+        ("en", "ur", 1.2),
+        ("ar", "he", 0.9),
+    ]
+    found = family_means(
+        [*gains, ("zh", "en", 5.0), ("zh", "ja", 5.0), ("en", "en", 5.0), ("en", "xx", 5.0)]
+    )
+    assert found == {
+        "IE": (pytest.approx(0.6), 4),
+        "Germanic": (pytest.approx(0.3), 2),
+        "Afro-Asiatic": (pytest.approx(0.9), 1),
+        "Semitic": (pytest.approx(0.9), 1),
+    }
+    assert (
+        family_means([("a", "b", 2.0)], {"a": "X, Y", "b": "Z, Y"}) == {}
+    )  # a branch of another family is another
+
+
+def test_expected_best_by_hand() -> None:
+    """Of 1, 2, 4 two at a time: 2, 4, 4."""
+    assert expected_best([4, 1, 2], 2) == pytest.approx(10 / 3)
+    assert expected_best([4, 1, 2], 3) == 4
+    assert expected_best([4, 1, 2], 1) == pytest.approx(7 / 3)
+    several = np.random.default_rng(0).normal(size=9).tolist()
+    assert expected_best(several, 4) == pytest.approx(
+        mean(max(some) for some in itertools.combinations(several, 4))
+    )
+    for k in (0, 4):
+        with pytest.raises(DataError):
+            expected_best([4, 1, 2], k)
+
+
+def test_luck_by_hand() -> None:
+    """Pruned 81, 84; seeds 80.5, 82; whole 80: 4 and 2, an excess of 2.
+
+    Two of 84, 82, 81, 80.5 called pruned: {84, 82} is ahead by 84 - 81 = 3, {84, 81} and {84, 80.5} by 2, the others
+    behind: 3 of 6.
+    """
+    found = luck(80, [81, 84], [80.5, 82])
+    assert found[:3] == pytest.approx((4, 2, 2))
+    assert found.p == pytest.approx(3 / 6)
+    behind = luck(80, [80.5, 82], [81, 84])
+    assert behind.excess == pytest.approx(-2)
+    assert behind.p == pytest.approx(5 / 6)  # all but {81, 80.5}, which is 3 behind
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 4), (4, 5)])
+def test_luck_is_exact(sizes: tuple[int, int]) -> None:
+    """Against every way to call some of the scores pruned; ties among them."""
+    rng = np.random.default_rng(sum(sizes))
+    for _ in range(20):
+        pool = rng.integers(0, 8, sum(sizes)).astype(float).tolist()
+        pruned, seeds = pool[: sizes[0]], pool[sizes[0] :]
+        ways = [set(some) for some in itertools.combinations(range(len(pool)), sizes[0])]
+        ahead = [
+            max(pool[i] for i in some) - max(pool[i] for i in range(len(pool)) if i not in some)
+            for some in ways
+        ]
+        wanted = mean(one >= max(pruned) - max(seeds) - 1e-9 for one in ahead)
+        assert luck(0.0, pruned, seeds).p == pytest.approx(wanted)
+
+
+def test_more_seeds_than_prunings() -> None:
+    """Two prunings against three seeds 1, 2, 4: the expected best of two is 10/3."""
+    assert luck(0, [5, 1], [1, 2, 4]).by_luck == pytest.approx(10 / 3)
+    with pytest.raises(DataError, match="seeds"):
+        luck(0, [1, 2], [1])
+
+
+def test_luck_makes_gains_of_nothing() -> None:
+    """Twelve tries of a model that pruning does not change gain, and are never beyond luck more often than by chance."""
+    rng = np.random.default_rng(1)
+    found = [luck(rng.normal(), rng.normal(size=12), rng.normal(size=12)) for _ in range(200)]
+    assert mean(one.gain for one in found) > 1  # of a standard deviation of 1, for nothing
+    assert abs(mean(one.excess for one in found)) < 0.2
+    for level in (
+        0.05,
+        0.25,
+        0.5,
+    ):  # a p-value below a level comes no more often than the level says
+        below = sum(one.p <= level for one in found)
+        assert stats.binomtest(below, len(found), level, alternative="greater").pvalue > 0.01
+    assert beyond_luck([one.excess for one in found]).p > 0.01
+
+
+def test_beyond_luck_by_hand() -> None:
+    """1, 2, 3: the sum 6 is met or exceeded in size by 2 of 8 choices of signs."""
+    found = beyond_luck([1.0, 2.0, 3.0])
+    assert (found.mean, found.p, found.pairs, found.groups) == (
+        pytest.approx(2),
+        pytest.approx(2 / 8),
+        3,
+        3,
+    )
+    assert 1 <= found.low < 2 < found.high <= 3
+
+
+def test_pairs_that_share_trainings_count_once() -> None:
+    """Ten pairs of two models: four choices of signs, so p cannot be below 2/4, where ten models would have 2/1024."""
+    excess = [1.0] * 10
+    together = beyond_luck(excess, ["en"] * 5 + ["zh"] * 5)
+    assert (together.p, together.groups, together.pairs) == (pytest.approx(2 / 4), 2, 10)
+    assert beyond_luck(excess).p == pytest.approx(2 / 1024)
+    uneven = beyond_luck([3.0, 0.0, 0.0], ["a", "b", "b"])
+    assert uneven.mean == pytest.approx(1)  # over pairs, not over groups
+    with pytest.raises(DataError):
+        beyond_luck([])
+
+
+def test_many_pairs_are_drawn() -> None:
+    found = beyond_luck([0.5] * 20)
+    assert found.p < 1e-3
+    assert found == beyond_luck([0.5] * 20)
