@@ -28,13 +28,13 @@ from typing import Any
 from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, SOURCES, UNSHOWN, UNTESTED
 from deadhead.claims import check as verdicts_on
 from deadhead.claims import published as verdicts_on_papers
-from deadhead.report.content import content as page_content
+from deadhead.report.page.content import content as page_content
+from deadhead.results.frame import rows as frame_rows
+from deadhead.results.scores import pairs as searches_of
+from deadhead.results.scores import scores as scores_of
 from deadhead.studies import built_in as built_in_recipes
 from deadhead.studies import load as load_recipe
-from deadhead.studies.frame import rows as frame_rows
 from deadhead.studies.plan import plan as plan_of
-from deadhead.studies.scores import pairs as searches_of
-from deadhead.studies.scores import scores as scores_of
 
 # What the code calls it today -> what the stored file calls it.
 VERDICTS = {

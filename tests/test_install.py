@@ -105,8 +105,8 @@ def test_the_command_fits_how_it_was_installed(
     elsewhere: Any, origin: dict[str, Any] | None, wanted: str
 ) -> None:
     elsewhere(origin)
-    assert MissingExtra("datasets", "hub", "it").mend == wanted
-    assert MissingExtra("datasets", "hub", "it", "do without").mend == f"{wanted}, or do without"
+    assert MissingExtra("datasets", "hub", "it").hint == wanted
+    assert MissingExtra("datasets", "hub", "it", "do without").hint == f"{wanted}, or do without"
 
 
 def test_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_a_head_prints_as_block_layer_index() -> None:
 def test_what_is_no_head_is_refused(text: str) -> None:
     with pytest.raises(HeadError, match=r"is not a head") as error:
         Head.parse(text)
-    assert "encoder.3.7" in (error.value.mend or "")
+    assert "encoder.3.7" in (error.value.hint or "")
 
 
 def test_a_layout_lists_its_heads_in_order() -> None:
@@ -93,7 +93,7 @@ def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "says", "mend"),
+    ("named", "says", "hint"),
     [
         (["encoder.1.1", ("encoder", 1, 1)], "encoder.1.1 is named twice", "once"),
         (["decoder.1.1"], "there is no block 'decoder'", "encoder"),
@@ -108,12 +108,12 @@ def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
         (Head("encoder", 1, 1), "is one head, not several", "list"),
     ],
 )
-def test_check_refuses_with_one_clear_error(named: Any, says: str, mend: str) -> None:
+def test_check_refuses_with_one_clear_error(named: Any, says: str, hint: str) -> None:
     left = BERT.without([Head("encoder", 4, 2)])
     with pytest.raises(HeadError, match=says) as error:
         left.check(named)
     assert isinstance(error.value, DeadheadError)
-    assert mend in (error.value.mend or "")
+    assert hint in (error.value.hint or "")
     assert str(error.value).count("\n") == 1
 
 

@@ -18,8 +18,8 @@ from whole_records import changed, places, whole_study
 
 from deadhead.claims import check
 from deadhead.errors import DeadheadError
-from deadhead.report.page import html
 from deadhead.report.page.content import content
+from deadhead.report.page.html import html
 from deadhead.report.page.library import Shelf
 from deadhead.results.frame import rows
 from deadhead.studies import plan, run, status, stop, summaries

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from deadhead.layout import Head, HeadLayout
     from deadhead.rankers import rank
     from deadhead.ranking import Ranking
+    from deadhead.tasks import encode, load_data
+    from deadhead.training import evaluate, finetune
 
 _HOME = {
     "Head": "layout",
@@ -29,21 +31,14 @@ _HOME = {
     "export": "heads",
     "rank": "rankers",
     "Ranking": "ranking",
+    "finetune": "training",
+    "evaluate": "training",
+    "load_data": "tasks",
+    "encode": "tasks",
 }
 
-__all__ = [
-    "Head",
-    "HeadLayout",
-    "Ranking",
-    "discover",
-    "export",
-    "gated",
-    "load",
-    "prune",
-    "rank",
-    "save",
-    "strategies",
-]
+__all__ = ["Head", "HeadLayout", "Ranking", "discover", "encode", "evaluate", "export", "finetune"]
+__all__ += ["gated", "load", "load_data", "prune", "rank", "save", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,11 +15,11 @@ MANY = 40  # names beyond which a list of all of them helps nobody
 
 
 class DeadheadError(Exception):
-    """What was met and what was wanted, and, on a second line, how to mend it."""
+    """What was met and what was wanted, and, on a second line, what to type next."""
 
-    def __init__(self, message: str, mend: str | None = None):
-        self.message, self.mend = message, mend
-        super().__init__(message if mend is None else f"{message}\n  Mend: {mend}")
+    def __init__(self, message: str, hint: str | None = None):
+        self.message, self.hint = message, hint
+        super().__init__(message if hint is None else f"{message}\n  Hint: {hint}")
 
 
 class HeadError(DeadheadError):
@@ -58,8 +58,8 @@ class MissingExtra(DeadheadError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str, otherwise: str = ""):
-        mend = command(extra) + (f", or {otherwise}" if otherwise else "")
-        super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", mend)
+        hint = command(extra) + (f", or {otherwise}" if otherwise else "")
+        super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", hint)
 
 
 class Notice(UserWarning):

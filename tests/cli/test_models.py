@@ -107,7 +107,7 @@ def test_a_user_s_mistake_in_a_real_process(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith(f"FolderError: {tmp_path} has no config.json.\n  Mend: ")
+    assert done.stderr.startswith(f"FolderError: {tmp_path} has no config.json.\n  Hint: ")
 
 
 WRONG_USAGE = [
@@ -399,7 +399,7 @@ def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) 
     done = typed("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "out")
     assert done.code == 1
     assert "GroupError" in done.err
-    assert "Mend: remove all heads of a group" in done.err
+    assert "Hint: remove all heads of a group" in done.err
 
 
 @pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])

@@ -56,15 +56,15 @@ PRUNE = ("prune", "model", "--heads", "encoder.0.1")
 WRONG = [
     (
         (*RANK, "--out", "full"),
-        "--out full is a folder.\n  Mend: name a file, for instance full/ranking.json",
+        "--out full is a folder.\n  Hint: name a file, for instance full/ranking.json",
     ),
     (
         (*RANK, "--out", "nodir/r.json"),
-        "--out nodir/r.json: there is no folder nodir.\n  Mend: make it first: mkdir -p nodir",
+        "--out nodir/r.json: there is no folder nodir.\n  Hint: make it first: mkdir -p nodir",
     ),
     (
         (*RANK, "--out", "old.json"),
-        "--out old.json: the file is there already.\n  Mend: name another file, or add --force to write over it",
+        "--out old.json: the file is there already.\n  Hint: name another file, or add --force to write over it",
     ),
     (
         (*RANK, "--out", "r.json", "--plot", "nodir/r.html"),
@@ -72,23 +72,23 @@ WRONG = [
     ),
     (
         (*PRUNE, "--out", "model"),
-        "--out model is MODEL itself, which would be lost.\n  Mend: name another folder",
+        "--out model is MODEL itself, which would be lost.\n  Hint: name another folder",
     ),
     ((*PRUNE, "--out", "full/../model", "--force"), "is MODEL itself, which would be lost."),
     ((*PRUNE, "--out", "link"), "is MODEL itself, which would be lost."),
     (
         (*PRUNE, "--out", "full"),
-        "--out full: the folder holds files already.\n  Mend: name another folder, or add --force to write over them",
+        "--out full: the folder holds files already.\n  Hint: name another folder, or add --force to write over them",
     ),
     ((*PRUNE, "--out", "nodir/small"), "--out nodir/small: there is no folder nodir."),
-    ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Mend: name a folder"),
+    ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Hint: name a folder"),
     (
         ("export", "model", "--onnx", "nodir/m.onnx"),
         "--onnx nodir/m.onnx: there is no folder nodir.",
     ),
     (
         ("export", "model", "--onnx", "full"),
-        "--onnx full is a folder.\n  Mend: name a file, for instance full/model.onnx",
+        "--onnx full is a folder.\n  Hint: name a file, for instance full/model.onnx",
     ),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file is there already."),
     (("export", "study", "--csv", "old.json"), "--csv old.json: the file is there already."),

@@ -110,7 +110,7 @@ def test_adapters_and_then_pruning(family: str) -> None:
         expected = answers(wrapped, batch)
     with pytest.raises(UnsupportedModel, match="adapters are attached") as problem:
         prune(wrapped, gone(wrapped))
-    assert "merge_and_unload()" in str(problem.value.mend)
+    assert "merge_and_unload()" in str(problem.value.hint)
     model = wrapped.merge_and_unload()
     assert apart(answers(prune(model, gone(model)), batch), expected) < near
 

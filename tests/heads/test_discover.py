@@ -145,7 +145,7 @@ def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None
     with pytest.raises(UnknownArchitecture) as met:
         discover(model)
     assert "layer  (ask, look, tell, answer)" in met.value.message
-    assert "sites.py" in str(met.value.mend)
+    assert "sites.py" in str(met.value.hint)
 
 
 def test_a_known_attention_of_a_refused_kind_says_why() -> None:
@@ -162,7 +162,7 @@ def test_a_model_of_states_has_no_heads(family: str) -> None:
         match=r"has no attention heads:\n.*MambaMixer|Mamba2Mixer is not softmax attention",
     ) as met:
         discover(build(family))
-    assert met.value.mend == "name a model that has softmax attention"
+    assert met.value.hint == "name a model that has softmax attention"
 
 
 def test_latent_attention_is_refused_for_what_it_is() -> None:
@@ -172,8 +172,8 @@ def test_latent_attention_is_refused_for_what_it_is() -> None:
     ) as met:
         discover(build("deepseek_v3"))
     assert not isinstance(met.value, NoAttention)
-    assert "sites.py" not in str(met.value.mend)
-    assert "queries, keys and values of their own" in str(met.value.mend)
+    assert "sites.py" not in str(met.value.hint)
+    assert "queries, keys and values of their own" in str(met.value.hint)
 
 
 def test_a_model_without_attention_says_so() -> None:

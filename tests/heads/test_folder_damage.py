@@ -133,7 +133,7 @@ def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
     with pytest.raises(FolderError) as met:
         load(folder)
     assert said in met.value.message, met.value.message
-    assert met.value.mend
+    assert met.value.hint
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_padded_folder_whose_heads_grew_back(tmp_path: Path) -> None:
         FolderError, match=r"head encoder\.1\.2 was removed by zeroing, and is no longer zero"
     ):
         load(tmp_path)
-    edit(tmp_path, lambda c: c.pop("deadhead"))  # the mend it names
+    edit(tmp_path, lambda c: c.pop("deadhead"))  # the hint it names
     assert len(discover(load(tmp_path))) == 8
 
 

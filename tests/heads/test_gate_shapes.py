@@ -54,7 +54,7 @@ def test_gates_of_a_wrong_shape_are_refused(gates: Any, said: str) -> None:
     with pytest.raises(HeadError) as met, gated(model, gates):
         pass
     assert said in met.value.message
-    assert met.value.mend
+    assert met.value.hint
     assert hooks(model) == hung
 
 

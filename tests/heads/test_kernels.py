@@ -115,6 +115,6 @@ def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.Mon
             met.value.message
             == f"no device {name!r}. Did you mean {meant!r}? Known: cpu, cuda, mps."
         )
-        assert (met.value.mend or "").startswith(f"use --device {meant if here else 'cpu'}")
+        assert (met.value.hint or "").startswith(f"use --device {meant if here else 'cpu'}")
     with pytest.raises(UnknownName, match=r"no device 'tpu'"):
         device_named("tpu")

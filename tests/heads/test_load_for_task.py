@@ -141,7 +141,7 @@ def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(pruned: Path, l
 def test_what_is_no_auto_class_of_models_is_told(whole: Path, auto: object) -> None:
     with pytest.raises(UnsupportedModel, match="no auto class") as problem:
         load(whole, auto=auto)
-    assert "AutoModelForTokenClassification" in (problem.value.mend or "")
+    assert "AutoModelForTokenClassification" in (problem.value.hint or "")
 
 
 def test_classes_and_precisions_by_their_names(whole: Path) -> None:

@@ -67,7 +67,7 @@ def test_the_nearest_folder_is_named(name: str, near: str, hub: Hub, tmp_path: P
     with pytest.raises(FolderError) as met:
         load(name.format(here=tmp_path))
     assert met.value.message.startswith(f"there is no folder {name.format(here=tmp_path)}")
-    assert met.value.mend == f"did you mean {near.format(here=tmp_path)}?"
+    assert met.value.hint == f"did you mean {near.format(here=tmp_path)}?"
     assert hub.asked == ([] if "/" in name else [name])  # once, without a second try
 
 
@@ -93,7 +93,7 @@ def test_a_name_like_no_folder_goes_to_the_hub_in_silence(
 def test_a_file_is_no_folder(hub: Hub) -> None:
     with pytest.raises(FolderError) as met:
         load("tagger/model.safetensors")
-    assert (met.value.message, met.value.mend) == (
+    assert (met.value.message, met.value.hint) == (
         "tagger/model.safetensors is a file.",
         "name its folder: tagger",
     )

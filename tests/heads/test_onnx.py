@@ -153,7 +153,7 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(MissingExtra) as met:
         export(tmp_path, onnx=tmp_path / "model.onnx")
     assert "onnxruntime" in met.value.message
-    assert met.value.mend == command("onnx")
+    assert met.value.hint == command("onnx")
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:

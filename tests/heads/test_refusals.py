@@ -1,4 +1,4 @@
-"""Everything `prune` refuses: one clear error with the mend, and the model left as it was."""
+"""Everything `prune` refuses: one clear error with the hint, and the model left as it was."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deadhead.ranking import Ranking
 
 @contextmanager
 def refused(model: Any, kind: type[DeadheadError], said: str) -> Iterator[None]:
-    """The error has its words and its mend; weights, hooks, config and answers are those of before."""
+    """The error has its words and its hint; weights, hooks, config and answers are those of before."""
     real = not any(p.is_meta or not p.is_floating_point() for p in model.parameters())
     state, hung, config = dict(model.state_dict()), hooks(model), model.config.to_dict()
     before = answers(model) if real else []
@@ -29,7 +29,7 @@ def refused(model: Any, kind: type[DeadheadError], said: str) -> Iterator[None]:
     with pytest.raises(kind) as met:
         yield
     assert said in met.value.message, met.value.message
-    assert met.value.mend
+    assert met.value.hint
     after = dict(model.state_dict())
     assert after.keys() == kept.keys()
     assert all(v.is_meta or torch.equal(v, kept[k]) for k, v in after.items())
@@ -210,7 +210,7 @@ def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
     )
     with pytest.raises(GroupError) as problem:
         deadhead.prune(model, ranking.lowest(1))
-    call = re.search(r"prune\(model, .*ranking\.scores\)\)", str(problem.value.mend))
+    call = re.search(r"prune\(model, .*ranking\.scores\)\)", str(problem.value.hint))
     assert call is not None
     known = {
         "deadhead": deadhead,

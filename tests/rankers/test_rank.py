@@ -124,7 +124,7 @@ def test_generators_of_batches_are_read_once(case):
 def refuses(model, batches, error, match, method="gradient", **options):
     with pytest.raises(error, match=match) as caught:
         rank(model, batches, method, **options)
-    assert caught.value.mend is not None or isinstance(caught.value, UnknownName)
+    assert caught.value.hint is not None or isinstance(caught.value, UnknownName)
 
 
 def test_unknown_method_and_option(case):

@@ -30,7 +30,7 @@ def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
     assert met.value.message.startswith(
         "the ranking is of a model with encoder 3 x 4, this one was built with "
     )
-    assert "deadhead rank" in (met.value.mend or "")
+    assert "deadhead rank" in (met.value.hint or "")
     cut = layout.without(list(layout)[-1:])  # not even where every head that is left has a score
     with pytest.raises(HeadError):
         MADE.scores_for(cut)
@@ -63,7 +63,7 @@ def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(DataError, match="there is a folder") as met:
         MADE.save(tmp_path / "there")
-    assert met.value.mend == f"name a file, for instance {tmp_path / 'there' / 'ranking.json'}"
+    assert met.value.hint == f"name a file, for instance {tmp_path / 'there' / 'ranking.json'}"
     assert os.listdir(tmp_path) == ["there"]
     (tmp_path / "note.txt").touch()
     with pytest.raises(DataError, match="could not be written"):
@@ -81,7 +81,7 @@ def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(
         DataError, match=r"r\.json could not be written: No space left on device"
     ) as met:
         MADE.save(tmp_path / "r.json")
-    assert met.value.mend == "free some space, or name another file"
+    assert met.value.hint == "free some space, or name another file"
     assert os.listdir(tmp_path) == []
 
 

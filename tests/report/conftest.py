@@ -11,7 +11,7 @@ import pytest
 from browser import HOW, Page, missing, start
 from page_content import made_content
 
-from deadhead.report.page import html
+from deadhead.report.page.html import html
 
 
 @pytest.fixture(scope="session")

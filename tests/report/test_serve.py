@@ -180,7 +180,7 @@ def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
         port = taken.getsockname()[1]
         with (
             pytest.raises(
-                DeadheadError, match=rf"port {port} of 127.0.0.1 is taken.\n  Mend: .*--port"
+                DeadheadError, match=rf"port {port} of 127.0.0.1 is taken.\n  Hint: .*--port"
             ),
             served(study, port=port),
         ):

@@ -385,7 +385,7 @@ def test_bad_input_gives_one_clear_error(
     with pytest.raises(DeadheadError) as error:
         choose(name, BERT, amount, **options)
     assert says in error.value.message
-    assert error.value.mend or isinstance(error.value, UnknownName)
+    assert error.value.hint or isinstance(error.value, UnknownName)
     assert not isinstance(error.value, GroupError)
 
 

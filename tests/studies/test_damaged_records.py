@@ -14,8 +14,8 @@ from whole_records import CONTENT, changed, places, record_of, whole_study
 
 from deadhead.claims import check
 from deadhead.cli import app
-from deadhead.report.page import html
 from deadhead.report.page.content import content
+from deadhead.report.page.html import html
 from deadhead.report.page.library import Shelf
 from deadhead.results.frame import rows
 from deadhead.results.scores import pairs, scores

@@ -122,7 +122,7 @@ def test_a_gpu_that_is_gone_stops_the_study(
     recipe = load(loses(tmp_path, monkeypatch, 99), ["seed=[0, 1, 2, 3]"])
     with pytest.raises(GpuLost, match="busy or unavailable") as problem:
         run(recipe, tmp_path / "s", executor=executor, workers=1, work=WORK)
-    assert "nvidia-smi" in problem.value.mend
+    assert "nvidia-smi" in problem.value.hint
     assert len(told(tmp_path / "s")) == failed
 
 

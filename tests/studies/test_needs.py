@@ -99,7 +99,7 @@ def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "ner/conll2002/ned.train",
     ):
         assert (
-            f"  Mend: put {files}" in told.stdout
+            f"  Hint: put {files}" in told.stdout
         )  # where each language comes from, and where it goes
     assert told.stdout.count("deadhead data check DIR lists what it holds") == 1
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout

@@ -94,7 +94,7 @@ def test_overrides_and_scales(table4: Path) -> None:
         (1, 1),
     }
     with pytest.raises(
-        RecipeError, match=r"has no scale 'maxi'; it has: mini\.\n  Mend: leave --scale out"
+        RecipeError, match=r"has no scale 'maxi'; it has: mini\.\n  Hint: leave --scale out"
     ):
         load(table4, scale="maxi")
     with pytest.raises(RecipeError, match=r"no field 'finetun'\. Did you mean 'finetune'"):

@@ -46,7 +46,7 @@ def test_without_a_folder_the_languages_of_the_task_are_named(task: str, lang: s
         f"no dev data of {task} in {lang} without a folder of data. Its languages: "
     )
     assert ", en, " in met.value.message or ": en, " in met.value.message
-    assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (met.value.mend or "")
+    assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (met.value.hint or "")
 
 
 def test_a_language_of_the_task_is_not_answered_with_the_list(folder: Path) -> None:
@@ -60,7 +60,7 @@ def test_several_corpora_of_a_language_are_told_apart_by_their_folders(folder: P
         load_data("ner", "en", "dev", root=folder)
     assert met.value.message == "ner in en is here more than once: conll2003, mine."
     assert (
-        met.value.mend
+        met.value.hint
         == f"name one: --data {folder}/ner/conll2003, or in a recipe data: {{source: conll2003}}"
     )
     assert (
@@ -73,7 +73,7 @@ def test_several_corpora_of_a_language_are_told_apart_by_their_folders(folder: P
     with pytest.raises(DataError) as met:
         load_data("ner", "en", "dev", root=folder)
     assert (
-        met.value.mend
+        met.value.hint
         == f"name one: --data {folder}/ner/mine, or in a recipe data: {{source: mine}}"
     )
 
@@ -94,4 +94,4 @@ def test_a_manifest_without_a_default(file: str, said: str, tmp_path: Path) -> N
         DataError, match="ner in en is here in a corpus that is not the default"
     ) as met:
         load_data("ner", "en", "dev", root=tmp_path)
-    assert said.format(tmp_path) in (met.value.mend or "")
+    assert said.format(tmp_path) in (met.value.hint or "")

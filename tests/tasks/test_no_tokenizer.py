@@ -28,7 +28,7 @@ def test_a_tokenizer_that_was_made_up_for_want_of_one_is_refused(tmp_path: Path)
     made_up = AutoTokenizer.from_pretrained(tmp_path)
     with pytest.raises(DataError, match=f"no tokenizer lies with {tmp_path}") as problem:
         encode(load_data("pos", "en", "dev", root="world"), made_up)
-    assert "save_pretrained" in (problem.value.mend or "")
+    assert "save_pretrained" in (problem.value.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -412,7 +412,7 @@ def test_bad_input_is_told_before_training(
     wide.config.max_position_embeddings = 8
     with pytest.raises(DataError, match="the model has 8") as caught:
         trained(wide, letters)
-    assert "max_length=8" in str(caught.value.mend)
+    assert "max_length=8" in str(caught.value.hint)
     small = small_tasks.tagger()
     small.config.vocab_size = 10
     with pytest.raises(DataError, match="the model knows 10"):

@@ -117,7 +117,7 @@ def test_settings_go_through_json() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, float], told: str) -> None:
     with pytest.raises(SettingsError, match=told) as caught:
         Settings(**wrong)  # type: ignore[arg-type]
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_whole_numbers_may_be_written_with_a_point() -> None:

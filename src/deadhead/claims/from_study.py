@@ -75,7 +75,9 @@ def _both(one: Search, other: Search) -> Search:
 
 
 def _one(study: Studied) -> Evidence:
-    ordered = sorted(study.known.items())  # a folder lists its files in any order, and one ranking is read for each language
+    ordered = sorted(
+        study.known.items()
+    )  # a folder lists its files in any order, and one ranking is read for each language
     known = {name: one for name, one in ordered if one.state == "done"}
     record = cache(partial(_read, study.home))
     found = [pair for pair in study.pairs if isfinite(pair.unpruned)]

@@ -300,7 +300,7 @@ def _labelled(
         labels = model_labels(loaded, data)
     except DataError as problem:
         raise DataError(
-            problem.message, f"{problem.mend}; or rank it without labels: --loss self"
+            problem.message, f"{problem.hint}; or rank it without labels: --loss self"
         ) from None
     encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
     if size is None and loaded.device.type == "cuda" and not in_file_order:

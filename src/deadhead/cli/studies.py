@@ -363,8 +363,8 @@ def _show_plan(found: Plan) -> None:
         typer.secho("  Missing, and `run` would begin nothing without it:", fg="yellow")
         for line in found.lacking:
             typer.secho(f"    {line}", fg="yellow")
-        for line in found.mend:
-            typer.secho(f"  Mend: {line}", fg="yellow")
+        for line in found.hint:
+            typer.secho(f"  Hint: {line}", fg="yellow")
 
 
 def recipes(as_json: AsJson = False) -> None:

@@ -37,11 +37,11 @@ def _unknown(name: str) -> DeadheadError:
     if meant is None:
         return unknown_name("device", name, DEVICES)
     here = meant == "cpu" or getattr(torch, meant).is_available()
-    mend = (
+    hint = (
         f"use --device {meant}" if here else f"use --device cpu: torch finds no {meant} device here"
     )
     return UnknownName(
-        f"no device {name!r}. Did you mean {meant!r}? Known: {', '.join(DEVICES)}.", mend
+        f"no device {name!r}. Did you mean {meant!r}? Known: {', '.join(DEVICES)}.", hint
     )
 
 

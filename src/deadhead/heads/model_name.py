@@ -22,10 +22,10 @@ def refuse_misnamed(name: str | Path, where: Mapping[str, Any]) -> None:
         raise FolderError(f"{name} is a file.", f"name its folder: {path.parent}")
     near = _nearest(path)
     if not _is_hub_name(name):
-        mend = (
+        hint = (
             "name a folder that holds a saved model, or a model on the hub, such as bert-base-cased"
         )
-        raise FolderError(f"there is no folder {name}.", f"did you mean {near}?" if near else mend)
+        raise FolderError(f"there is no folder {name}.", f"did you mean {near}?" if near else hint)
     if near and not _on_hub(str(name), where):
         raise FolderError(
             f"there is no folder {name}, nor could a model of that name be found on the hub.",

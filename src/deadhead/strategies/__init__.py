@@ -118,9 +118,9 @@ def per_layer(
     for block, text in by_block(layout, kept).items():
         numbers, attentions = counts(text), layout.of(block)
         if len(numbers) != len(attentions):
-            mend = f"give {len(attentions)} numbers of heads to keep, layer 0 first; put commas between those of 10 or more"
+            hint = f"give {len(attentions)} numbers of heads to keep, layer 0 first; put commas between those of 10 or more"
             raise HeadError(
-                f"{text!r} is for {len(numbers)} layers, but {block} has {len(attentions)}.", mend
+                f"{text!r} is for {len(numbers)} layers, but {block} has {len(attentions)}.", hint
             )
         for attention, number in zip(attentions, numbers, strict=True):
             removed |= keep(f"{block}.{attention.layer}", (attention,), number, seed)

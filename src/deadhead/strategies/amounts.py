@@ -109,10 +109,10 @@ def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str
         layout.blocks, key=lambda block: order.index(block) if block in order else len(order)
     )
     if len(names) != len(values):
-        mend = f"give one for each of {', '.join(names)}, in this order, or name the blocks you mean: BLOCK=...;BLOCK=..."
+        hint = f"give one for each of {', '.join(names)}, in this order, or name the blocks you mean: BLOCK=...;BLOCK=..."
         raise HeadError(
             f"{'/'.join(map(str, values))} is for {len(values)} blocks, but there are {len(names)}.",
-            mend,
+            hint,
         )
     return list(zip(names, values, strict=True))
 

@@ -60,7 +60,7 @@ class Plan:
     bytes: int
     basis: str  # what the estimate rests on
     lacking: tuple[str, ...] = ()  # data that cannot be found, a line each
-    mend: tuple[str, ...] = ()  # what to do about it
+    hint: tuple[str, ...] = ()  # what to do about it
     warnings: tuple[str, ...] = ()  # what can be run and is hardly meant, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples asks for, a line each
     models: tuple[
@@ -84,7 +84,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         try:
             held = resume(recipe, Path(out), {name: one.state for name, one in known.items()})
         except InputsChanged as problem:
-            notes += (f"{problem.message} `run` would refuse: {problem.mend}.",)
+            notes += (f"{problem.message} `run` would refuse: {problem.hint}.",)
         else:
             recipe, known = held.recipe, known | {new: known[old] for new, old in held.kept.items()}
     left = [trial for trial in recipe.trials if known.get(trial.id, None) is None]
@@ -120,7 +120,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         bytes=disk,
         basis=basis,
         lacking=tuple(told(missing)),
-        mend=tuple(mends(missing)) if missing else (),
+        hint=tuple(mends(missing)) if missing else (),
         warnings=notes,
         shortfalls=tuple(map(str, short(left))),
         **contents(recipe),

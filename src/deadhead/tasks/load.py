@@ -113,7 +113,7 @@ def find_data(
         try:
             found[split] = read.places(split)[0]
         except DeadheadError as problem:
-            found[split] = DataError(problem.message, problem.mend)
+            found[split] = DataError(problem.message, problem.hint)
     return found
 
 
@@ -341,7 +341,7 @@ def _files(*entries: Entry) -> tuple[str, ...]:
     gone = next((path for path in files if not path.is_file()), None)
     if gone is not None:
         raise DataError(
-            f"{gone}: there is no such file.", "fetch it, or mend the list that names it"
+            f"{gone}: there is no such file.", "fetch it, or hint the list that names it"
         )
     return tuple(map(str, files))
 

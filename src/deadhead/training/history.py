@@ -79,12 +79,12 @@ class History:
             raise unknown_name("weights", which, KEPT)
         found = self.weights.get(which)
         if found is None:
-            mend = (
+            hint = (
                 "train with keep_first=True, in a folder of its own"
                 if which == "first"
                 else "train it anew"
             )
-            raise FolderError(f"the weights after the {which} epoch were not kept.", mend)
+            raise FolderError(f"the weights after the {which} epoch were not kept.", hint)
         put(model, read(found) if isinstance(found, str | Path) else found)
         return model
 

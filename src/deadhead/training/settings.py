@@ -79,12 +79,12 @@ class Settings:
         for name in WHOLE:
             value = getattr(self, name)
             if value is not None and (not math.isfinite(value) or value != int(value) or value < 1):
-                mend = (
+                hint = (
                     "to score a model as it is, use deadhead.training.evaluation"
                     if name == "epochs"
                     else f"give {name} of at least 1"
                 )
-                raise SettingsError(f"{name} is {value}, so there is nothing to train.", mend)
+                raise SettingsError(f"{name} is {value}, so there is nothing to train.", hint)
             object.__setattr__(
                 self, name, None if value is None else int(value)
             )  # 8.0 is meant as 8

@@ -175,9 +175,9 @@ class _Cluster:
                 raise GpuLost(*answer["lost"])
             return self._died(trial, GpuLost(*answer["lost"]))
         if "study" in answer:
-            message, mend, full = answer["study"]
+            message, hint, full = answer["study"]
             self.order.back(trial)
-            raise (DiskFull if full else StudyError)(message, mend)
+            raise (DiskFull if full else StudyError)(message, hint)
         return Record.from_dict(answer["record"])
 
     def _died(self, trial: Trial, problem: Exception) -> Record | None:
@@ -230,7 +230,7 @@ def remote_trial(
             record = function(work)(trial, home, frozenset(keep), tell)
     except GpuLost as problem:
         _gpu_lost.append(problem)
-        return json.dumps({"lost": [problem.message, problem.mend]})
+        return json.dumps({"lost": [problem.message, problem.hint]})
     except StudyError as problem:
-        return json.dumps({"study": [problem.message, problem.mend, isinstance(problem, DiskFull)]})
+        return json.dumps({"study": [problem.message, problem.hint, isinstance(problem, DiskFull)]})
     return json.dumps({"record": json.loads(record.to_json())})

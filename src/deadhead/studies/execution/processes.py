@@ -198,9 +198,9 @@ class Pool:
 
     def _trouble(self, trial: Trial, told: list[Any]) -> None:
         """The study's folder, not the trial, is the matter: begin nothing more."""
-        message, mend, full = told
+        message, hint, full = told
         self.order.back(trial)
-        self.problem = self.problem or (DiskFull if full else StudyError)(message, mend)
+        self.problem = self.problem or (DiskFull if full else StudyError)(message, hint)
 
     def _end_hanging(self, hang: Hang) -> None:
         worker = next(

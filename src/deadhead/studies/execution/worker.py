@@ -55,10 +55,10 @@ def main() -> None:
             )
         except GpuLost as problem:
             traceback.print_exc()
-            say({"lost": [problem.message, problem.mend]})
+            say({"lost": [problem.message, problem.hint]})
             os._exit(1)  # whatever came next would fail here; a new process may reach the GPU
         except StudyError as problem:
-            say({"study": [problem.message, problem.mend, isinstance(problem, DiskFull)]})
+            say({"study": [problem.message, problem.hint, isinstance(problem, DiskFull)]})
         else:
             say({"record": json.loads(record.to_json())})
 

@@ -39,12 +39,12 @@ def check(plain: Plain, folder: File) -> None:
             f"{plain.where(path)}: {problem}"
             for path, problem in sorted(found, key=lambda item: plain.line(item[0]))
         ]
-        mend = (
+        hint = (
             "deadhead plan RECIPE checks it again without running anything"
             if len(told) > 1
             else None
         )
-        raise RecipeError("\n".join(told), mend)
+        raise RecipeError("\n".join(told), hint)
 
 
 def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:

@@ -132,7 +132,7 @@ def _included(
     try:
         other = _load(folder / name if _is_file(name) else name, overrides, scale, inside=True).data
     except RecipeError as problem:
-        raise RecipeError(f"{place}: {problem.message}", problem.mend) from None
+        raise RecipeError(f"{place}: {problem.message}", problem.hint) from None
     return {"name": name, **{field: value for field, value in other.items() if field not in TOLD}}
 
 

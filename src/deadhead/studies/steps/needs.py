@@ -28,7 +28,7 @@ class Lack:
 
     what: str  # "pos in de, test"
     why: str
-    mend: str | None
+    hint: str | None
     trials: int  # how many need it
 
 
@@ -55,7 +55,7 @@ def _missing(wanted: Counter[tuple[str, str, str, str]]) -> Iterator[Lack]:
                 yield Lack(
                     f"{task} in {language}, {split}",
                     found.message,
-                    found.mend,
+                    found.hint,
                     wanted[task, options, language, split],
                 )
 
@@ -172,7 +172,7 @@ def told(found: list[Lack]) -> list[str]:
 
 def mends(found: list[Lack]) -> list[str]:
     """What to do about it, each once."""
-    steps = dict.fromkeys(step for lack in found if lack.mend for step in lack.mend.split("; "))
+    steps = dict.fromkeys(step for lack in found if lack.hint for step in lack.hint.split("; "))
     return sorted(steps, key=lambda step: not step.startswith("put "))[:MOST] or [
         "change task, source or targets"
     ]

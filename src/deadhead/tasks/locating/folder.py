@@ -167,12 +167,12 @@ def _several(found: list[Entry], task: str, lang: str) -> DataError:
         if len({e.source for e in found}) > 1
         else "in a corpus that is not the default"
     )
-    mend = "list the files that are meant in manifest.json, under `tasks`"
+    hint = "list the files that are meant in manifest.json, under `tasks`"
     if folders:
         name = min(folders)
-        mend = f"name one: --data {folders[name]}, or in a recipe data: {{source: {name}}}"
+        hint = f"name one: --data {folders[name]}, or in a recipe data: {{source: {name}}}"
     return DataError(
-        f"{task} in {lang} is here {met}: {', '.join(sorted(folders)) or found[0].first}.", mend
+        f"{task} in {lang} is here {met}: {', '.join(sorted(folders)) or found[0].first}.", hint
     )
 
 

@@ -72,8 +72,8 @@ def _conllu(path: Path, notes: Notes) -> Iterator[Sentence]:
             continue
         want = len(sentence.words) + 1
         if cells[0] != str(want):
-            mend = "put a blank line between sentences" if cells[0] == "1" else None
-            raise bad(path, number, f"word id {_short(cells[0])} where {want} was to follow.", mend)
+            hint = "put a blank line between sentences" if cells[0] == "1" else None
+            raise bad(path, number, f"word id {_short(cells[0])} where {want} was to follow.", hint)
         if not cells[1].strip():
             raise bad(path, number, "no word in the FORM column.")
         _add(sentence, number, cells[1], cells[3])

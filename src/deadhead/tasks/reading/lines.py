@@ -19,9 +19,9 @@ GZIP = b"\x1f\x8b"
 UTF8 = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-8"  # CoNLL-2002 comes in Latin-1
 
 
-def bad(path: Path | str, number: int, message: str, mend: str | None = None) -> DataError:
+def bad(path: Path | str, number: int, message: str, hint: str | None = None) -> DataError:
     """The error for a line that cannot be read: `file:line: what was met`."""
-    return DataError(f"{path}:{number}: {message}", mend)
+    return DataError(f"{path}:{number}: {message}", hint)
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
