@@ -48,7 +48,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# the pages of docs/ as a site in ./site, with the lists of commands and recipes made anew
+# the pages of docs/ as a site in ./site, with fresh lists of commands and recipes
 docs: setup
 	$(BIN)/python docs/make.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -56,7 +56,7 @@ docs: setup
 bench: setup
 	$(BIN)/python benchmarks/heads.py
 
-# pre-trains the two tiny models of the small world anew: minutes on a GPU, hours on two cores
+# pre-trains the two tiny models of the small world again: minutes on a GPU, hours on two cores
 world: setup
 	$(BIN)/python -m deadhead.world.build
 
