@@ -37,7 +37,7 @@ def _in_steps(name: str) -> Step:
     def step(state: State, trial: Trial) -> None:
         with fixed() as made_with:
             state.versions.update(made_with)
-            getattr(importlib.import_module(".steps", __package__), name)(state, trial)
+            getattr(importlib.import_module("deadhead.studies.steps.all"), name)(state, trial)
 
     return step
 
