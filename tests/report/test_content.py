@@ -26,7 +26,7 @@ from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, scan
 from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS, load_data
-from deadhead.training.evaluation import Predictions
+from deadhead.tasks.predictions import Predictions
 
 MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head
 PARTS = {

@@ -14,7 +14,7 @@ from .model_options import Auto, Device, Dtype
 if TYPE_CHECKING:
     from deadhead.tasks import Dataset
     from deadhead.tasks.bootstrap import Interval
-    from deadhead.training.evaluation import Predictions
+    from deadhead.tasks.predictions import Predictions
 
 MEAN = "mean"
 

@@ -54,7 +54,7 @@ class Samples:
     def _examples(
         self, file: Path, cell: Cell, record: Record, language: str
     ) -> list[dict[str, Any]]:
-        from deadhead.training.evaluation import Predictions
+        from deadhead.tasks.predictions import Predictions
 
         try:
             said = Predictions.load(file)

@@ -1,0 +1,101 @@
+"""Predictions of a model for a dataset, and the files that store them. No model is needed to read them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deadhead import files
+from deadhead.errors import DataError
+
+from .bootstrap import Interval, bootstrap
+from .dataset import Dataset
+from .metrics import Measured, score
+from .registry import KINDS, Task
+
+ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model predicts for a dataset: the number of a label for each word or row, or texts."""
+
+    task: str
+    kind: str  # one of KINDS
+    lang: str
+    split: str
+    fingerprint: str  # of the dataset
+    labels: tuple[str, ...]
+    numbers: np.ndarray = field(repr=False)  # one after the other, in the order of the rows
+    sizes: np.ndarray = field(repr=False)  # how many of them each row has
+    texts: tuple[str, ...] = field(default=(), repr=False)
+
+    def named(self) -> list[Any]:
+        """The predictions as `score` takes them: labels of words, a label, or a text for each row."""
+        if KINDS[self.kind].labels == "text":
+            return list(self.texts)
+        names = np.array(self.labels, dtype=object)[self.numbers].tolist()
+        if KINDS[self.kind].labels == "row":
+            return list(names)
+        ends = np.cumsum(self.sizes).tolist()
+        return [names[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def score(self, data: Dataset, task: str | Task | None = None) -> Measured:
+        """Every metric of the task; of another task of the same kind, if its metrics are wanted."""
+        self._check(data)
+        return score(data.task if task is None else task, self.named(), data)
+
+    def _check(self, data: Dataset) -> None:
+        if data.fingerprint != self.fingerprint:
+            raise DataError(
+                f"these predictions are not of this {data.lang} {data.split} data "
+                f"({len(self.sizes)} rows; it has {len(data)}).",
+                "predict again, or load the data they were made from",
+            )
+
+    def bootstrap(self, data: Dataset, task: str | Task | None = None, **options: Any) -> Interval:
+        """A metric (the task's first, by default) with its confidence interval.
+
+        Options are those of `tasks.bootstrap`. For two models: `difference(first.bootstrap(data), other.bootstrap(data))`.
+        """
+        self._check(data)
+        return bootstrap(self.named(), data, task, **options)
+
+    def save(self, path: str | Path, *, durable: bool = True) -> Path:
+        """Write a compressed file for `Predictions.load`; `durable` waits until the disk has it."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        about = json.dumps({name: getattr(self, name) for name in ABOUT})
+        small = self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32)
+        sizes, texts = self.sizes.astype(np.uint32), np.array(json.dumps(self.texts))
+
+        def fill(draft: Path) -> None:
+            with draft.open("wb") as file:
+                np.savez_compressed(
+                    file, about=np.array(about), numbers=small, sizes=sizes, texts=texts
+                )
+
+        files.put(path, fill, durable=durable)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Predictions:
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                about = json.loads(str(stored["about"]))
+                labels, texts = tuple(about.pop("labels")), tuple(json.loads(str(stored["texts"])))
+                numbers, sizes = (
+                    stored["numbers"].astype(np.int64),
+                    stored["sizes"].astype(np.int64),
+                )
+                return cls(**about, labels=labels, numbers=numbers, sizes=sizes, texts=texts)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
+            raise DataError(
+                f"{path} holds no predictions: {problem}.",
+                "write them with evaluate(..., folder=...)",
+            ) from problem
