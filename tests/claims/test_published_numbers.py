@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-from importlib import resources
 from statistics import fmean
 
 import pytest
 
+from deadhead.papers import published_files
 from deadhead.studies.recipe.expand import CONTROLS
 from deadhead.tasks import task_of
 from deadhead.tasks.languages import languages
@@ -57,9 +57,7 @@ CELLS = {  # single cells, read off the papers
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    with (resources.files("deadhead.recipes") / f"{name}.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
+    with published_files()[f"{name}.csv"].open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 

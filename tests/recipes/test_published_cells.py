@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 from listed import OF_PAPERS, said
 
+from deadhead.papers import published_files
 from deadhead.report.tables.build import tables
 from deadhead.results.scores import setting
 from deadhead.studies import Recipe, load
@@ -54,11 +54,7 @@ def way(labels: dict[str, str], fields: dict[str, Any]) -> str:
 
 
 def rows(name: str, file: str) -> list[dict[str, str]]:
-    text = (
-        resources.files("deadhead.recipes")
-        .joinpath(name.partition("/")[0], file)
-        .read_text(encoding="utf-8")
-    )
+    text = published_files()[f"{name.partition('/')[0]}/{file}"].read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

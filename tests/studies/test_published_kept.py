@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
+from deadhead.papers import published_files
 from deadhead.studies import load
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.study import _describe
@@ -30,9 +30,5 @@ def test_of_a_built_in_recipe_and_beside_the_recipe(tmp_path: Path) -> None:
     study = prepare(tmp_path / "study")
     _describe(load(tmp_path / "mine.yaml"), study)
     kept = json.loads((study / "study.json").read_text())["published"]
-    theirs = (
-        resources.files("deadhead.recipes")
-        .joinpath("weak-link", "table1.csv")
-        .read_text(encoding="utf-8")
-    )
+    theirs = published_files()["weak-link/table1.csv"].read_text(encoding="utf-8")
     assert kept == {"weak-link/table1.csv": theirs, "own.csv": "remove,value\nnone,1.5\n"}

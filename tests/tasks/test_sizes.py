@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 
 from deadhead.cli.data import app
 from deadhead.errors import UnknownName
+from deadhead.papers import published_files
 from deadhead.tasks.languages import facts
 from deadhead.tasks.locating.releases import release_of
 from deadhead.tasks.sizes import Size, sizes
@@ -116,9 +116,7 @@ def test_an_unknown_paper_is_named(root: Path) -> None:
 
 
 def test_table_1_is_what_the_sizes_are_compared_with(tmp_path: Path) -> None:
-    with (resources.files("deadhead.recipes") / "contributions/table1.csv").open(
-        encoding="utf-8"
-    ) as file:
+    with published_files()["contributions/table1.csv"].open(encoding="utf-8") as file:
         table = {(row["task"], row["target"]): int(row["value"]) for row in csv.DictReader(file)}
     ours = {
         (row.task, row.language): row.published

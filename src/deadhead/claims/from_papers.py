@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from deadhead.papers import published_files
 from deadhead.tasks import task_of
 
 from .evidence import Best, Evidence, Fact, Merged, Rho, Search
@@ -30,9 +30,7 @@ FOLLOW_IN_PART = {  # statements that do not hold as stated, some of them only i
 @cache
 def rows(paper: str, table: str) -> tuple[dict[str, str], ...]:
     """The numbers of one table, one a row."""
-    with (resources.files("deadhead.recipes") / paper / f"{table}.csv").open(
-        encoding="utf-8"
-    ) as file:
+    with published_files()[f"{paper}/{table}.csv"].open(encoding="utf-8") as file:
         return tuple(csv.DictReader(file))
 
 

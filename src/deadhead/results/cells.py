@@ -12,12 +12,12 @@ from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import resources
 from math import isfinite
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DeadheadError
+from deadhead.papers import published_files
 from deadhead.studies.recipe.expand import label, strategy_of
 from deadhead.studies.store.records import Summary
 from deadhead.studies.trial import removal
@@ -348,17 +348,9 @@ def _published(described: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
 
 
 def _built_in(recipe: str, file: str) -> str | None:
-    folder = PurePosixPath(recipe).parent
-    if ".." in folder.parts or folder.is_absolute() or PurePosixPath(file).name != file:
-        return None
-    try:
-        return (
-            resources.files("deadhead.recipes")
-            .joinpath(*folder.parts, file)
-            .read_text(encoding="utf-8")
-        )
-    except (OSError, ValueError):
-        return None
+    """The text of the table that the paper of a built-in recipe prints."""
+    beside = published_files().get(f"{recipe.partition('/')[0]}/{file}")
+    return None if beside is None else beside.read_text(encoding="utf-8")
 
 
 def plain_text(value: Any) -> str:

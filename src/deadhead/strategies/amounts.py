@@ -14,12 +14,8 @@ from typing import Any
 
 from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import HeadLayout, spans
+from deadhead.papers import stated
 
-PAPER_BLOCKS = {
-    "ES": "encoder",
-    "ED": "cross",
-    "DS": "decoder",
-}  # as the papers name the blocks, and in their order
 ROUNDINGS: dict[str, Callable[[Fraction], int]] = {  # from the exact share of heads to remove
     "nearest": lambda share: floor(share + Fraction(1, 2)),  # a half goes up: one more is removed
     "floor_pruned": floor,
@@ -77,7 +73,7 @@ def counts(given: object) -> list[int]:
 
 def block_named(layout: HeadLayout, name: str) -> str:
     """A block by its name, ours or the papers'."""
-    block = PAPER_BLOCKS.get(name.strip(), name.strip())
+    block = stated("blocks").get(name.strip(), name.strip())
     if block not in layout.blocks:
         raise unknown_name("block", block, layout.blocks)
     return block
@@ -104,7 +100,7 @@ def by_block(layout: HeadLayout, given: Any) -> dict[str, Any]:
 
 
 def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str, Any]]:
-    order = list(PAPER_BLOCKS.values())
+    order = list(stated("blocks").values())
     names = sorted(
         layout.blocks, key=lambda block: order.index(block) if block in order else len(order)
     )

@@ -18,6 +18,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.hub import split
 from deadhead.numerics import threads
+from deadhead.papers import stated
 from deadhead.studies.execution.processes import cores, gpus
 from deadhead.studies.recipe.expand import label
 from deadhead.studies.recipe.load import Recipe, with_inputs
@@ -31,11 +32,9 @@ from .status import seconds
 from .trial import LOOKS, RANKS, TRAINS, Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
-# Training rows of the papers' corpora, and weights of their models, for a rough guess before anything is downloaded.
-ROWS = {"mnli": 392_702, "xnli": 392_702, "qqp": 363_846, "qnli": 104_743, "sst2": 67_349, "rte": 2_490, "pos": 12_543, "ner": 14_987,
-        "slots": 4_488, "wmt14": 2_500_000, "parallel": 30_000}  # fmt: skip
-WEIGHTS = {"bert-base-uncased": 110e6, "bert-base-cased": 108e6, "bert-base-multilingual-cased": 178e6, "xlm-roberta-base": 278e6,
-           "transformer-base": 61e6, "transformer-small": 13e6, "transformer-mini": 6e5}  # fmt: skip
+# Training rows of corpora, and weights of models, for a rough guess before anything is downloaded.
+ROWS = {**stated("rows"), "rte": 2_490, "parallel": 30_000}
+WEIGHTS = {**stated("weights"), "bert-base-cased": 108e6, "transformer-small": 13e6, "transformer-mini": 6e5}  # fmt: skip
 USUAL = 110e6  # weights of a model nothing is known of
 WORLD = (1e6, 2_000)  # weights and training rows of the small world
 WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words

@@ -1,18 +1,18 @@
 """What the papers say of each language: word order, resources, family, corpora.
 
-The facts are rows of `languages.csv` beside this file, exactly as the papers assign them: a row
-with a `paper` is that paper's word, a row without one only names a language. Distances are in
-`distances.py`.
+Each paper has a `languages.csv` in its folder, with its own classes and sizes. The file beside
+this one only names further languages. Distances are in `distances.py`.
 """
 
 from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from deadhead.errors import unknown_name
+from deadhead.papers import papers
 
 # Other codes that corpora use for the same language.
 ALSO = {
@@ -42,9 +42,15 @@ class Language(NamedTuple):
 
 @cache
 def facts() -> tuple[dict[str, str], ...]:
-    """The rows of languages.csv, one for each language and corpus of a paper."""
-    with (resources.files(__package__) / "languages.csv").open(encoding="utf-8") as file:
-        return tuple(csv.DictReader(file))
+    """A row for each language and corpus of a paper; those of no paper come last."""
+    files = {paper.name: paper.folder / "languages.csv" for paper in papers().values()}
+    files[""] = Path(__file__).with_name("languages.csv")
+    return tuple(
+        {"paper": name, **row}
+        for name, file in files.items()
+        if file.is_file()
+        for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    )
 
 
 @cache

@@ -1,6 +1,6 @@
 """The sizes of the papers' data beside those of the data in a folder: Table 1 of `contributions` is such a comparison.
 
-What the papers say is in `languages.csv`: the numbers of sentences of each corpus and, for slots, of slot types.
+What a paper says is in its `languages.csv`: the numbers of sentences of each corpus and, for slots, of slot types.
 """
 
 from __future__ import annotations

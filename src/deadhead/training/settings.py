@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from deadhead.errors import DeadheadError, unknown_name
+from deadhead.papers import stated
 
 SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")
@@ -170,45 +171,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# Weak-link paper 3, BERT: AdamW of the released code, ten epochs, batch 128, a rate for each task.
-_BERT = Settings(
-    batch=128, epochs=10, warmup=0.1, schedule="linear", decay=0.01, clip=1.0, epsilon=1e-6
-)
-_GLUE = {"mnli": 3e-5, "qqp": 5e-5, "qnli": 5e-5, "sst2": 2e-5}
-# Weak-link paper 3, Transformer: 2 / sqrt(512) * min(1, s/w) / sqrt(max(s, w)) with w = 16000, so the peak is
-# at step 16000; a batch is run in ten parts of about 2,500 tokens.
-_NOAM = Settings(
-    rate=2 * 512**-0.5 * 16000**-0.5, epochs=30, warmup=16000, schedule="inverse_sqrt", decay=0.0, clip=None,
-    accumulate=10, smoothing=0.1, betas=(0.9, 0.997), epsilon=1e-9,
-)  # fmt: skip
+def _settings(stored: Mapping[str, Any]) -> Settings:
+    """The settings of a preset; YAML has lists where they have tuples."""
+    return Settings.from_dict(
+        {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+    )
 
-PRESETS: Mapping[str, Settings] = {
-    "weak-link-bert": replace(_BERT, rate=_GLUE["mnli"]),
-    **{f"weak-link-bert-{task}": replace(_BERT, rate=rate) for task, rate in _GLUE.items()},
-    "weak-link-transformer": replace(_NOAM, tokens=25_000),
-    "weak-link-transformer-en-ru": replace(_NOAM, tokens=32_000),
-    "weak-link-transformer-en-de": replace(_NOAM, tokens=25_000),
-    # Prunability paper 3: as the weak-link paper; the values chosen from its grid are not published.
-    "mbert-prunability": replace(_BERT, rate=_GLUE["mnli"]),
-    **{f"mbert-prunability-{task}": replace(_BERT, rate=rate) for task, rate in _GLUE.items()},
-    # Contributions paper 2: three epochs at 5e-5 in file order; the rest is the library's default of the time.
-    "contributions": Settings(
-        batch=32,
-        rate=5e-5,
-        epochs=3,
-        warmup=0.0,
-        decay=0.0,
-        sampler="sequential",
-        by_length=False,
-        seed=42,
-    ),
-}
 
-RATES = (2e-5, 3e-5, 4e-5, 5e-5)
-GRIDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
-    "weak-link-bert": {"rate": RATES, "batch": (8, 16, 32, 64, 128)},
-    "mbert-prunability": {"rate": RATES, "batch": (32, 64, 128)},
-}
+PRESETS: Mapping[str, Settings] = {k: _settings(stored) for k, stored in stated("presets").items()}
+GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = stated("grids")
 
 
 def preset(name: str, task: str | None = None, **changes: Any) -> Settings:

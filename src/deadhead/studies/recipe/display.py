@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import unknown_name
+from deadhead.papers import published_files
 from deadhead.studies.trial import FIELDS, SPLITS
 
 from .fields import Problem, among, unknown
@@ -69,7 +69,6 @@ WORDS: Mapping[str, tuple[str, ...]] = {  # fields of a figure that are one of a
 NEEDED = {"curve": "x", "heads": "show"}
 AXES = ("rows", "columns", "mean_over", "x", "lines", "panels")  # fields that name axes
 UNPRUNED = "none"  # what `strategy` says of a model that keeps its heads
-BUILT_IN = "deadhead.recipes"
 SPLIT = re.compile(rf"({'|'.join(SPLITS)})(@1)?")
 
 
@@ -133,7 +132,7 @@ def _table(table: Mapping[str, Any], folder: File) -> Iterator[Problem]:
     named = table.get("published")
     if named is not None and published(named, folder) is None:
         known = (
-            f", and {unknown_name('table of a built-in one', named, _built_in()).message}"
+            f", and {unknown_name('table of a built-in one', named, published_files()).message}"
             if "/" in str(named)
             else "."
         )
@@ -198,18 +197,12 @@ def _axes(one: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
 
 
 def published(name: Any, folder: File) -> Any:
-    """The file of published numbers that a table names: `x.csv` is beside the recipe, `weak-link/table1.csv` of a built-in one."""
-    if isinstance(name, str) and File(name).name == name and (folder / name).is_file():
-        return folder / name
-    return _built_in().get(str(name))
+    """The file of published numbers that a table names.
 
-
-def _built_in() -> dict[str, Any]:
-    """The files of published numbers that come with deadhead, by name."""
-    papers = [folder for folder in resources.files(BUILT_IN).iterdir() if folder.is_dir()]
-    return {
-        f"{folder.name}/{file.name}": file
-        for folder in papers
-        for file in folder.iterdir()
-        if file.name.endswith(".csv")
-    }
+    `x.csv` is beside the recipe or in the paper's `published`, `weak-link/table1.csv` in that of another paper.
+    """
+    if isinstance(name, str) and File(name).name == name:
+        for file in (folder / name, folder.parent / "published" / name):
+            if file.is_file():
+                return file
+    return published_files().get(str(name))

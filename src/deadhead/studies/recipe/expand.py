@@ -17,6 +17,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from deadhead.papers import paper
 from deadhead.studies.trial import Trial, digest, settle
 
 from .yaml import RecipeError
@@ -37,7 +38,6 @@ FROM_SCRATCH = "weak-link-transformer"  # the preset of a pretraining that names
 LATER = {
     "average": 1
 }  # settings of training that came later, with what was done before: so much is in no id
-DRAW = 42  # the permutation random-k begins with, as in the paper
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def search_arms(search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if control == "seeds":
                 yield {"arm": "seeds", "k": k, "remove": "none", "another": k}
             else:
-                extra = {"draw": DRAW} if control == "random" else {}
+                extra = {"draw": paper("contributions").random_draw} if control == "random" else {}
                 yield {"arm": control, "k": k, "remove": {rules[control]: k}, **extra}
 
 

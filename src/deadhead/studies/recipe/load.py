@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
@@ -23,11 +23,11 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import unknown_name
+from deadhead.papers import recipe_files
 from deadhead.studies.inputs import Fingerprints, attached, fingerprints
 from deadhead.studies.trial import FIELDS
 
 from .check import TOLD, TOP, check
-from .display import BUILT_IN
 from .expand import Cell, cells, is_range
 from .yaml import Path, Plain, RecipeError, dotted, read, scalar
 
@@ -138,15 +138,9 @@ def _included(
 
 def built_in() -> dict[str, Any]:
     """The recipes that come with deadhead: name -> file."""
-    return dict(sorted(_walk(resources.files(BUILT_IN), "")))
-
-
-def _walk(folder: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.name.startswith("_"):
-            yield from _walk(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(SUFFIXES):
-            yield prefix + entry.name.rsplit(".", 1)[0], entry
+    own = resources.files("deadhead.recipes").iterdir()
+    files = {file.name.removesuffix(".yaml"): file for file in own if _is_file(file.name)}
+    return dict(sorted({**files, **recipe_files()}.items()))
 
 
 def _is_file(name: str | File) -> bool:
