@@ -32,7 +32,7 @@ from rich.table import Table
 from deadhead import discover, prune, strategies
 from deadhead.errors import DeadheadError
 from deadhead.heads.kernels import for_sentences
-from deadhead.tasks import Measured, encode, load_data, score
+from deadhead.tasks import MetricValues, encode, load_data, score
 from deadhead.training import History, Settings, finetune, prediction, preset
 from deadhead.training.decoding import Decoder
 from deadhead.training.evaluation import predict
@@ -152,7 +152,7 @@ class Bench:
 
     def _bleu(self, texts: tuple[str, ...]) -> dict[str, float] | None:
         try:
-            found: Measured = score("parallel", texts, self.test.data)
+            found: MetricValues = score("parallel", texts, self.test.data)
         except DeadheadError:
             return None
         return {name: round(value, 2) for name, value in found.items()}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deadhead.errors import DataError
 from deadhead.tasks import Row, batches, collect, dataset, encode, score
-from deadhead.tasks.encoding.windows import Encoded
+from deadhead.tasks.encoding.encode import Encoded
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deadhead.errors import DataError
 from deadhead.tasks import TASKS, Row
-from deadhead.tasks.reading.files import reader_of
+from deadhead.tasks.reading.formats import reader_of
 
 NER, POS, MNLI, SST2, SLOTS = (TASKS[name] for name in ("ner", "pos", "mnli", "sst2", "slots"))
 FORMS = [("conllu", POS), ("columns", NER), ("tsv2", POS), ("xsid-conll", SLOTS), ("germeval", NER), ("wikiann", NER),

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import Row, batches, dataset, encode
-from deadhead.tasks.encoding.arrays import stored
-from deadhead.tasks.encoding.subwords import Pieces
-from deadhead.tasks.encoding.windows import IGNORED, Encoded
+from deadhead.tasks.encoding.array_cache import stored
+from deadhead.tasks.encoding.encode import IGNORED, Encoded
+from deadhead.tasks.encoding.tokenizer import Pieces
 
 SAMPLES = [
     "the",

@@ -9,8 +9,8 @@ import pytest
 
 from deadhead.errors import DataError, DeadheadError
 from deadhead.tasks import find_data, load_data
-from deadhead.tasks.dataset import SPLITS
 from deadhead.tasks.locating.small_world import WORLD_TASKS
+from deadhead.tasks.splits import SPLITS
 from deadhead.world import LANGUAGES
 
 

@@ -17,7 +17,7 @@ import deadhead
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import (
     Row,
-    check,
+    check_folder,
     concatenate,
     cut_parts,
     dataset,
@@ -171,7 +171,7 @@ def test_single_languages_make_a_pair(root: Path) -> None:
         Row(("m", "a")),
         Row(("n", "b")),
     ]
-    assert [f.language for f in check(root) if f.task == "parallel-nt"] == ["en-de", "en-ru"]
+    assert [f.language for f in check_folder(root) if f.task == "parallel-nt"] == ["en-de", "en-ru"]
 
 
 def test_xnli_trains_on_mnli(root: Path) -> None:
@@ -249,7 +249,7 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
             "README.md": "no data",
         },
     )
-    found = {(f.task, f.language, f.split): (f.sentences, f.error) for f in check(tmp_path)}
+    found = {(f.task, f.language, f.split): (f.sentences, f.error) for f in check_folder(tmp_path)}
     assert all(got == (1, None) for got in found.values()), found
     assert set(found) == {
         ("pos", "de", "test"), ("ner", "en", "train"), ("ner", "en", "dev"), ("ner", "nl", "test"), ("ner", "fr", "train"),
@@ -296,7 +296,7 @@ def test_corpora_that_do_not_name_language_or_split(tmp_path: Path) -> None:
         for split in ("train", "dev", "test")
     ] == [48, 6, 6]
     assert (
-        sum(f.sentences for f in check(tmp_path) if f.language == "fa") == 60
+        sum(f.sentences for f in check_folder(tmp_path) if f.language == "fa") == 60
     )  # every file is seen
 
 
@@ -463,7 +463,7 @@ def test_different_rows_have_different_fingerprints(
 def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
     code = (
         "import sys; from deadhead.tasks import *; "
-        f"d = load_data('pos', 'en', 'test', root={str(root)!r}); list(check({str(root)!r})); "
+        f"d = load_data('pos', 'en', 'test', root={str(root)!r}); list(check_folder({str(root)!r})); "
         "print(score('pos', [['NOUN']] * 5, d)); "
         "print({'torch', 'transformers', 'datasets', 'seqeval', 'sacrebleu', 'yaml', 'urielplus'} & set(sys.modules))"
     )

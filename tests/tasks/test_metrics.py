@@ -14,17 +14,9 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
 from deadhead.tasks import Row, Task, bleu_signature, dataset, points, score
-from deadhead.tasks.metrics import (
-    METRICS,
-    accuracy,
-    bleu,
-    macro_f1,
-    span_f1,
-    span_precision,
-    span_recall,
-    spans,
-)
+from deadhead.tasks.metrics import METRICS
 from deadhead.tasks.reading.tags import UPOS
+from deadhead.tasks.spans import spans
 
 Pair = tuple[list[list[str]], list[list[str]]]
 
@@ -48,20 +40,26 @@ def test_spans_agree_with_seqeval(pair: Pair) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert list(spans(pair[0][0])) == get_entities(pair[0][0])
-        assert span_f1(*pair) == pytest.approx(seqeval.f1_score(*pair), abs=1e-12)
-        assert span_precision(*pair) == pytest.approx(seqeval.precision_score(*pair), abs=1e-12)
-        assert span_recall(*pair) == pytest.approx(seqeval.recall_score(*pair), abs=1e-12)
-        assert accuracy(*pair) == pytest.approx(seqeval.accuracy_score(*pair), abs=1e-12)
+        assert METRICS["span_f1"](*pair) == pytest.approx(seqeval.f1_score(*pair), abs=1e-12)
+        assert METRICS["span_precision"](*pair) == pytest.approx(
+            seqeval.precision_score(*pair), abs=1e-12
+        )
+        assert METRICS["span_recall"](*pair) == pytest.approx(
+            seqeval.recall_score(*pair), abs=1e-12
+        )
+        assert METRICS["accuracy"](*pair) == pytest.approx(seqeval.accuracy_score(*pair), abs=1e-12)
 
 
 @given(pairs(["a", "b", "c", "d"]))
 def test_accuracy_and_macro_f1_agree_with_scikit_learn(pair: Pair) -> None:
     gold, predicted = ([label for row in side for label in row] for side in pair)
-    assert accuracy(*pair) == pytest.approx(sklearn.accuracy_score(gold, predicted), abs=1e-12)
-    assert accuracy(*pair) == pytest.approx(
+    assert METRICS["accuracy"](*pair) == pytest.approx(
+        sklearn.accuracy_score(gold, predicted), abs=1e-12
+    )
+    assert METRICS["accuracy"](*pair) == pytest.approx(
         sklearn.f1_score(gold, predicted, average="micro"), abs=1e-12
     )
-    assert macro_f1(*pair) == pytest.approx(
+    assert METRICS["macro_f1"](*pair) == pytest.approx(
         sklearn.f1_score(gold, predicted, average="macro", zero_division=0), abs=1e-12
     )
 
@@ -98,8 +96,8 @@ def test_the_three_ways_of_bleu_differ() -> None:
 
 def test_bleu_by_hand() -> None:
     text = [["the cat sat on the mat ."]]
-    assert bleu(text, text) == pytest.approx(100)
-    assert bleu(text, [["a dog"]]) < 10
+    assert METRICS["bleu"](text, text) == pytest.approx(100)
+    assert METRICS["bleu"](text, [["a dog"]]) < 10
 
 
 def test_the_bleu_signature_says_how() -> None:
@@ -111,11 +109,13 @@ def test_the_bleu_signature_says_how() -> None:
 
 def test_by_hand() -> None:
     gold = [["B-PER", "I-PER", "O", "B-LOC"]]
-    assert span_f1(gold, gold) == 1.0
-    assert span_f1(gold, [["B-PER", "O", "O", "B-LOC"]]) == 0.5  # the PER ends elsewhere: strict
-    assert span_f1([["O"]], [["O"]]) == 0.0
-    assert accuracy([], []) == 0.0
-    assert macro_f1([["a", "a", "a", "b"]], [["a", "a", "a", "a"]]) == pytest.approx(
+    assert METRICS["span_f1"](gold, gold) == 1.0
+    assert (
+        METRICS["span_f1"](gold, [["B-PER", "O", "O", "B-LOC"]]) == 0.5
+    )  # the PER ends elsewhere: strict
+    assert METRICS["span_f1"]([["O"]], [["O"]]) == 0.0
+    assert METRICS["accuracy"]([], []) == 0.0
+    assert METRICS["macro_f1"]([["a", "a", "a", "b"]], [["a", "a", "a", "a"]]) == pytest.approx(
         (6 / 7 + 0) / 2
     )
 
@@ -126,7 +126,9 @@ def test_the_quirks_of_prefix_free_chunks() -> None:
         ("ERB", 2, 2),
     ]  # a run is a chunk
     assert list(spans(["SYM", "SYM"])) == [("YM", 0, 0), ("YM", 1, 1)]  # S is read as single
-    assert span_f1([["CCONJ"]], [["SCONJ"]]) == 1.0  # types differ in the first letter only
+    assert (
+        METRICS["span_f1"]([["CCONJ"]], [["SCONJ"]]) == 1.0
+    )  # types differ in the first letter only
 
 
 def test_score_gives_all_metrics_of_the_task() -> None:
@@ -156,13 +158,13 @@ def test_every_task_names_known_metrics() -> None:
         assert task.kind in KINDS
 
 
-def test_points_are_told_by_the_metric_alone() -> None:
-    assert {name for name, metric in METRICS.items() if not metric.share} == {
+def test_the_metric_alone_decides_about_points() -> None:
+    assert {name for name, metric in METRICS.items() if metric.scale == 1} == {
         "bleu",
         "bleu_13a",
         "bleu_uncased",
     }
-    assert {name for name, metric in METRICS.items() if metric.of_texts} == {
+    assert {name for name, metric in METRICS.items() if metric.compares == "texts"} == {
         "bleu",
         "bleu_13a",
         "bleu_uncased",
@@ -182,4 +184,4 @@ def test_counts_of_spans_stay_with_their_rows(pair: Pair) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = [[len(get_entities(tags)) for tags in side] for side in pair]
-    assert span_f1.counts(*pair, "")[:, 1:].T.tolist() == wanted
+    assert METRICS["span_f1"].counts(*pair, "")[:, 1:].T.tolist() == wanted

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from deadhead.cli.data import app
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import check, find_data, load_data
+from deadhead.tasks import check_folder as check_folder
+from deadhead.tasks import find_data, load_data
 
 PAWSX = "id\tsentence1\tsentence2\tlabel\n1\tein Satz\tnoch einer\t0\n"
 CONLLU = "1\tHallo\t_\tINTJ\t_\t_\t_\t_\t_\t_\n\n"
@@ -37,7 +38,7 @@ def test_other_words_for_dev_do_not_hide_train(tmp_path: Path, dev: str, packed:
     assert [
         len(load_data("slots", "es", split, root=tmp_path)) for split in ("train", "dev", "test")
     ] == [7, 3, 2]
-    assert sorted(row.split for row in check(tmp_path)) == ["dev", "test", "train"]
+    assert sorted(row.split for row in check_folder(tmp_path)) == ["dev", "test", "train"]
 
 
 def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_facebook_slot_tables(tmp_path: Path) -> None:
         tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3}
     )  # as given out: every split in both formats
     assert len(load_data("slots", "en", "train", root=tmp_path)) == 3
-    assert [(row.source, row.skipped) for row in check(tmp_path) if row.skipped] == [
+    assert [(row.source, row.skipped) for row in check_folder(tmp_path) if row.skipped] == [
         ("slots/en/train-en.tsv", "the same data as the .conllu file beside it")
     ]
     put(tmp_path, {"slots/en/eval-en.tsv": line.replace("tokenSpans", "spans")})
@@ -186,7 +187,7 @@ def test_pairs_of_another_task_are_not_taken_for_entailment(tmp_path: Path) -> N
 
 def test_a_check_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
     put(tmp_path, {"pos/de-test.conllu": CONLLU, "ner/de-test.txt": tagged(2, "B-LOC")})
-    rows = list(check(tmp_path, "ner"))
+    rows = list(check_folder(tmp_path, "ner"))
     assert [(row.task, row.error) for row in rows if not row.skipped] == [("ner", None)]
     assert [(row.source, row.skipped) for row in rows if row.skipped] == [
         ("pos/de-test.conllu", "data of another task, pos")
@@ -204,13 +205,15 @@ def test_what_is_skipped_is_named_where_data_is_missing(tmp_path: Path) -> None:
         DataError,
         match=r"nothing here that looks like data.\n  de/test\.tsv: no folder names its task",
     ):
-        list(check(tmp_path))
+        list(check_folder(tmp_path))
 
 
 def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path: Path) -> None:
     put(tmp_path, {"slots/xSID/de.valid.txt": tagged(1), "slots/xSID/de.projected.txt": tagged(9)})
     assert isinstance(find_data("slots", "de", ["train"], root=tmp_path)["train"], DataError)
-    assert [row.source for row in check(tmp_path) if row.skipped] == ["slots/xSID/de.projected.txt"]
+    assert [row.source for row in check_folder(tmp_path) if row.skipped] == [
+        "slots/xSID/de.projected.txt"
+    ]
     (tmp_path / "slots/xSID/de.valid.txt").unlink()
     assert len(load_data("slots", "de", "train", root=tmp_path)) == 7
 
@@ -231,7 +234,7 @@ def test_iob2corpus_is_ja_wikipedia(tmp_path: Path, folder: str) -> None:
         len(load_data("ner", "ja", split, root=tmp_path)) for split in ("train", "dev", "test")
     ] == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
-    listed = {finding.sentences: finding.only_with for finding in check(tmp_path, "ner")}
+    listed = {finding.sentences: finding.only_with for finding in check_folder(tmp_path, "ner")}
     assert listed == {
         50: "hironsan",
         100: "",
@@ -260,7 +263,7 @@ def test_iob2corpus_with_a_manifest(tmp_path: Path) -> None:
             for split in ("train", "dev", "test")
         ] == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
-    listed = {finding.sentences: finding.only_with for finding in check(tmp_path, "ner")}
+    listed = {finding.sentences: finding.only_with for finding in check_folder(tmp_path, "ner")}
     assert listed == {
         50: "hironsan",
         100: "",

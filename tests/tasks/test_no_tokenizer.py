@@ -18,7 +18,7 @@ from transformers import (
 
 from deadhead.errors import DataError
 from deadhead.tasks import encode, load_data
-from deadhead.tasks.encoding.subwords import knows_words
+from deadhead.tasks.encoding.tokenizer import knows_words
 from deadhead.world import MODELS
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import TASKS, Row
-from deadhead.tasks.reading.files import FORMATS, reader_of
-from deadhead.tasks.registry import Task
+from deadhead.tasks.reading.formats import FORMATS, reader_of
+from deadhead.tasks.task import Task
 
 Notes = Counter[str]
 

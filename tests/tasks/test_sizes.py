@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from deadhead.cli.data import app
 from deadhead.errors import UnknownName
 from deadhead.papers import published_files
+from deadhead.tasks.corpus_sizes import Size, sizes
 from deadhead.tasks.languages import facts
 from deadhead.tasks.locating.releases import release_of
-from deadhead.tasks.sizes import Size, sizes
 
 SENTENCE = "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
 

@@ -8,7 +8,7 @@ import small_tasks
 import torch
 
 from deadhead.tasks import batches
-from deadhead.tasks.encoding.windows import IGNORED
+from deadhead.tasks.encoding.encode import IGNORED
 from deadhead.training.feed import WIDTHS, Feed, Shape, filled, rounded
 from deadhead.training.loss import loss_sum
 

@@ -10,8 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from deadhead.tasks import Task
-    from deadhead.tasks.check import Finding
-    from deadhead.tasks.locating.hub_sets import HubSet
+    from deadhead.tasks.check_folder import Finding
+    from deadhead.tasks.hub_sets import HubSet
 
 app = typer.Typer(
     name="data",
@@ -93,10 +93,10 @@ def check(
     if paper is not None:
         _compare(folder, paper, task, as_json)
         return
-    from deadhead.tasks.check import check as findings
+    from deadhead.tasks.check_folder import check_folder
 
     rows: list[Finding] = []
-    for finding in findings(folder, chosen_task(task, task_file), malformed):
+    for finding in check_folder(folder, chosen_task(task, task_file), malformed):
         rows.append(finding)
         if not as_json:
             typer.echo(_line(finding), err=finding.error is not None)
@@ -116,7 +116,7 @@ def check(
 
 def _compare(folder: Path, paper: str, task: str | None, as_json: bool) -> None:
     """Print the sizes of a paper's data beside ours; exit code 1 unless all are equal."""
-    from deadhead.tasks.sizes import Size, sizes
+    from deadhead.tasks.corpus_sizes import Size, sizes
 
     rows: list[Size] = []
     if not as_json:

@@ -28,7 +28,7 @@ def tokenizer_of(name: str, loaded: Any) -> Any:
     """The tokenizer that lies with a model. A decoder finds the end of a text by its padding, and is told what that is."""
     from transformers import AutoTokenizer
 
-    from deadhead.tasks.encoding.subwords import UNREADABLE, Pieces
+    from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)

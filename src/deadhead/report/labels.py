@@ -6,25 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from deadhead.tasks.metrics import METRICS
+
 NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # what titles call a metric
-METRICS = {
-    "accuracy": "accuracy",
-    "micro_f1": "micro F1",
-    "macro_f1": "macro F1",
-    "span_f1": "span F1",
-    "span_precision": "span precision",
-    "span_recall": "span recall",
-    "chunk_f1": "chunk F1",
-    "bleu": "BLEU",
-    "bleu_13a": "BLEU (13a)",
-    "bleu_uncased": "BLEU (uncased)",
-}
-MEANT = {
-    "micro_f1": "over all words, which is the share of words labelled right",
-    "macro_f1": "the mean over labels, rare ones counting as much as frequent ones",
-    "span_f1": "a span counts where its ends and its type are right",
-    "chunk_f1": "a chunk counts where its ends and its type are right",
-}
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
 STRATEGIES = {
     "random": "random share",
@@ -42,7 +26,7 @@ COUNTED = {  # removals that are counted: their name and their unit
 
 
 def metric_words(name: str) -> str:
-    return METRICS.get(name, name.replace("_", " "))
+    return METRICS[name].label if name in METRICS else name.replace("_", " ")
 
 
 def score_words(metrics: Iterable[str]) -> str:
@@ -81,10 +65,11 @@ def measured_words(metrics: Iterable[str], splits: Iterable[str]) -> str:
     """What a table's numbers are, and where that is not plain, what it means."""
     metrics = list(dict.fromkeys(metrics))
     named = " / ".join(dict.fromkeys(map(metric_words, metrics))) or "score"
+    meaning = {name: METRICS[name].meaning for name in metrics if name in METRICS}
     meant = [
-        MEANT[name] if len(metrics) == 1 else f"{metric_words(name)}: {MEANT[name]}"
-        for name in metrics
-        if name in MEANT
+        text if len(metrics) == 1 else f"{metric_words(name)}: {text}"
+        for name, text in meaning.items()
+        if text
     ]
     return f"{named} on {' / '.join(map(split_words, dict.fromkeys(splits)))}" + (
         f" ({'; '.join(meant)})" if meant else ""

@@ -225,7 +225,7 @@ def _version_hash(version: str) -> str:
 
 
 def _cache_folder() -> Path:
-    from deadhead.tasks.encoding.arrays import cache_folder
+    from deadhead.tasks.encoding.array_cache import cache_folder
 
     return cache_folder() / "fingerprints"
 

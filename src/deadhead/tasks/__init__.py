@@ -1,25 +1,28 @@
-"""Files in, batches and numbers out: the tasks, their languages, their data, their metrics.
+"""Tasks: their data as rows, as tensors, and their metrics.
 
     data = load_data("pos", "de", "test", root=folder)
     encoded = encode(data, tokenizer)
     for batch in batches(encoded, size=32): model(**batch)
     score("pos", predictions, data)
 
-TASKS and KINDS are the tables (`table.py`); a new task is a line there. Nothing here loads torch
-before the first batch is made.
+TASKS (`registry.py`) lists the tasks, KINDS (`task.py`) what tasks of a kind share, METRICS
+(`metrics.py`) the metrics; a new one is one entry there. `locating` finds files, `reading` turns
+them into rows, `encoding` rows into tensors. Nothing here loads torch before the first batch.
 """
 
 from deadhead.tasks.encoding.batches import Batches, batches, collect
-from deadhead.tasks.encoding.windows import Encoded, encode
-from deadhead.tasks.reading.records import Row
+from deadhead.tasks.encoding.encode import Encoded, encode
 
-from .check import check
+from .bleu import bleu_signature
+from .check_folder import check_folder
 from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, draw_examples, first_parts
 from .distances import distances
 from .languages import group, language, paper_languages
 from .load import data_files, find_data, load_data
-from .metrics import METRICS, Measured, Metric, bleu_signature, points, score
-from .registry import KINDS, TASKS, Task, task_of
+from .metrics import METRICS, Metric, points
+from .registry import TASKS, task_of
+from .score import MetricValues, score
+from .task import KINDS, Kind, Row, Task
 from .task_file import read_task_file
 
 __all__ = [
@@ -29,13 +32,14 @@ __all__ = [
     "Batches",
     "Dataset",
     "Encoded",
-    "Measured",
+    "Kind",
     "Metric",
+    "MetricValues",
     "Row",
     "Task",
     "batches",
     "bleu_signature",
-    "check",
+    "check_folder",
     "collect",
     "concatenate",
     "cut_parts",

@@ -18,8 +18,10 @@ import numpy as np
 from deadhead.errors import DataError, unknown_name
 
 from .dataset import Dataset
-from .metrics import METRICS, sides
-from .registry import Task, task_of
+from .metrics import METRICS
+from .registry import task_of
+from .score import gold_and_predicted
+from .task import Task
 
 RESAMPLES, LEVEL = 1000, 0.95
 AT_ONCE = 4_000_000  # row numbers drawn in one go
@@ -67,7 +69,7 @@ def bootstrap(
         raise DataError(
             f"{data.lang} {data.split} has no rows to draw from.", "load a split that has rows"
         )
-    gold, guessed = sides(about, predictions, data)
+    gold, guessed = gold_and_predicted(about, predictions, data)
     counts = METRICS[name].counts(gold, guessed, data.lang)
     draws = METRICS[name].value(_sums(counts, resamples, seed))
     return _interval(float(METRICS[name].value(counts.sum(0))), draws, level)

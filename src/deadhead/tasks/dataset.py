@@ -16,9 +16,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from deadhead.errors import DataError
-from deadhead.tasks.reading.records import Row
+from deadhead.tasks.task import Row
 
-from .registry import Task, task_of
+from .registry import task_of
+from .task import Task
 
 SPLITS = ("train", "dev", "test")
 SHARE = "rows of the file not in this share"

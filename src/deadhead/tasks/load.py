@@ -16,17 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
-from deadhead.tasks.locating.entry import Entry
+from deadhead.tasks.locating.file_format import guess
 from deadhead.tasks.locating.folder import choose, index, survey
-from deadhead.tasks.locating.hub_sets import hub_set, other_names
 from deadhead.tasks.locating.places import place_of
 from deadhead.tasks.locating.small_world import in_world, is_world, read_world
-from deadhead.tasks.reading.files import reader_of
-from deadhead.tasks.reading.sniff import guess
+from deadhead.tasks.locating.split_files import Entry
+from deadhead.tasks.reading.formats import reader_of
 
-from .dataset import SPLITS, Dataset, concatenate, dataset, distinct, first_parts, share
+from .dataset import Dataset, concatenate, dataset, distinct, first_parts, share
+from .hub_sets import hub_set, other_names
 from .languages import code_of
-from .registry import TASKS, Task, task_of
+from .registry import TASKS, task_of
+from .splits import SPLITS
+from .task import Task
 
 CUTS = ("auto", "given", "pooled")
 MALFORMED = ("error", "drop")

@@ -1,285 +1,158 @@
-"""The numbers: METRICS says of each metric how it is computed and whether it is a share. No torch, no seqeval.
+"""METRICS: everything about each metric in one place. No torch, no seqeval.
 
-A metric is made of counts that add up over rows and of the value of their sum, so that rows can be
-drawn again and again for a confidence interval (`bootstrap.py`). Most are shares between 0 and 1;
-`bleu` is sacrebleu's 0 to 100 (cased, on international tokens), and with it `bleu_13a` (the tokens
-most papers use) and `bleu_uncased`. `points` is the one place that turns either into points of 100.
-Spans follow the semantics of conlleval and seqeval: a span begins at `B-`, at `S-`, and wherever the
-type changes; it counts only if type and both ends agree. `chunk_f1` is the same on tags without
-prefix, just as seqeval computes it: its reading of the first letter as a prefix makes every SYM a
-chunk of its own, CCONJ equal to SCONJ, and lets an X at the start of a sentence begin too early.
+A metric is computed in two parts: counts of each row, which add up over rows, and the value of
+their sum. So rows can be resampled for a confidence interval (`bootstrap.py`). Its descriptor also
+says how its numbers are printed (`scale`, `label`, `meaning`) and what it compares. A new metric is
+one entry of METRICS; `evaluate`, tables and pages take the rest from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import eq
-from typing import Any
 
 import numpy as np
 
-from deadhead.errors import DataError, MissingExtra
-
-from .dataset import Dataset
-from .registry import Task, task_of
+from .bleu import bleu_of, bleu_signature, ngram_counts
+from .spans import find_spans
 
 Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
-# How texts in these languages are cut into words before n-grams are counted, whatever is asked for.
-BLEU_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
-ORDERS = 4  # n-grams that BLEU counts
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metric:
-    """How a metric is computed, and how its numbers are to be shown."""
+    """How a metric is computed, how its numbers are printed, and which tasks can use it."""
 
-    counts: Callable[
-        [Labels, Labels, str], np.ndarray
-    ]  # gold, predicted, language -> rows x numbers, which add up over rows
+    counts: Callable[[Labels, Labels, str], np.ndarray]
+    """(gold, predicted, language) -> an array of rows x numbers that add up over rows"""
     value: Callable[[np.ndarray], np.ndarray]  # the metric of such sums, along the last axis
-    share: bool = True  # between 0 and 1; else in points of 100 already
-    signature: Callable[[str], str] | None = (
-        None  # for texts: how they were compared, given the language
-    )
+    label: str  # its name in tables, figures and sentences
+    meaning: str = ""  # what it counts, where the label does not say it
+    scale: float = 100.0  # points = scale x value: 100 for a share of 1, 1 for BLEU
+    compares: str = "labels"  # or `spans` (tags with prefixes), or `texts` (translations)
+    signature: Callable[[str], str] | None = None  # language -> details printed with the number
 
     def __call__(self, gold: Labels, predicted: Labels, lang: str = "") -> float:
         return float(self.value(self.counts(gold, predicted, lang).sum(0)))
 
-    @property
-    def of_texts(self) -> bool:
-        """Whether it compares texts (translations), not labels."""
-        return self.signature is not None
-
 
 def points(metric: str, value: float) -> float:
-    """A number of a metric in points of 100, as tables show it; a name that is not known is taken as a share."""
-    return value if metric in METRICS and not METRICS[metric].share else 100 * value
+    """Return a value of a metric in points, as tables print it; unknown metrics are shares of 1."""
+    return value * (METRICS[metric].scale if metric in METRICS else 100.0)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Their ratio, and 0 where there is nothing to divide by."""
+    """Divide, with 0 where there is nothing to divide by."""
     return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) != 0)
 
 
 def _right_labels(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
-    """Of each row the labels that are right, and all labels."""
-    found = [(sum(map(eq, g, p)), len(g)) for g, p in zip(gold, predicted, strict=True)]
-    return np.array(found, float).reshape(-1, 2)
+    """Count for each row the labels that are right, and all labels."""
+    counts = [(sum(map(eq, g, p)), len(g)) for g, p in zip(gold, predicted, strict=True)]
+    return np.array(counts, float).reshape(-1, 2)
 
 
-def _by_label(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
-    """Of each row how often each label is right, wanted and given: all right ones, then all wanted, then all given."""
-    wanted, given = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
-    numbers = {label: i for i, label in enumerate(dict.fromkeys([*wanted, *given]))}
+def _counts_by_label(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+    """Count for each row and label: right, gold and predicted (three blocks of columns)."""
+    true, guess = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
+    numbers = {label: i for i, label in enumerate(dict.fromkeys([*true, *guess]))}
     rows = np.repeat(np.arange(len(gold)), [len(labels) for labels in gold])
-    sides = [np.array([numbers[label] for label in side], int) for side in (wanted, given)]
+    t, g = (np.array([numbers[label] for label in side], int) for side in (true, guess))
     table = np.zeros((3, len(gold), len(numbers)))
-    same = sides[0] == sides[1]
-    for number, (row, label) in enumerate(
-        ((rows[same], sides[0][same]), (rows, sides[0]), (rows, sides[1]))
-    ):
-        np.add.at(table[number], (row, label), 1)
+    np.add.at(table[0], (rows[t == g], t[t == g]), 1)
+    np.add.at(table[1], (rows, t), 1)
+    np.add.at(table[2], (rows, g), 1)
     return np.concatenate(list(table), axis=1)
 
 
 def _mean_f1(sums: np.ndarray) -> np.ndarray:
-    """The mean F1 of the labels that occur, each counting the same."""
-    right, wanted, given = np.split(sums, 3, axis=-1)
-    occurs = wanted + given > 0
-    return _ratio(_ratio(2 * right, wanted + given).sum(-1), occurs.sum(-1))
-
-
-def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Type, first and last word of each span of a sentence."""
-    names: dict[str, int] = {}
-    last, kind, start = _spans(tags, names)
-    kinds = list(names)
-    return [
-        (kinds[k], a, b)
-        for k, a, b in zip(kind.tolist(), start.tolist(), last.tolist(), strict=True)
-    ]
-
-
-def _spans(tags: Sequence[str], names: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The last word, the type (its number in `names`, which grows) and the first word of each span, in their order."""
-    number = {tag: i for i, tag in enumerate(dict.fromkeys(["O", *tags]))}
-    table = np.array(
-        [
-            (ord(tag[0]), names.setdefault(tag[1:].split("-", 1)[-1] or "_", len(names)))
-            for tag in number
-        ]
-    )
-    letters, kinds = table[
-        [0, *map(number.__getitem__, tags), 0]
-    ].T  # with an O before and an O after
-    kinds[0] = -1  # before the first word there is no type
-    (old, new), (old_kind, new_kind) = ((side[:-1], side[1:]) for side in (letters, kinds))
-    changed = old_kind != new_kind
-    ends = (
-        _among(old, "ES")
-        | (_among(old, "BI") & _among(new, "BSO"))
-        | (~_among(old, "O.") & changed)
-    )
-    begins = (
-        _among(new, "BS")
-        | (_among(new, "EI") & _among(old, "ESO"))
-        | (~_among(new, "O.") & changed)
-    )
-    begins[0] = True  # what ends without having begun is counted from the first word
-    end, begin = np.flatnonzero(ends), np.flatnonzero(begins)
-    return end - 1, old_kind[end], begin[np.searchsorted(begin, end) - 1]
-
-
-def _among(letters: np.ndarray, wanted: str) -> np.ndarray:
-    return np.isin(letters, [ord(one) for one in wanted])
+    """Return the mean F1 of the labels that occur, each with the same weight."""
+    right, true, guess = np.split(sums, 3, axis=-1)
+    occurs = true + guess > 0
+    return _ratio(_ratio(2 * right, true + guess).sum(-1), occurs.sum(-1))
 
 
 def _span_counts(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
-    """Spans of each row that are right, wanted and given. All rows are walked one after the other with an `O` after
-    each, as seqeval walks them; a span belongs to the row it ends in."""
-    names: dict[str, int] = {}
-    true, found = (
-        np.stack(_spans([tag for tags in side for tag in (*tags, "O")], names), 1)
+    """Count for each row its spans: right, gold and predicted.
+
+    Like seqeval, walk through all rows as one text with an `O` after each row; a span belongs to
+    the row it ends in. No two spans end at the same word, so spans are matched by their ends.
+    """
+    types: dict[str, int] = {}
+    true, guess = (
+        find_spans([tag for tags in side for tag in (*tags, "O")], types)
         for side in (gold, predicted)
     )
-    here = (
-        np.isin(true[:, 0], found[:, 0]),
-        np.isin(found[:, 0], true[:, 0]),
-    )  # no two spans end at the same word
-    right = true[here[0]][(true[here[0]] == found[here[1]]).all(1)]
-    ends = np.cumsum([len(tags) + 1 for tags in gold])
-    sides = (
-        np.bincount(np.searchsorted(ends, side[:, 0], side="right"), minlength=len(gold))
-        for side in (right, true, found)
-    )
-    return np.stack(list(sides), 1).astype(float)
+    both_true = true[np.isin(true[:, 0], guess[:, 0])]
+    both_guess = guess[np.isin(guess[:, 0], true[:, 0])]
+    right = both_true[(both_true == both_guess).all(1)]
+    row_ends = np.cumsum([len(tags) + 1 for tags in gold])
+    counts = [
+        np.bincount(np.searchsorted(row_ends, side[:, 0], side="right"), minlength=len(gold))
+        for side in (right, true, guess)
+    ]
+    return np.stack(counts, 1).astype(float)
 
 
-def _ngram_counts(
-    gold: Labels, predicted: Labels, lang: str, tokens: str = "intl", lowercase: bool = False
-) -> np.ndarray:
-    """Of each text its length, that of the reference, its right n-grams and all its n-grams, as sacrebleu counts them."""
-    metric = _sacrebleu(lang, tokens, lowercase)
-    references, texts = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
-    if texts:
-        metric.corpus_score(texts, [references])  # warns of texts that look tokenised already
-    found = []
-    for g, p in zip(references, texts, strict=True):
-        one = metric.corpus_score([p], [[g]])
-        found.append([one.sys_len, one.ref_len, *one.counts, *one.totals])
-    return np.array(found, float).reshape(-1, 2 + 2 * ORDERS)
-
-
-def _bleu_of(sums: np.ndarray) -> np.ndarray:
-    from sacrebleu.metrics import BLEU
-
-    def one(row: np.ndarray) -> float:
-        counts = [int(n) for n in row]
-        right, every = counts[2 : 2 + ORDERS], counts[2 + ORDERS :]
-        return float(
-            BLEU.compute_bleu(right, every, counts[0], counts[1], smooth_method="exp").score
-        )
-
-    return np.apply_along_axis(one, -1, sums)
-
-
-def bleu_signature(lang: str = "", tokens: str = "intl", lowercase: bool = False) -> str:
-    """How the BLEU was computed, in sacrebleu's words, to be printed beside the number."""
-    metric = _sacrebleu(lang, tokens, lowercase)
-    metric.corpus_score(["a"], [["a"]])  # the signature is only known once something was scored
-    return str(metric.get_signature())
-
-
-def _sacrebleu(lang: str, tokens: str, lowercase: bool):  # type: ignore[no-untyped-def]
-    try:
-        from sacrebleu.metrics import BLEU
-    except ImportError as error:
-        raise MissingExtra("sacrebleu", "translation", "BLEU") from error
-    return BLEU(tokenize=BLEU_TOKENS.get(lang.rpartition("-")[2], tokens), lowercase=lowercase)
-
-
-def _bleu(tokens: str = "intl", lowercase: bool = False) -> Metric:
-    how: dict[str, Any] = {"tokens": tokens, "lowercase": lowercase}
+def _bleu(label: str, tokens: str = "intl", lowercase: bool = False) -> Metric:
+    """Return a BLEU: cased unless `lowercase`, on international or other tokens."""
     return Metric(
-        partial(_ngram_counts, **how),
-        _bleu_of,
-        share=False,
-        signature=partial(bleu_signature, **how),
+        counts=partial(ngram_counts, tokens=tokens, lowercase=lowercase),
+        value=bleu_of,
+        label=label,
+        scale=1.0,
+        compares="texts",
+        signature=partial(bleu_signature, tokens=tokens, lowercase=lowercase),
     )
 
 
-accuracy = Metric(
-    _right_labels, lambda sums: _ratio(sums[..., 0], sums[..., 1])
-)  # over words this is the micro F1 too
-macro_f1 = Metric(_by_label, _mean_f1)
-span_f1 = Metric(
-    _span_counts, lambda sums: _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
-)  # micro, over spans
-span_precision = Metric(_span_counts, lambda sums: _ratio(sums[..., 0], sums[..., 2]))
-span_recall = Metric(_span_counts, lambda sums: _ratio(sums[..., 0], sums[..., 1]))
-bleu = _bleu()  # of texts, each a row of one
+_SPAN_F1 = Metric(
+    counts=_span_counts,
+    value=lambda sums: _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2]),
+    label="span F1",
+    meaning="a span counts where its ends and its type are right",
+    compares="spans",
+)
+_ACCURACY = Metric(
+    counts=_right_labels, value=lambda sums: _ratio(sums[..., 0], sums[..., 1]), label="accuracy"
+)
 
-METRICS: Mapping[str, Metric] = {
-    "accuracy": accuracy,
-    "micro_f1": accuracy,
-    "macro_f1": macro_f1,
-    "span_f1": span_f1,
-    "span_precision": span_precision,
-    "span_recall": span_recall,
-    "chunk_f1": span_f1,
-    "bleu": bleu,
-    "bleu_13a": _bleu(tokens="13a"),
-    "bleu_uncased": _bleu(lowercase=True),
+METRICS: dict[str, Metric] = {
+    "accuracy": _ACCURACY,
+    "micro_f1": replace(
+        _ACCURACY,
+        label="micro F1",
+        meaning="over all words, which is the share of words labelled right",
+    ),
+    "macro_f1": Metric(
+        counts=_counts_by_label,
+        value=_mean_f1,
+        label="macro F1",
+        meaning="the mean over labels, rare ones counting as much as frequent ones",
+    ),
+    "span_f1": _SPAN_F1,
+    "span_precision": replace(
+        _SPAN_F1,
+        value=lambda sums: _ratio(sums[..., 0], sums[..., 2]),
+        label="span precision",
+        meaning="",
+    ),
+    "span_recall": replace(
+        _SPAN_F1,
+        value=lambda sums: _ratio(sums[..., 0], sums[..., 1]),
+        label="span recall",
+        meaning="",
+    ),
+    "chunk_f1": replace(
+        _SPAN_F1,
+        label="chunk F1",
+        meaning="a chunk counts where its ends and its type are right",
+        compares="labels",  # of any tags, with or without prefixes
+    ),
+    "bleu": _bleu("BLEU"),
+    "bleu_13a": _bleu("BLEU (13a)", tokens="13a"),
+    "bleu_uncased": _bleu("BLEU (uncased)", lowercase=True),
 }
-
-
-class Measured(dict[str, float]):
-    """Metrics by name, with the `signature` of those that need one said beside the number (BLEU); shown with it."""
-
-    def __init__(self, numbers: Mapping[str, float], signature: str = ""):
-        super().__init__(numbers)
-        self.signature = signature
-
-    def __repr__(self) -> str:
-        return super().__repr__() + (f" ({self.signature})" if self.signature else "")
-
-
-def score(task: Task | str, predictions: Sequence[Sequence[str] | str], data: Dataset) -> Measured:
-    """Every metric of the task, for predictions in the order of the rows.
-
-    A prediction is the labels of the words (tag), the label (classify) or the text (translate).
-    """
-    task = task_of(task)
-    gold, guessed = sides(task, predictions, data)
-    signature = next(
-        (sign(data.lang) for name in task.metrics if (sign := METRICS[name].signature)), ""
-    )
-    return Measured(
-        {name: METRICS[name](gold, guessed, data.lang) for name in task.metrics}, signature
-    )
-
-
-def sides(
-    task: Task, predictions: Sequence[Sequence[str] | str], data: Dataset
-) -> tuple[Labels, Labels]:
-    """What is right and what was predicted, row by row, in the form that metrics take; an error where they do not fit."""
-    gold: Labels = (
-        [row.texts[1:] for row in data.rows]
-        if task.kind == "translate"
-        else [row.labels for row in data.rows]
-    )
-    guessed = [[one] if isinstance(one, str) else list(one) for one in predictions]
-    if len(guessed) != len(gold):
-        raise DataError(
-            f"{len(guessed)} predictions for {len(gold)} rows of {task.name} in {data.lang}."
-        )
-    for number, (g, p) in enumerate(zip(gold, guessed, strict=True)):
-        if len(g) != len(p):
-            raise DataError(
-                f"row {number} of {task.name} in {data.lang}: {len(p)} predictions for {len(g)} labels."
-            )
-    return gold, guessed

@@ -15,8 +15,8 @@ from deadhead.errors import DataError
 
 from .bootstrap import Interval, bootstrap
 from .dataset import Dataset
-from .metrics import Measured, score
-from .registry import KINDS, Task
+from .score import MetricValues, score
+from .task import KINDS, Task
 
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 
@@ -37,15 +37,15 @@ class Predictions:
 
     def named(self) -> list[Any]:
         """The predictions as `score` takes them: labels of words, a label, or a text for each row."""
-        if KINDS[self.kind].labels == "text":
+        if KINDS[self.kind].label_unit == "text":
             return list(self.texts)
         names = np.array(self.labels, dtype=object)[self.numbers].tolist()
-        if KINDS[self.kind].labels == "row":
+        if KINDS[self.kind].label_unit == "row":
             return list(names)
         ends = np.cumsum(self.sizes).tolist()
         return [names[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
-    def score(self, data: Dataset, task: str | Task | None = None) -> Measured:
+    def score(self, data: Dataset, task: str | Task | None = None) -> MetricValues:
         """Every metric of the task; of another task of the same kind, if its metrics are wanted."""
         self._check(data)
         return score(data.task if task is None else task, self.named(), data)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.tasks.encoding.windows import IGNORED, Encoded
-from deadhead.tasks.registry import KINDS
+from deadhead.tasks.encoding.encode import IGNORED, Encoded
 
 from .settings import Settings
 
@@ -43,10 +42,7 @@ def check(
                 "leave dev out, or load a split that has rows",
             )
         fits(model, one, "dev")
-        if (
-            KINDS[one.data.task.kind] is not KINDS[train.data.task.kind]
-            or one.labels != train.labels
-        ):
+        if one.data.task.traits is not train.data.task.traits or one.labels != train.labels:
             raise DataError(
                 "the dev data has other labels, or the same in another order, than the training data.",
                 "encode it with those of the training data: encode(dev, tokenizer, labels=train.labels)",
@@ -83,16 +79,16 @@ def fits(model: Any, encoded: Encoded, name: str) -> None:
             "encode it first: encode(data, tokenizer)",
         )
     config: Any = getattr(model, "config", None)
-    kind = KINDS[encoded.data.task.kind]
+    kind = encoded.data.task.traits
     both = bool(getattr(config, "is_encoder_decoder", False))
-    if (kind.labels == "text") is not both:
+    if (kind.label_unit == "text") is not both:
         raise DataError(
             f"the {name} data is of the kind {encoded.data.task.kind!r}, which {type(model).__name__} does not do.",
             f"load it as {kind.model}"
-            if kind.labels == "text"
+            if kind.label_unit == "text"
             else "take a model that is an encoder, or a decoder, alone",
         )
-    if kind.labels != "text" and getattr(config, "num_labels", len(encoded.labels)) != len(
+    if kind.label_unit != "text" and getattr(config, "num_labels", len(encoded.labels)) != len(
         encoded.labels
     ):
         raise DataError(
@@ -119,7 +115,7 @@ def fits(model: Any, encoded: Encoded, name: str) -> None:
 
 def unseen(train: Encoded, other: Encoded) -> list[str]:
     """A line about labels that another set has and training never sees: no model can get them right."""
-    if KINDS[train.data.task.kind].labels == "text":
+    if train.data.task.traits.label_unit == "text":
         return []
     known = set(train.data.found) & set(train.labels)
     strange = Counter(

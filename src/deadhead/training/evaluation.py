@@ -18,10 +18,9 @@ import numpy as np
 
 from deadhead import files
 from deadhead.errors import DataError, FolderError
-from deadhead.tasks import Dataset, Encoded, Measured, Task
+from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, bootstrap, difference
 from deadhead.tasks.predictions import Predictions
-from deadhead.tasks.registry import KINDS
 
 __all__ = [
     "Interval",
@@ -56,7 +55,7 @@ def predict(
         raise DataError(
             f"there is nothing to predict in {encoded.data.lang}.", "load a split that has rows"
         )
-    kind, data = KINDS[encoded.data.task.kind].labels, encoded.data
+    kind, data = encoded.data.task.traits.label_unit, encoded.data
     numbers = np.zeros(0, np.int64)
     texts: tuple[str, ...] = ()
     if kind == "text":
@@ -96,7 +95,7 @@ def evaluate(
     folder: str | Path | None = None,
     tokens: int | None = None,
     beams: int = 4,
-) -> dict[str, Measured]:
+) -> dict[str, MetricValues]:
     """Every metric of the task, for one model on each of the sets, which are named as you like (by language).
 
     task: whose metrics, if not those of the task that the data was loaded for.
@@ -141,7 +140,7 @@ def predict_sets(
     }
 
 
-def _note(path: Path, measured: Measured) -> None:
+def _note(path: Path, measured: MetricValues) -> None:
     """Keep the numbers, with the signature of those that have one."""
     text = json.dumps({"metrics": measured, "signature": measured.signature}, indent=1) + "\n"
     files.write(path, text, durable=False)
@@ -149,7 +148,7 @@ def _note(path: Path, measured: Measured) -> None:
 
 def rescore(
     folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None
-) -> dict[str, Measured]:
+) -> dict[str, MetricValues]:
     """The metrics again, of predictions that `evaluate` kept, without the model."""
     return {
         name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task)
@@ -184,7 +183,7 @@ def _check(model: Any, name: str, encoded: Encoded) -> None:
 
 def unknown_labels(encoded: Encoded) -> Sequence[str]:
     """Labels of the data that are not among those of the model."""
-    if KINDS[encoded.data.task.kind].labels == "text":
+    if encoded.data.task.traits.label_unit == "text":
         return ()
     known = set(encoded.labels)
     return sorted({label for row in encoded.data.rows for label in row.labels} - known)

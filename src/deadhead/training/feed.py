@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deadhead.tasks.encoding.windows import IGNORED, Encoded
-from deadhead.tasks.registry import KINDS
+from deadhead.tasks.encoding.encode import IGNORED, Encoded
 
 # Batches are padded to these lengths where shapes must be few; beyond the last, to multiples of it.
 WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -38,7 +37,7 @@ class Feed:
 
     def __init__(self, encoded: Encoded, device: torch.device | str):
         self.device = torch.device(device)
-        self.labels = KINDS[encoded.data.task.kind].labels
+        self.labels = encoded.data.task.traits.label_unit
         self.pad = encoded.pad
         held = encoded.arrays
         self.lengths, self.label_lengths = (

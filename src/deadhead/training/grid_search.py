@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.tasks.encoding.windows import Encoded
+from deadhead.tasks.encoding.encode import Encoded
 
 from .history import History
 from .loop import finetune

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.tasks import KINDS, Dataset
+from deadhead.tasks import Dataset
 
 NO_CLASS = "O"  # of no use to tell tasks apart: every tagger of spans has it
 
@@ -15,7 +15,7 @@ def made_for(loaded: Any, data: Dataset) -> bool:
     """Whether this is a model for tasks of this kind."""
     import transformers
 
-    auto = getattr(transformers, KINDS[data.task.kind].model)
+    auto = getattr(transformers, data.task.traits.model)
     return isinstance(loaded, auto._model_mapping.get(type(loaded.config), ()))
 
 
@@ -23,10 +23,10 @@ def model_labels(loaded: Any, data: Dataset) -> tuple[str, ...] | None:
     """The labels in the model's own order; an error where it was made for another task."""
     if not made_for(loaded, data):
         raise DataError(
-            f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {KINDS[data.task.kind].model}.",
+            f"{type(loaded).__name__} is not made for {data.task.name}, which is a task for {data.task.traits.model}.",
             f"fine-tune it first: deadhead finetune MODEL --task {data.task.name} --lang en --out DIR",
         )
-    if KINDS[data.task.kind].labels == "text":
+    if data.task.traits.label_unit == "text":
         return None
     names = tuple(str(loaded.config.id2label[i]) for i in range(loaded.config.num_labels))
     if _knows(names, data):

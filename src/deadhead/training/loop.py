@@ -25,7 +25,7 @@ from deadhead.heads.kernels import computing, device_named
 from deadhead.layout import Head
 from deadhead.numerics import computes_half, kernels
 from deadhead.tasks import batches
-from deadhead.tasks.encoding.windows import Encoded
+from deadhead.tasks.encoding.encode import Encoded
 
 from .averaging import Recent
 from .check import check

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deadhead.rankers.loss import answer, task_of
-from deadhead.tasks.encoding.windows import IGNORED
+from deadhead.tasks.encoding.encode import IGNORED
 
 # Families whose encoder takes a mask of four axes as it is. With the usual one of two axes transformers
 # asks the device at every step whether it hides anything, and waits for the answer.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.tasks.encoding.windows import IGNORED, Encoded
+from deadhead.tasks.encoding.encode import IGNORED, Encoded
 
 from .prediction import likelihoods
 

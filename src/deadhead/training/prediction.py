@@ -14,8 +14,7 @@ from deadhead.errors import DataError
 from deadhead.heads.kernels import computing
 from deadhead.rankers.loss import answer
 from deadhead.tasks import batches
-from deadhead.tasks.encoding.windows import Encoded
-from deadhead.tasks.registry import KINDS
+from deadhead.tasks.encoding.encode import Encoded
 
 from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
@@ -29,7 +28,7 @@ def label_numbers(
     model: Any, encoded: Encoded, sizes: np.ndarray, tokens: int | None
 ) -> np.ndarray:
     """The number of the label of each word (or row), one after the other in the order of the rows."""
-    word = KINDS[encoded.data.task.kind].labels == "word"
+    word = encoded.data.task.traits.label_unit == "word"
     places = _places(encoded, sizes) if word else np.asarray(encoded.arrays["rows"], np.int64)
     found = np.full(int(sizes.sum()), _unsaid(encoded), np.int64)
     with _evaluating(model):

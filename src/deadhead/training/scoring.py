@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from deadhead.tasks.encoding.windows import Encoded
-from deadhead.tasks.registry import KINDS
+from deadhead.tasks.encoding.encode import Encoded
 
 from .pairs import on_pairs
 
@@ -63,6 +62,6 @@ def _on_one(
 ) -> Callable[[Any, int], Mapping[str, float]]:
     from .evaluation import evaluate
 
-    if KINDS[dev.data.task.kind].labels == "text":
+    if dev.data.task.traits.label_unit == "text":
         return on_pairs(dev, tokenizer, bleu_every)
     return lambda model, epoch: next(iter(evaluate(model, {dev.data.lang: dev}).values()))

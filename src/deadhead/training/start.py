@@ -15,7 +15,7 @@ import torch
 
 from deadhead.errors import DataError
 from deadhead.heads import load
-from deadhead.tasks import KINDS, Dataset
+from deadhead.tasks import Dataset
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
     """The model of this name with a classifier for these labels: its own, where it has learnt them, else a new one, drawn by the seed."""
     import transformers
 
-    kind = KINDS[data.task.kind]
+    kind = data.task.traits
     auto = getattr(transformers, kind.model) if auto is None else auto
 
     def loaded(dtype: Any, **labels: Any) -> Any:
@@ -70,7 +70,7 @@ def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
     dtypes = {key: parameter.dtype for key, parameter in model.named_parameters()}
     known = [*map(str, (getattr(model.config, "id2label", None) or {}).values())]
     labels: dict[str, Any] = {}
-    if kind.labels != "text" and not set(known) >= set(data.labels):
+    if kind.label_unit != "text" and not set(known) >= set(data.labels):
         named = known != [f"LABEL_{i}" for i in range(len(known))]
         if named and type(model).__name__ in (
             model.config.architectures or ()

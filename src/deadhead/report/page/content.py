@@ -11,13 +11,14 @@ from typing import Any
 from deadhead.report.figures.build import study_figures
 from deadhead.report.figures.head_maps import heads, layout, maps
 from deadhead.report.findings.build import findings
-from deadhead.report.labels import METRICS, removal_words, score_words
+from deadhead.report.labels import metric_words, removal_words, score_words
 from deadhead.report.tables.build import study_tables
 from deadhead.results.cells import Cell, Study, as_dict, parts_of, read_study
 from deadhead.results.scores import unhurried
 from deadhead.studies.status import seconds
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.records import MOST_NAMED, Record, damage
+from deadhead.tasks import METRICS
 
 from .record_choice import opened
 from .trial_details import shown
@@ -43,7 +44,10 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "name": study.name,
         "about": str(study.recipe.get("about") or ""),
         "recipe": dict(study.recipe),
-        "words": {"metrics": METRICS, "score": f"mean {score_words(study.metrics)}"},
+        "words": {
+            "metrics": {name: metric_words(name) for name in METRICS},
+            "score": f"mean {score_words(study.metrics)}",
+        },
         "models": [str(model) for model in study.labels("model") if model is not None],
         "versions": _versions(records),
         "data": {name: value for record in records.values() for name, value in record.data.items()},

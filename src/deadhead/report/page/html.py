@@ -162,7 +162,7 @@ def _vega() -> str:
     check_installed()
     from vl_convert import javascript_bundle
 
-    from deadhead.tasks.encoding.arrays import cache_folder
+    from deadhead.tasks.encoding.array_cache import cache_folder
 
     kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"
     try:

@@ -66,7 +66,11 @@ class Samples:
         named = said.named()
         rows = [
             _example(
-                language, cell.split, one, data.rows[i] if data else None, KINDS[said.kind].labels
+                language,
+                cell.split,
+                one,
+                data.rows[i] if data else None,
+                KINDS[said.kind].label_unit,
             )
             for i, one in enumerate(named[:AMONG])
         ]

@@ -16,9 +16,9 @@ from typing import Any
 from deadhead.hub import at_commit, source
 from deadhead.measures import Given
 from deadhead.studies.trial import Trial
-from deadhead.tasks import KINDS, Batches, Dataset, Encoded, batches, concatenate, encode, task_of
+from deadhead.tasks import Batches, Dataset, Encoded, batches, concatenate, encode, task_of
 from deadhead.tasks.dataset import shuffled
-from deadhead.tasks.encoding.subwords import Pieces
+from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.reading.records import UNSPACED
 
 from .data import ENCODE, Shortfall, dataset, shortfalls
@@ -117,7 +117,7 @@ def _pieces(tokenizer: Any) -> Pieces:
 def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
     """Labels of a set that the training before this step never saw, and how often they are there: no model gets them right."""
     trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
-    if not trained or KINDS[encoded.data.task.kind].labels == "text":
+    if not trained or encoded.data.task.traits.label_unit == "text":
         return {}
     seen = {
         label
@@ -172,7 +172,7 @@ def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[
 
 def _sentences(data: Dataset) -> list[str]:
     """The texts of a dataset: of pairs the first ones, then the second ones."""
-    if KINDS[data.task.kind].labels == "word":
+    if data.task.traits.label_unit == "word":
         return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
     return [row.texts[0] for row in data.rows] + [
         row.texts[1] for row in data.rows if len(row.texts) > 1
@@ -240,10 +240,10 @@ def _pretrained(trial: Trial, at: int) -> Any:
     from deadhead.heads import load
 
     place = trial.steps.index("finetune", at)
-    kind = KINDS[task_of(trial.get("task")).kind]
+    kind = task_of(trial.get("task")).traits
     torch.manual_seed(trial.seed_of(place))
     options: dict[str, Any] = {}
-    if kind.labels != "text":
+    if kind.label_unit != "text":
         labels = dataset(trial, trial.languages(place), "train").labels
         options = {
             "id2label": dict(enumerate(labels)),
@@ -256,7 +256,7 @@ def _pretrained(trial: Trial, at: int) -> Any:
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
     """The labels of the model, in its order; None for translation."""
-    if KINDS[task_of(trial.get("task")).kind].labels == "text":
+    if task_of(trial.get("task")).traits.label_unit == "text":
         return None
     return tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
 

@@ -115,7 +115,7 @@ def short(trials: Iterable[Trial], only_exact: bool = False) -> list[Short]:
 def available(trial: Trial, lang: str) -> int | None:
     """The training rows of a trial's data in a language, up to what it asks for; None where that is not known here."""
     from deadhead.tasks import find_data, task_of
-    from deadhead.tasks.locating.hub_sets import hub_set
+    from deadhead.tasks.hub_sets import hub_set
 
     from .data import rows_there
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from deadhead.errors import DataError
 from deadhead.tasks.dataset import shuffled
-from deadhead.tasks.registry import KINDS
 
-from .windows import IGNORED, Encoded
+from .encode import IGNORED, Encoded
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +82,7 @@ def batches(
     if size < 1 or (tokens is not None and tokens < 1):
         raise DataError("a batch holds at least one window.", "raise size or tokens")
     lengths = np.asarray(encoded.arrays["lengths"])
-    if both and KINDS[encoded.data.task.kind].labels == "text":
+    if both and encoded.data.task.traits.label_unit == "text":
         lengths = np.maximum(lengths, np.asarray(encoded.arrays["label_lengths"]))
     order = (
         np.arange(len(encoded))
@@ -139,7 +138,7 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
     }
     if "types" in held:
         made["token_type_ids"] = np.zeros(shape, np.int64)
-    kind = KINDS[encoded.data.task.kind].labels
+    kind = encoded.data.task.traits.label_unit
     wide = {"row": 1, "word": width}.get(kind) or int(held["label_lengths"][numbers].max())
     labels = np.full((len(numbers), wide), IGNORED, np.int64)
     for row, n in enumerate(numbers):
@@ -160,7 +159,7 @@ def collect(made: Batches, outputs: Iterable[Any]) -> list[Any]:
     outputs: for each batch the predicted label numbers (of each position, or of each row), or the texts.
     """
     encoded = made.encoded
-    kind = KINDS[encoded.data.task.kind].labels
+    kind = encoded.data.task.traits.label_unit
     outside = "O" if "O" in encoded.labels else (encoded.labels or ("",))[0]
     found: list[Any] = [
         [outside] * len(row.texts) if kind == "word" else None for row in encoded.data.rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deadhead.errors import DataError
 from deadhead.tasks.dataset import Dataset
 
-from .subwords import Pieces
+from .tokenizer import Pieces
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, unknown_name
-from deadhead.tasks.registry import Task
+from deadhead.tasks.splits import SPLIT_NAMES
+from deadhead.tasks.task import Task
 
-from .entry import ON_REQUEST, SPLIT_NAMES, Entry, Skipped
-from .names import VARIANT, clashes, from_names
+from .file_names import VARIANT, clashes, from_names
+from .split_files import ON_REQUEST, Entry, Skipped
 
 
 def index(root: Path, task: Task | None = None) -> list[Entry]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from deadhead.errors import DataError, MissingExtra
 from deadhead.tasks.dataset import Dataset, dataset
-from deadhead.tasks.reading.records import Row, Unlabelled, Unusable, row_of
-from deadhead.tasks.registry import Task
+from deadhead.tasks.hub_sets import HubSet, hub_set
+from deadhead.tasks.reading.records import Unlabelled, Unusable, row_of
+from deadhead.tasks.task import Row, Task
 
-from .hub_sets import HubSet, hub_set
 from .places import place_of
 
 

@@ -6,7 +6,7 @@ import csv
 from functools import cache
 from importlib import resources
 
-from deadhead.tasks.registry import Task
+from deadhead.tasks.task import Task
 
 
 @cache

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deadhead.errors import unknown_name
-from deadhead.tasks.dataset import SPLITS, Dataset, dataset
-from deadhead.tasks.reading.records import Row
-from deadhead.tasks.registry import KINDS, TASKS, Task
+from deadhead.tasks.dataset import Dataset, dataset
+from deadhead.tasks.registry import TASKS
+from deadhead.tasks.splits import SPLITS
+from deadhead.tasks.task import Row, Task
 
 WORLD = "world"
 # What the small world calls our tasks.
@@ -39,7 +40,7 @@ def read_world(task: Task, lang: str, split: str) -> Dataset:
         "word": lambda row: Row(tuple(row[0]), tuple(row[1])),
         "row": lambda row: Row(tuple(row[:-1]), (row[-1],)),
         "text": lambda row: Row(tuple(row)),
-    }[KINDS[task.kind].labels]
+    }[task.traits.label_unit]
     return dataset(task, lang, split, map(made, found), files=(WORLD,))
 
 

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deadhead.tasks.registry import Task
+from deadhead.tasks.task import Row, Task
 
 from .lines import bad, lines
-from .records import Row
 
 COLUMNS = 5
 TOKENS = '{"tokenizations"'  # how the last column begins

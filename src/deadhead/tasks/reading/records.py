@@ -14,12 +14,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from deadhead.errors import DataError
 from deadhead.tasks.languages import code_of, languages
-from deadhead.tasks.locating.entry import SPLIT_NAMES
-from deadhead.tasks.registry import Task
+from deadhead.tasks.splits import SPLIT_NAMES
+from deadhead.tasks.task import Row, Task
 
 from .lines import bad, lines
 from .tags import split_tag, to_bio
@@ -30,13 +30,6 @@ BLANK = "rows with a text that is blank"
 BLANK_WORDS = "words that are blank"
 MANY_DIGITS = 9  # no task has labels beyond; a longer number is not turned into one
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
-
-
-class Row(NamedTuple):
-    """One example. tag: words and their tags; classify: one or two texts and a label; translate: source and target."""
-
-    texts: tuple[str, ...]
-    labels: tuple[str, ...] = ()
 
 
 class Unusable(Exception):

@@ -19,11 +19,10 @@ import numpy as np
 
 from deadhead.errors import DataError, unknown_name
 from deadhead.tasks.dataset import Dataset
-from deadhead.tasks.reading.records import Row
-from deadhead.tasks.registry import KINDS
+from deadhead.tasks.task import Row
 
-from .arrays import Arrays, cache_folder, stored
-from .subwords import Frame, Pieces
+from .array_cache import Arrays, cache_folder, stored
+from .tokenizer import Frame, Pieces
 
 FORM = 1  # raise when the arrays change their meaning, so that old caches are left alone
 STRETCH = 4096  # rows cut at a time
@@ -122,7 +121,7 @@ class _Job:
                 "raise max_length",
             )
         number = {label: i for i, label in enumerate(self.labels)}
-        make = _MAKE[KINDS[self.data.task.kind].labels]
+        make = _MAKE[self.data.task.traits.label_unit]
         for start in range(0, len(self.data), STRETCH):
             windows = _Windows(notes, self.pieces.typed)
             make(self, self.data.rows[start : start + STRETCH], start, frame, room, number, windows)

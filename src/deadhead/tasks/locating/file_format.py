@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from deadhead.errors import DataError
-from deadhead.tasks.registry import TASKS, Task
-
-from .facebook import is_facebook
-from .lines import lines
-from .tags import split_tag
+from deadhead.tasks.reading.facebook import is_facebook
+from deadhead.tasks.reading.lines import lines
+from deadhead.tasks.reading.tags import split_tag
+from deadhead.tasks.registry import TASKS
+from deadhead.tasks.task import Task
 
 # Columns of sentence tasks: a file that begins with one of these holds no words and tags.
 SENTENCE_COLUMNS = {

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
-from deadhead.tasks.locating.entry import split_of
 from deadhead.tasks.locating.folder import index
 from deadhead.tasks.locating.releases import release_of
 from deadhead.tasks.reading.tags import split_tag
+from deadhead.tasks.splits import split_of
 
-from .dataset import SHARE, SPLITS, Dataset
+from .dataset import SHARE, Dataset
 from .languages import facts
 from .load import find_data, load_data
 from .registry import TASKS
+from .splits import SPLITS
 
 TYPES = "types"  # of slots, in the place of a split
 STARTS = "document starts dropped"

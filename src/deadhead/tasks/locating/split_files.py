@@ -1,8 +1,7 @@
-"""One split of one corpus on disk, and the names that corpora give to splits."""
+"""One split of one corpus on disk."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +9,7 @@ from typing import NamedTuple
 
 from deadhead.errors import DataError
 
-SPLIT_NAMES = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(
-        ("dev", "devel", "development", "valid", "validation", "val", "eval", "testa"), "dev"
-    ),
-    **dict.fromkeys(("test", "testb"), "test"),
-}
 ON_REQUEST = ("mismatched",)  # variants that are read only by their name
-
-
-def split_of(word: str) -> str | None:
-    """The split a word names, with or without a number after it (`test2014`)."""
-    return SPLIT_NAMES.get(re.sub(r"[0-9]+$", "", word.lower()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,14 @@ from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
-from deadhead.tasks.dataset import SPLITS
 from deadhead.tasks.languages import code_of
 from deadhead.tasks.reading.facebook import is_facebook
-from deadhead.tasks.reading.sniff import fits, guess, head, lacks_labels
-from deadhead.tasks.registry import TASKS, Task
+from deadhead.tasks.registry import TASKS
+from deadhead.tasks.splits import SPLITS, split_of
+from deadhead.tasks.task import Task
 
-from .entry import Entry, Skipped, split_of
+from .file_format import fits, guess, head, lacks_labels
+from .split_files import Entry, Skipped
 
 FIELDS = ("seq.in", "seq.out", "label", "text")  # of one utterance, in line-parallel files
 TABLES = (".tsv", ".csv", ".jsonl")

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, DeadheadError
-from deadhead.tasks.locating.entry import Entry, Skipped
 from deadhead.tasks.locating.folder import survey
 from deadhead.tasks.locating.releases import release_of
 from deadhead.tasks.locating.small_world import WORLD, all_of_world, is_world
+from deadhead.tasks.locating.split_files import Entry, Skipped
 
 from .load import SHOWN, read_entry
-from .registry import Task, task_of
+from .registry import task_of
+from .task import Task
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Finding:
         return {**asdict(self), "labels": list(self.labels)}
 
 
-def check(
+def check_folder(
     root: str | Path, task: str | Task | None = None, malformed: str | None = None
 ) -> Iterator[Finding]:
     """A finding for each split in the folder, then one for each file that is skipped; bad files do not stop the walk."""

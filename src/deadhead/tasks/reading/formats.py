@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deadhead.errors import unknown_name
-from deadhead.tasks.registry import Task
+from deadhead.tasks.task import Row, Task
 
 from . import records
 from .facebook import read_facebook
 from .lines import bad, lines
-from .records import Row
 from .tags import is_plain, split_tag, to_bio
 
 Notes = Counter[str]

@@ -1,0 +1,109 @@
+"""What a task is: `Task` describes one, KINDS says what all tasks of a kind share, `Row` is data.
+
+The files of TASKS are in `registry.py`, tasks of your own in YAML files (`task_file.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import NamedTuple
+
+from .hub_sets import HubSet
+from .metrics import METRICS
+
+SENTENCE_METRICS = ("accuracy", "macro_f1")
+SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
+BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
+WORD_COLUMNS = "tokens|words|utterance"
+TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
+
+
+class Row(NamedTuple):
+    """One example.
+
+    tag: words and their tags; classify: one or two texts and a label; translate: source and target.
+    """
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What all tasks of a kind share."""
+
+    model: str  # the transformers auto class
+    label_unit: str  # what has a label: the `row`, each `word`, or it is a `text` of its own
+    compares: tuple[str, ...]  # which metrics fit: what they compare
+    language_pair: bool = False  # its languages are pairs such as en-de
+    cut_from_train: bool = False  # splits that a corpus lacks are cut out of its training file
+    # What a task file takes if it does not say otherwise:
+    metrics: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    label: str = "label"
+
+
+KINDS: dict[str, Kind] = {
+    "classify": Kind(
+        model="AutoModelForSequenceClassification",
+        label_unit="row",
+        compares=("labels", "spans"),
+        metrics=SENTENCE_METRICS,
+    ),
+    "tag": Kind(
+        model="AutoModelForTokenClassification",
+        label_unit="word",
+        compares=("labels", "spans"),
+        cut_from_train=True,  # many tagged corpora have no official splits
+        metrics=("span_f1", "accuracy"),
+        texts=(WORD_COLUMNS,),
+        label="tags|labels",
+    ),
+    "translate": Kind(
+        model="AutoModelForSeq2SeqLM",
+        label_unit="text",
+        compares=("texts",),
+        language_pair=True,
+        metrics=BLEU_METRICS,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task reads, which metrics score it, and where its data can be downloaded."""
+
+    name: str
+    kind: str  # a key of KINDS
+    metrics: tuple[str, ...]  # keys of METRICS; tables show the first
+    languages: tuple[str, ...]  # of the papers and corpora; others are read if a file is there
+    texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora use either name
+    _: KW_ONLY
+    label: str = "label|gold_label"  # column of the label(s)
+    labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those in the data
+    types: Mapping[str, str] | None = None  # entity types to merge; None: keep the tags
+    hub: tuple[HubSet, ...] = ()  # sets on the hub that hold its data
+    train_on: str = ""  # the task whose training set this task borrows (zero-shot)
+    malformed: str = "error"  # `drop`: skip and count the broken lines of the official file
+    # Task files only:
+    files: Mapping[str, str] = field(default_factory=dict)  # split -> path, with {lang}
+    format: str = ""  # a key of FORMATS; empty: guessed from the file
+    columns: Mapping[str, int] = field(default_factory=dict)  # numbers of `word` and `tag`
+
+    @property
+    def metric(self) -> str:
+        """The metric that tables show."""
+        return self.metrics[0]
+
+    @property
+    def traits(self) -> Kind:
+        """What it shares with all tasks of its kind."""
+        return KINDS[self.kind]
+
+    @property
+    def spans(self) -> bool:
+        """Whether its tags mark spans, so that each is O or has a prefix."""
+        return self.types is not None or any(
+            METRICS[name].compares == "spans" for name in self.metrics
+        )
