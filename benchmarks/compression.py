@@ -77,7 +77,7 @@ def whole_model(folder: Path) -> tuple[Any, list[str]]:
     from transformers import AutoConfig, AutoModelForTokenClassification
 
     from deadhead import discover, load
-    from deadhead.heads.save import quiet
+    from deadhead.hub import quiet
 
     if not (folder / "config.json").is_file():
         raise DeadheadError(
@@ -142,10 +142,10 @@ def layer_times(
     import torch
     from torch import nn
 
-    from deadhead.heads.discover import located
-    from deadhead.heads.kernels import for_sentences
+    from deadhead.device import computing
+    from deadhead.heads.discover import find_sites
 
-    site = next(site for site in located(models[LIMIT]) if not site.kept)
+    site = next(site for site in find_sites(models[LIMIT]) if not site.kept)
     path, _, name = site.path.rpartition(".")
     parts = {
         key: copy.deepcopy(models[key].get_submodule(path)).to(place) for key in (WHOLE, LIMIT)
@@ -161,7 +161,7 @@ def layer_times(
     parts[BARE] = Bare()
     for batch, length in shapes(place.type):
         states = torch.randn(batch, length, models[WHOLE].config.hidden_size, device=place)
-        with torch.no_grad(), for_sentences():
+        with torch.no_grad(), computing(models[WHOLE]):
             torch.testing.assert_close(
                 parts[BARE](states)[0], parts[LIMIT](states)[0]
             )  # it says the same, or is no yardstick
@@ -234,7 +234,7 @@ def torch_times(
 ) -> Iterator[dict[str, Any]]:
     import torch
 
-    from deadhead.heads.kernels import for_sentences
+    from deadhead.device import computing
     from deadhead.heads.verify.bench import inputs
 
     cuda = place.type == "cuda"
@@ -245,7 +245,7 @@ def torch_times(
     for kind in kinds:
         for batch, length in shapes(place.type):
             fed = {k: v.to(place) for k, v in inputs(ready[WHOLE], batch, length).items()}
-            with torch.no_grad(), for_sentences():
+            with torch.no_grad(), computing(ready[WHOLE]):
                 runs = {
                     name: captured(model, fed) if kind.endswith(GRAPH) else partial(model, **fed)
                     for name, model in ready.items()
@@ -346,7 +346,7 @@ def measure(options: argparse.Namespace) -> Document:
     import torch
 
     from deadhead import discover, prune, save
-    from deadhead.heads.kernels import device_named
+    from deadhead.device import device_named
 
     place = device_named(options.device)
     torch.set_num_threads(options.threads)

@@ -28,7 +28,7 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import gated
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
@@ -56,7 +56,7 @@ def build(shape: str, device: str, dtype: torch.dtype, folder: str | None = None
         )
         model = BertForSequenceClassification(config)
         scale = torch.Generator().manual_seed(1)
-        for site in located(model):
+        for site in find_sites(model):
             factors = torch.exp(
                 torch.empty(site.size).uniform_(-1.5, 1.5, generator=scale)
             ).repeat_interleave(site.width)
@@ -112,7 +112,7 @@ def pad(group: list[tuple[torch.Tensor, int]]) -> Batch:
 
 def one_by_one(model: Any, rows: list[tuple[torch.Tensor, int]]) -> np.ndarray:
     """The usual script: batches of one, gates that multiply, and gradients of all the weights besides."""
-    sites = located(model)
+    sites = find_sites(model)
     total = torch.zeros(len(sites), sites[0].size, device=model.device)
     for row in rows:
         gates = torch.ones_like(total, requires_grad=True)

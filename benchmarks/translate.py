@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.table import Table
 
 from deadhead import discover, prune, strategies
+from deadhead.device import computing
 from deadhead.errors import DeadheadError
-from deadhead.heads.kernels import for_sentences
 from deadhead.tasks import MetricValues, encode, load_data, score
 from deadhead.training import History, Settings, finetune, prediction, preset
 from deadhead.training.decoding import Decoder
@@ -109,7 +109,7 @@ class Bench:
             torch.arange(len(numbers), device=self.options.device).repeat_interleave(4),
             float("inf"),
         )
-        with torch.no_grad(), for_sentences():
+        with torch.no_grad(), computing(model):
             for _ in range(self.options.rounds):
                 decoder = Decoder(model.eval(), batch["input_ids"], batch["attention_mask"])
                 decoder(rows[::4])

@@ -1,7 +1,13 @@
 """deadhead finds, removes and studies the attention heads a transformer does not need.
 
-The names below are the whole everyday API. They are looked up when first used, so that
-`import deadhead` is instant and loads no torch.
+Public: the names in `__all__` below, and what these packages export in their own `__all__`:
+`strategies`, `rankers`, `ranking`, `tasks`, `training`, `measures`, `translation`, `studies`,
+`results`, `claims`, `papers` and `report`; also `errors`. Everything else is internal and may
+change in any release: `cli`, `device`, `files`, `hub`, `install`, `numerics`, `version`, `world`,
+and the modules inside the packages.
+
+The names below are imported when first used, so that `import deadhead` is instant and loads no
+torch.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from deadhead.version import __version__
 
 if TYPE_CHECKING:
     from deadhead import strategies
@@ -20,34 +26,28 @@ if TYPE_CHECKING:
     from deadhead.tasks import encode, load_data
     from deadhead.training import evaluate, finetune
 
-_HOME = {
-    "Head": "layout",
-    "HeadLayout": "layout",
-    "discover": "heads",
-    "gated": "heads",
-    "prune": "heads",
-    "save": "heads",
-    "load": "heads",
-    "export": "heads",
-    "rank": "rankers",
-    "Ranking": "ranking",
-    "finetune": "training",
-    "evaluate": "training",
-    "load_data": "tasks",
-    "encode": "tasks",
+_MODULES = {
+    "layout": ("Head", "HeadLayout"),
+    "heads": ("discover", "export", "gated", "load", "prune", "save"),
+    "rankers": ("rank",),
+    "ranking": ("Ranking",),
+    "tasks": ("encode", "load_data"),
+    "training": ("evaluate", "finetune"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["Head", "HeadLayout", "Ranking", "discover", "encode", "evaluate", "export", "finetune"]
-__all__ += ["gated", "load", "load_data", "prune", "rank", "save", "strategies"]
+__all__ = ["Head", "HeadLayout", "Ranking", "__version__", "discover", "encode", "evaluate"]
+__all__ += ["export", "finetune", "gated", "load", "load_data", "prune", "rank", "save"]
+__all__ += ["strategies"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "strategies":
-        return importlib.import_module(".strategies", __name__)
-    if name in _HOME:
-        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+        return importlib.import_module("deadhead.strategies")
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f"deadhead.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})

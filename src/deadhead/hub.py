@@ -1,46 +1,128 @@
-"""Names of models on the hub, with or without a revision: `bert-base-cased`, `bert-base-cased@main`, `someone/model@COMMIT`.
+"""Names of models: a folder on this machine, or a model on the Hugging Face hub.
 
-A name without a revision is whatever the hub has at that moment. Names on the hub have no @, so the two cannot be confused;
-a folder of this name here comes first.
+A hub name may carry a revision: `bert-base-cased@main`, `someone/model@COMMIT`. Without one it
+means the newest commit. Hub names contain no @, so the two cannot be confused; a folder of the
+same name comes first.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import FolderError
 
-ON_HUB = re.compile(r"(?P<name>\w[\w.-]*(/[\w.-]+)?)@(?P<revision>.*)", re.DOTALL)
+WITH_REVISION = re.compile(r"(?P<name>\w[\w.-]*(/[\w.-]+)?)@(?P<revision>.*)", re.DOTALL)
 REVISION = re.compile(r"\w[\w./-]*")  # a commit, a branch, a tag, or refs/pr/1
 COMMIT = re.compile(r"[0-9a-f]{40}")
+PATIENCE = 5.0  # seconds to wait for the hub before a similar folder is suggested
 
 
 def split(name: str | Path) -> tuple[str, str | None]:
-    """The name of a model, and the revision if it names one."""
-    match = ON_HUB.fullmatch(str(name))
+    """The name of a model without its revision, and the revision or None."""
+    match = WITH_REVISION.fullmatch(str(name))
     if match is None or Path(name).exists():
         return str(name), None
     if not REVISION.fullmatch(match["revision"]):
         raise FolderError(
-            f"{str(name)!r} has no revision after the @; expected a commit, a branch or a tag.",
-            f"write {match['name']}@main, say",
+            f"expected a commit, a branch or a tag after the @ of {str(name)!r}, "
+            f"got {match['revision']!r}.",
+            f"write for instance {match['name']}@main",
         )
     return match["name"], match["revision"]
 
 
 def source(name: str | Path) -> dict[str, Any]:
-    """The arguments of `from_pretrained` that say where a model or a tokenizer comes from."""
+    """The arguments of `from_pretrained` that locate a model or a tokenizer."""
     base, revision = split(name)
-    return {
-        "pretrained_model_name_or_path": base,
-        **({} if revision is None else {"revision": revision}),
-    }
+    where = {"pretrained_model_name_or_path": base}
+    return where if revision is None else {**where, "revision": revision}
 
 
 def at_commit(name: str, commit: str | None) -> str:
-    """The name with this commit, if the model is on the hub and that is a commit; else as it was."""
+    """The name of a hub model with this commit; any other name as it was."""
     if commit is None or not COMMIT.fullmatch(commit) or Path(name).exists():
         return name
     return f"{split(name)[0]}@{commit}"
+
+
+def check_name(name: str | Path, where: Mapping[str, Any]) -> None:
+    """Raise an error for a file, a missing path, and a typo in the name of a folder.
+
+    where: arguments of `from_pretrained` such as `revision`, `token` and `cache_dir`.
+    """
+    path = Path(name)
+    if path.is_dir():
+        return
+    if path.is_file():
+        raise FolderError(f"expected a folder, got the file {name}.", f"use {path.parent}")
+    similar = _similar_folder(path)
+    if not _is_hub_name(name):
+        hint = "name a folder with a saved model, or a hub model such as bert-base-cased"
+        raise FolderError(
+            f"there is no folder {name}.", f"did you mean {similar}?" if similar else hint
+        )
+    if similar and not _on_hub(str(name), where):  # asked only for a possible typo: it takes time
+        raise FolderError(
+            f"there is no folder {name}, and no model of that name on the hub.",
+            f"did you mean {similar}?",
+        )
+
+
+def _similar_folder(path: Path) -> Path | None:
+    """The folder of a model beside this path whose name differs by little."""
+    names = [config.parent.name for config in path.parent.glob("*/config.json")]
+    similar = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return path.parent / similar[0] if similar else None
+
+
+def _is_hub_name(name: str | Path) -> bool:
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    try:
+        validate_repo_id(str(name))
+    except HFValidationError:
+        return False
+    return True
+
+
+def _on_hub(name: str, where: Mapping[str, Any]) -> bool:
+    """Whether the cache or the hub has the model: one request, where loading would make six."""
+    import huggingface_hub
+
+    cached = huggingface_hub.try_to_load_from_cache(
+        name, "config.json", cache_dir=where.get("cache_dir"), revision=where.get("revision")
+    )
+    if isinstance(cached, str) or where.get("local_files_only"):
+        return isinstance(cached, str)
+    try:
+        huggingface_hub.model_info(
+            name, revision=where.get("revision"), token=where.get("token"), timeout=PATIENCE
+        )
+    except Exception:  # the client has one error each for no network, no model and no permission
+        return False
+    return True
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide the log lines and progress bars of transformers and of the hub client."""
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging
+
+    level, hub_level = logging.get_verbosity(), hub.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    hub.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        hub.set_verbosity(hub_level)
+        if bars:
+            logging.enable_progress_bar()

@@ -76,13 +76,9 @@ class Attention:
 class HeadLayout:
     """The heads a model has: iterate for the heads, `len` to count them, `in` to ask for one."""
 
-    def __init__(
-        self, attentions: Iterable[Attention], passed_over: Mapping[str, str] | None = None
-    ):
+    def __init__(self, attentions: Iterable[Attention], skipped: Mapping[str, str] | None = None):
         self.attentions = tuple(attentions)
-        self.passed_over = dict(
-            passed_over or {}
-        )  # attention that cannot be gated: module path -> why
+        self.skipped = dict(skipped or {})  # attention that cannot be gated: module path -> why
         self._heads = tuple(head for attention in self.attentions for head in attention.heads)
         self._at: dict[tuple[str, int], Attention] = {
             (a.block, a.layer): a for a in self.attentions
@@ -197,7 +193,7 @@ class HeadLayout:
             replace(a, kept=tuple(h.index for h in a.heads if h not in gone))
             for a in self.attentions
         )
-        return HeadLayout(left, self.passed_over)
+        return HeadLayout(left, self.skipped)
 
     def to_dict(self) -> list[dict[str, Any]]:
         return [{**vars(a), "kept": list(a.kept)} for a in self.attentions]

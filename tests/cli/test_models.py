@@ -146,7 +146,7 @@ def test_heads_as_a_map(typed: Type, bert: Path) -> None:
 
 def test_heads_as_json(typed: Type, bert: Path) -> None:
     facts = json.loads(typed("heads", bert, "--json").out)
-    assert (facts["heads"], facts["removed"], facts["passed_over"]) == (8, [], {})
+    assert (facts["heads"], facts["removed"], facts["skipped"]) == (8, [], {})
     assert [
         (r["block"], r["layer"], r["built"], r["left"], r["width"]) for r in facts["layers"]
     ] == [("encoder", layer, 4, [0, 1, 2, 3], 8) for layer in (0, 1)]

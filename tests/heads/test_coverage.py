@@ -12,10 +12,10 @@ from tiny_models import build
 from deadhead.errors import HeadError
 from deadhead.heads import discover, load
 from deadhead.heads import prune as surgery
-from deadhead.heads.save import quiet
 from deadhead.heads.sites import Part, Site
 from deadhead.heads.verify.coverage import batch_for, measure, model_types, prompt_for
 from deadhead.heads.verify.proof import Proof, prove, sample
+from deadhead.hub import quiet
 
 PROMISED = """
 albert bart bert bert-generation big_bird bigbird_pegasus biogpt blenderbot bloom camembert codegen deberta deberta-v2 distilbert electra

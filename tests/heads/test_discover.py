@@ -128,9 +128,9 @@ def test_what_cannot_be_gated_is_passed_over_with_the_reason() -> None:
 
     layout = discover(Both())
     assert len(layout) == 8
-    assert list(layout.passed_over) == ["torch_attention"]
-    assert "no place for a gate" in layout.passed_over["torch_attention"]
-    assert discover(build("bert")).passed_over == {}
+    assert list(layout.skipped) == ["torch_attention"]
+    assert "no place for a gate" in layout.skipped["torch_attention"]
+    assert discover(build("bert")).skipped == {}
 
 
 class StrangeAttention(nn.Module):

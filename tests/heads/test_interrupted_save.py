@@ -17,11 +17,11 @@ import pytest
 from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError
+from deadhead.files.model_folder import MARKER
 from deadhead.heads import load, prune, save
 from deadhead.studies.inputs import fingerprints
 from deadhead.studies.recipe.fields import CHECKS
 from deadhead.studies.trial import Trial
-from deadhead.swap import MARKER
 
 OLD, NEW = (
     prune(build("bert"), ["encoder.0.1"]),
@@ -170,7 +170,7 @@ def test_a_draft_of_a_killed_save_is_removed_by_the_next(tmp_path: Path) -> None
     (folder / ".draft-abandon1" / "model.safetensors").write_bytes(b"half")
     (folder / ".draft-mine.txt").write_bytes(b"mine")
     with suppress(Killed), cut_at(1, "replace", Killed()), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deadhead.files._discard", lambda path: None)  # as a real kill
+        patch.setattr("deadhead.files.atomic._discard", lambda path: None)  # as a real kill
         save(NEW, folder)
     assert len([name for name in os.listdir(folder) if name.startswith(f".{MARKER}")]) == 1
     save(NEW, folder)
@@ -196,7 +196,7 @@ def test_a_real_kill(tmp_path: Path) -> None:
         folder = shutil.copytree(start, tmp_path / f"killed-{step}")
         code = f"""
 import os, pathlib, shutil, signal
-from deadhead.swap import draft_in, swap
+from deadhead.files.model_folder import draft_in, swap
 real, calls = os.replace, []
 def replace(*args):
     calls.append(args)
@@ -263,7 +263,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (into / ".draft-x" / "sub").mkdir(parents=True)
     (into / ".draft-x" / "sub" / "notes.txt").write_bytes(b"forged")
     (into / MARKER).write_text(marker)
-    with pytest.raises(FolderError, match="is a link"):
+    with pytest.raises(FolderError, match="expected a folder, got a link"):
         load(into)
 
     removed = write_old(tmp_path / "weights are a link")
@@ -287,6 +287,6 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_pa
     (folder / "config.json").unlink()
     (folder / "config.json").mkdir()
     before = content(folder)
-    with pytest.raises(FolderError, match=r"config.json is a folder"):
+    with pytest.raises(FolderError, match=r"config\.json: expected a file, got a folder"):
         save(NEW, folder)
     assert content(folder) == before

@@ -10,9 +10,9 @@ import torch
 from tiny_models import answers, batch_of, build
 
 from deadhead import rank, save
+from deadhead.device import computing, device_named
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.kernels import computing, device_named
 from deadhead.heads.verify.bench import bench
 from deadhead.heads.verify.proof import prove, sample
 from deadhead.numerics import THREADS, KernelsSwitched, computes_half, fixed, onednn, threads

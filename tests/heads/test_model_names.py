@@ -94,6 +94,6 @@ def test_a_file_is_no_folder(hub: Hub) -> None:
     with pytest.raises(FolderError) as met:
         load("tagger/model.safetensors")
     assert (met.value.message, met.value.hint) == (
-        "tagger/model.safetensors is a file.",
-        "name its folder: tagger",
+        "expected a folder, got the file tagger/model.safetensors.",
+        "use tagger",
     )

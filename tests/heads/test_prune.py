@@ -15,8 +15,8 @@ from tiny_models import answers, apart, batch_of, build, build_class, hooks, lim
 
 from deadhead.heads import discover, gated, prune
 from deadhead.heads import prune as surgery
-from deadhead.heads.save import quiet
 from deadhead.heads.verify.coverage import prompt_for
+from deadhead.hub import quiet
 from deadhead.layout import Head
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from deadhead.heads import discover
-from deadhead.heads.save import quiet
 from deadhead.heads.verify.coverage import batch_for, randomise, shrunk, tiny
 from deadhead.heads.verify.proof import outputs
+from deadhead.hub import quiet
 from deadhead.layout import Head
 
 torch.set_num_threads(1)

@@ -12,7 +12,7 @@ import torch
 from ranker_cases import KINDS, Batch, Case, make_case
 from transformers import BertConfig, BertForSequenceClassification
 
-from deadhead.heads.discover import discover, located
+from deadhead.heads.discover import discover, find_sites
 from deadhead.heads.gates import gated
 from deadhead.layout import Head
 
@@ -96,7 +96,7 @@ def _planted() -> Planted:
 
 @torch.no_grad()
 def _plant(model: Any) -> None:
-    for site in located(model):
+    for site in find_sites(model):
         for head in USELESS:
             if head.layer == site.layer:
                 span = slice(head.index * site.width, (head.index + 1) * site.width)

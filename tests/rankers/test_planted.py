@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.rankers import rank
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -50,7 +50,7 @@ def test_accuracy_falls_with_the_essential_head_alone(planted):
 def test_twin_other_heads_made_useless_are_found_instead(planted, method):
     """The ranking follows the weights, not the places: with the plants moved, the answer moves."""
     with torch.no_grad():
-        for site in located(planted.model):
+        for site in find_sites(planted.model):
             for part, axis in (
                 (site.out, 1),
                 (site.core.query, 0),

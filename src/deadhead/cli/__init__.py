@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deadhead import __version__
 from deadhead.errors import DeadheadError, Notice
+from deadhead.version import __version__
 
 from . import (
     claims,

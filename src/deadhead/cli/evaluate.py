@@ -66,7 +66,7 @@ def evaluate(
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
     """
     known = needed_task(task, task_file)
-    from deadhead.heads.kernels import device_named
+    from deadhead.device import device_named
     from deadhead.tasks import draw_examples, load_data
 
     place = str(device_named(device))

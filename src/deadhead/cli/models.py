@@ -70,8 +70,8 @@ def heads(
         raise typer.BadParameter("name a model, or ask for --coverage", param_hint="MODEL")
     if device is not None and not check:
         raise typer.BadParameter("only the proof computes: add --check", param_hint="--device")
+    from deadhead.device import device_named
     from deadhead.heads import discover
-    from deadhead.heads.kernels import device_named
 
     place = device_named(device) if check else None
     loaded = load_model(model, auto, dtype, device=place)
@@ -91,9 +91,9 @@ def heads(
 
 
 def _facts(name: str, loaded: Any, layout: HeadLayout) -> dict[str, Any]:
-    from deadhead.heads.discover import located
+    from deadhead.heads.discover import find_sites
 
-    found = located(loaded)
+    found = find_sites(loaded)
     modules = [
         m for site in found for m in (site.core, *(part.module for part in site.parts.values()))
     ]
@@ -128,7 +128,7 @@ def _facts(name: str, loaded: Any, layout: HeadLayout) -> dict[str, Any]:
             }
             for a in layout.attentions
         ],
-        "passed_over": layout.passed_over,
+        "skipped": layout.skipped,
     }
 
 
@@ -203,7 +203,7 @@ def _show_heads(layout: HeadLayout, facts: dict[str, Any]) -> None:
             console.print(
                 f"These weights serve {first.shared_by} layers: a head that goes, goes from all of them."
             )
-    for path, why in facts["passed_over"].items():
+    for path, why in facts["skipped"].items():
         console.print(f"[yellow]passed over[/] {path}: {why}", highlight=False)
     if "check" in facts:
         _show_proofs(console, facts["check"])

@@ -116,7 +116,7 @@ def rank(
     )  # a mistake in any of these should not cost the time to load a model
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
-    from deadhead.heads.kernels import device_named
+    from deadhead.device import device_named
     from deadhead.rankers import check_method
     from deadhead.rankers import rank as score
 

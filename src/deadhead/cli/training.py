@@ -119,9 +119,9 @@ def finetune(
     known = needed_task(task, task_file)
     if weights not in KEPT:
         raise unknown_name("weights to write", weights, KEPT)
+    from deadhead.device import device_named
     from deadhead.heads import save
-    from deadhead.heads.classes import dtype_named
-    from deadhead.heads.kernels import device_named
+    from deadhead.heads.model_class import dtype_named
     from deadhead.training.start import start
     from deadhead.training.unfinished import Unfinished
 

@@ -25,18 +25,18 @@ def discover(model: nn.Module) -> HeadLayout:
     >>> len(layout), str(next(iter(layout)))
     (144, 'encoder.0.0')
     """
-    return layout_of(located(model), passed_over(model))
+    return layout_of(find_sites(model), skipped(model))
 
 
 def layout_of(found: list[Site], passed: dict[str, str]) -> HeadLayout:
     return HeadLayout((site.attention() for site in found), passed)
 
 
-def passed_over(model: nn.Module) -> dict[str, str]:
+def skipped(model: nn.Module) -> dict[str, str]:
     return sites(model)[1]
 
 
-def located(model: nn.Module) -> list[Site]:
+def find_sites(model: nn.Module) -> list[Site]:
     """The attention layers of the model, each with its block and layer, from the input upwards."""
     found, passed = sites(model)
     if not found:

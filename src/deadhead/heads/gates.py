@@ -23,7 +23,7 @@ from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.layout import Head, HeadLayout
 from deadhead.numerics import onednn_left_alone
 
-from .discover import layout_of, located
+from .discover import find_sites, layout_of
 from .output_bias import mute, refuse_bias_outside
 from .sites import Site
 
@@ -68,7 +68,7 @@ def gated(
     >>> with gated(model, closed=["encoder.3.7"]):
     ...     logits = model(**batch).logits
     """
-    found = located(model)
+    found = find_sites(model)
     layout = layout_of(found, {})
     readers = _readers(layout, gates, layout.check(closed))
     if drop_output_bias:

@@ -16,16 +16,15 @@ from safetensors import SafetensorError
 from torch import nn
 
 from deadhead.errors import FolderError, HeadError, Notice
-from deadhead.hub import split
+from deadhead.files.model_folder import finish_save
+from deadhead.hub import check_name, quiet, split
 from deadhead.layout import Head
-from deadhead.swap import finish
 
-from .classes import AS_SAVED, bare_class, dtype_named, saved_class, task_class
-from .discover import layout_of, located
-from .model_name import refuse_foreign_shards, refuse_misnamed
+from .discover import find_sites, layout_of
+from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
+from .model_files import check_shards
 from .output_bias import drop_bias, hold_biases, is_zero
 from .prune import BIASES, FORMAT, RECORD, cut, record, refuse_ragged
-from .quiet import quiet
 
 FROM_WHERE = (
     "subfolder",
@@ -74,7 +73,7 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
         kwargs = {"revision": revision, **kwargs}
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
     dtype = dtype_named(dtype)
-    finish(Path(folder) / kwargs.get("subfolder", ""))
+    finish_save(Path(folder) / kwargs.get("subfolder", ""))
     config = _config(folder, where)
     saved = _saved(config, folder)
     cls = saved_class(config, folder) if auto is None else task_class(auto, config, folder)
@@ -155,7 +154,7 @@ def _settled(model: Any, saved: Saved, dtype: Any, folder: str | Path) -> Any:
     if (
         saved.removed
     ):  # in memory there is one form only, so that `save_pretrained` writes what is there
-        setattr(model.config, RECORD, record(located(model)))
+        setattr(model.config, RECORD, record(find_sites(model)))
     if Path(folder).is_dir():
         model.config._name_or_path = str(
             Path(folder).resolve()
@@ -166,7 +165,7 @@ def _settled(model: Any, saved: Saved, dtype: Any, folder: str | Path) -> Any:
 
 def _drop_biases(model: Any, saved: Saved) -> None:
     """Drop the output biases that the config lists, unless they were trained since."""
-    for site in located(model) if saved.biases else ():
+    for site in find_sites(model) if saved.biases else ():
         if not site.kept and site.layer in saved.biases.get(site.block, ()):
             if not is_zero(site):
                 raise FolderError(
@@ -178,7 +177,7 @@ def _drop_biases(model: Any, saved: Saved) -> None:
 
 def _body(model: nn.Module) -> tuple[str, ...]:
     """Where the weights of every task lie: the layers that have attention, whole, and the embeddings. A pooler or classifier may be new."""
-    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in located(model)}
+    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in find_sites(model)}
     embeddings = {
         name for name, module in model.named_modules() if isinstance(module, nn.Embedding)
     }
@@ -194,7 +193,7 @@ def unsafe(problem: BaseException) -> str | None:
 
 def _refuse_regrown(model: nn.Module, saved: Saved) -> None:
     """A padded model that was trained as it is has its heads back, and cutting them would lose what they learnt."""
-    for site in located(model):
+    for site in find_sites(model):
         part = site.parts.get("o", site.parts.get("all"))
         name, axis = next(t for t in part.tensors if t[0] in ("weight", "o"))  # type: ignore[union-attr]
         for head in saved.removed.get(site.block, {}).get(site.layer, []):
@@ -213,7 +212,7 @@ def _trim(model: Any, saved: Saved) -> None:
     with torch.device(
         "cpu"
     ):  # from_pretrained builds on the meta device, where row numbers have no values
-        found = located(model)
+        found = find_sites(model)
         layout = layout_of(found, {})
         named = [
             Head(b, n, i)
@@ -256,8 +255,8 @@ def _trimming(cls: type, saved: Saved) -> Any:
 def _config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    refuse_misnamed(folder, where)
-    refuse_foreign_shards(Path(folder) / where.get("subfolder", ""))
+    check_name(folder, where)
+    check_shards(Path(folder) / where.get("subfolder", ""))
     path = Path(folder) / where.get("subfolder", "") / "config.json"
     if Path(folder).is_dir() and not path.exists():
         raise FolderError(f"{folder} has no config.json.", "name a folder that holds a saved model")

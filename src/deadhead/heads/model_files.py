@@ -14,10 +14,8 @@ from typing import Any
 
 import torch
 
-from deadhead.errors import Notice
-from deadhead.hub import split
-
-from .quiet import quiet
+from deadhead.errors import FolderError, Notice
+from deadhead.hub import quiet, split
 
 # Weights, whoever reads them, and what a training leaves beside them: of the model as it was, so no part of what is saved.
 KINDS = [
@@ -125,6 +123,24 @@ def stored_dtype(name: str | Path) -> torch.dtype | None:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None  # damaged, which loading reports
     return FLOATS.get(counts.most_common(1)[0][0]) if counts else None
+
+
+def check_shards(folder: Path) -> None:
+    """Raise an error if an index of weights in a folder names a file outside of that folder."""
+    for index in folder.glob("*.index.json") if folder.is_dir() else ():
+        try:
+            stored = json.loads(index.read_text(encoding="utf-8"))
+            names = {str(name) for name in stored["weight_map"].values()}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as why:
+            raise FolderError(
+                f"{index} is damaged: {why!r}.", "save or download the folder again"
+            ) from None
+        outside = [n for n in names if Path(n).name != n or "\\" in n or "\0" in n]
+        if outside:
+            raise FolderError(
+                f"{index} expects files of its own folder, got {min(outside)!r}.",
+                "do not use this folder; download the model again",
+            )
 
 
 def has_tokenizer(folder: Path) -> bool:

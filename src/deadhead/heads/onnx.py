@@ -15,12 +15,11 @@ import torch
 from torch import nn
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
-from deadhead.hub import source
+from deadhead.hub import quiet, source
 
-from .classes import dtype_named
 from .load import load
+from .model_class import dtype_named
 from .model_files import folder_of, has_tokenizer
-from .quiet import quiet
 
 LIMITS = {
     torch.float32: 1e-4,

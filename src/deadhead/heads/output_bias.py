@@ -11,7 +11,7 @@ from torch import nn
 
 from deadhead.errors import UnsupportedModel
 
-from .discover import located
+from .discover import find_sites
 from .sites import Site
 
 NO_BIAS = "projection_bias"  # the key of config.json that says so, with false
@@ -22,7 +22,7 @@ def hold_biases(model: Any) -> None:
     """Where the config says that projections have no bias, those of every attention, which are zero, are not trained."""
     if getattr(model.config, NO_BIAS, True) is not False:
         return
-    for site in located(model):
+    for site in find_sites(model):
         for part in site.parts.values():
             bias = getattr(part.module, "bias", None)
             if isinstance(bias, torch.nn.Parameter):

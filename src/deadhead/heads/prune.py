@@ -22,7 +22,7 @@ from torch import nn
 from deadhead.errors import GroupError, HeadError, UnsupportedModel
 from deadhead.layout import Head, HeadLayout, spans
 
-from .discover import layout_of, located
+from .discover import find_sites, layout_of
 from .gates import forget_compiled, is_gated
 from .output_bias import drop_bias, dropped, refuse_bias_outside
 from .sites import COUNTS, KEY_COUNTS, MARK, TOTALS, Born, Part, Site, out_axis, output_inside
@@ -66,7 +66,7 @@ def prune(
             "the model is gated, and its gates are for the heads it has now.",
             "prune after the `with gated(...)` block",
         )
-    found = located(model)
+    found = find_sites(model)
     layout = layout_of(found, {})
     gone = layout.check(_named(layout, heads))
     if not gone:

@@ -17,13 +17,13 @@ from safetensors import SafetensorError
 from torch import nn
 
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
-from deadhead.swap import draft_in, swap
+from deadhead.files.model_folder import draft_in, swap
+from deadhead.hub import quiet
 
-from .card import card, is_ours
-from .discover import layout_of, located
+from .discover import find_sites, layout_of
+from .model_card import card, is_ours
 from .model_files import CARD, source_of, take_along
 from .prune import RECORD, record, unfit
-from .quiet import quiet
 from .sites import Site
 
 FORMS = ("compact", "padded")
@@ -58,7 +58,7 @@ def save(
     state = unfit(model)
     if state is not None:
         raise state
-    found = located(model)
+    found = find_sites(model)
     target, source = Path(folder), source_of(model)
     if target.exists() and not target.is_dir():
         raise FolderError(f"{target} is a file.", "name a folder")

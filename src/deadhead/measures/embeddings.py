@@ -50,7 +50,7 @@ def vectors(
     """The last layer's vector of the first token of each text, sentences x width."""
     import torch
 
-    from deadhead.heads.kernels import computing
+    from deadhead.device import computing
 
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(

@@ -44,11 +44,11 @@ class Weights:
 
 def head_weights(model: Any) -> dict[str, Tensor]:
     """A copy of the weights of every head: `encoder.0.3/q` -> tensor, and `encoder.0.3/q.bias` where there is one."""
-    from deadhead.heads.discover import located
+    from deadhead.heads.discover import find_sites
 
     return {
         name: tensor.detach().cpu().clone()
-        for site in located(model)
+        for site in find_sites(model)
         for name, tensor in _of_site(site)
     }
 

@@ -179,8 +179,9 @@ def rank(
     from deadhead.heads.discover import discover
     from deadhead.heads.gates import gated
     from deadhead.ranking import Ranking
+    from deadhead.version import versions
 
-    from .check import check_batches, check_scores, describe, settled, versions
+    from .check import check_batches, check_scores, describe, settled
     from .label_free import with_loss
 
     layout = discover(model)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, unknown_name
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import attach
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
@@ -65,7 +65,7 @@ class Ablation:
         seed: int = 0,
         progress: Progress,
     ) -> Scores:
-        found = [site for site in located(model) if _scored(site, layout)]
+        found = [site for site in find_sites(model) if _scored(site, layout)]
         budget = self.tokens or TOKENS.get(next(model.parameters()).device.type, TOKENS["cuda"])
         finite, steps = FiniteLoss(), len(found) * len(batches)
         whole: list[Tensor] = []

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel, unknown_name
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 
@@ -122,7 +122,7 @@ def statistics(
     progress: Progress,
 ) -> dict[Head, float]:
     """The mean of a statistic over all queries that are not padding, for each head."""
-    found = [site for site in located(model) if site.kept]
+    found = [site for site in find_sites(model) if site.kept]
     watch, finite = _Watch(statistic, average), FiniteLoss()
     with _plain_attention(model), ExitStack() as stack:
         for site in found:

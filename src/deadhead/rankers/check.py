@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead import __version__
+from deadhead.device import computing
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
-from deadhead.heads.kernels import computing
 from deadhead.layout import Head, HeadLayout
 
 from .loss import IGNORED, INPUTS, answer, attended, examples_of, on_device, right_padded
@@ -200,15 +198,4 @@ def describe(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
         "tokens": sum(int(attended(batch).sum()) for batch in batches),
         "batches": len(batches),
         "fingerprint": digest.hexdigest()[:16],
-    }
-
-
-def versions() -> dict[str, str]:
-    import transformers
-
-    return {
-        "deadhead": __version__,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
     }

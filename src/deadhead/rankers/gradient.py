@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel, unknown_name
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import attach, gated
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
@@ -260,7 +260,7 @@ class _Open(torch.autograd.Function):
 @contextmanager
 def open_gates(model: nn.Module, per_token: bool = False) -> Iterator[OpenGates]:
     """Gates to read gradients from, hung into the model and taken out again."""
-    found = located(model)
+    found = find_sites(model)
     gates = OpenGates(found, per_token)
     with ExitStack() as stack:
         for site in found:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.heads.sites import Site
 
 from .loss import examples_of
@@ -87,7 +87,7 @@ def layer_path(path: str) -> str:
 @contextmanager
 def replaying(model: nn.Module) -> Iterator[Replay]:
     """Wrap the layers of a model, and unwrap them afterwards. Use without gradients."""
-    found = located(model)
+    found = find_sites(model)
     replay = Replay(found)
     modules: dict[str, Any] = {
         path: model.get_submodule(path) for path in dict.fromkeys(replay.layer_of.values()) if path

@@ -21,9 +21,9 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError
+from deadhead.files.model_folder import finish_save
 from deadhead.hub import COMMIT, split
 from deadhead.studies.store.folder import StudyError
-from deadhead.swap import finish
 
 from .trial import Trial, digest
 
@@ -157,7 +157,7 @@ def _fingerprint(name: str) -> str | None:
 def _of_model(name: str) -> str | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
-        finish(
+        finish_save(
             folder
         )  # a save that was cut short: the fingerprint is that of the model which `load` gives
         files = sorted(file for file in folder.iterdir() if file.suffix in MODEL_FILES)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from deadhead.device import computing, device_named
 from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import discover, gated
-from deadhead.heads.kernels import computing, device_named
 from deadhead.layout import Head
 from deadhead.numerics import computes_half, kernels
 from deadhead.tasks import batches

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deadhead.device import computing
 from deadhead.errors import DataError
-from deadhead.heads.kernels import computing
 from deadhead.rankers.loss import answer
 from deadhead.tasks import batches
 from deadhead.tasks.encoding.encode import Encoded

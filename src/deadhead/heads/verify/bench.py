@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
+from deadhead.device import device_named
 from deadhead.errors import DeadheadError
-from deadhead.heads.classes import AS_SAVED
 from deadhead.heads.discover import discover
-from deadhead.heads.kernels import device_named
 from deadhead.heads.load import load
+from deadhead.heads.model_class import AS_SAVED
 from deadhead.numerics import is_half, onednn
 
 CHILD = """

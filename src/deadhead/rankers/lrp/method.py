@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel, unknown_name
-from deadhead.heads.discover import located
+from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import attach
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
@@ -103,7 +103,9 @@ def relevance(
     model: nn.Module, layout: HeadLayout, rules: Rules, *, gold: bool = False
 ) -> Iterator[Callable[[Mapping[str, Tensor]], Relevance]]:
     """Gives the function that says how relevant every head of the layout is for every sentence of a batch."""
-    sites = [site for site in located(model) if site.kept and layout[site.block, site.layer].kept]
+    sites = [
+        site for site in find_sites(model) if site.kept and layout[site.block, site.layer].kept
+    ]
     if any(site.time_first or site.out is None for site in sites):
         raise refusal(model, "its own form of attention")
     seen: list[tuple[Site, Tensor]] = []

@@ -44,7 +44,7 @@ def local(order: Order) -> None:
 
 def ray(order: Order) -> None:
     """On a Ray cluster: an existing one, or one on this machine."""
-    from .on_ray import run
+    from .ray_cluster import run
 
     run(order)
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-import platform
 import sys
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ from deadhead.studies.store import shared_work as shared
 from deadhead.studies.store.folder import GpuLost, StudyError, no_room, refused
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import RANKS, Trial
+from deadhead.version import versions
 
 Step = Callable[[State, Trial], None]
 
@@ -187,17 +185,3 @@ def _timed(state: State, name: str) -> Iterator[None]:
         yield
     finally:
         state.cost[f"{name} s"] = round(time.perf_counter() - start, 3)
-
-
-@cache
-def versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    from deadhead import __version__
-
-    found = {"deadhead": __version__, "python": platform.python_version()}
-    for package in ("torch", "transformers"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

@@ -24,10 +24,10 @@ from deadhead.numerics import threads
 from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
+from deadhead.version import versions
 
 from . import watchdog
 from .jobs import EVERY, GO, NOW, Order
-from .one_trial import versions
 from .watchdog import Hang
 
 ATTEMPTS = 2

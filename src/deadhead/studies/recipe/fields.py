@@ -17,9 +17,9 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
+from deadhead.files.model_folder import MARKER
 from deadhead.hub import split as split_name
 from deadhead.studies.trial import SPLITS
-from deadhead.swap import MARKER
 
 from .yaml import Path
 

@@ -21,10 +21,10 @@ from deadhead.numerics import THREADS, threads
 from deadhead.studies.store.folder import ClusterLost, DiskFull, GpuLost, StudyError, prepare
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
+from deadhead.version import versions
 
 from . import watchdog
 from .jobs import EVERY, GO, NOW, Order, function
-from .one_trial import versions
 from .ray_health import AGAIN, Board, Health, signs_of_life
 from .watchdog import Hang
 

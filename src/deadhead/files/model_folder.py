@@ -1,14 +1,14 @@
-"""Put a saved model in the place of another, so that a kill at any moment leaves one of the two, whole.
+"""Replace a saved model by a new one; a kill at any moment leaves one of the two, complete.
 
-    with draft_in(folder) as draft:     an empty folder inside the model's folder, to write the new files to
+    with draft_in(folder) as draft:     an empty folder inside the model's folder, for the new files
         ...
-        swap(draft, folder)             puts them in place
-    finish(folder)                      completes a swap that was cut short; every reader of a model calls it first
+        swap(draft, folder)             move them into place
+    finish_save(folder)                 complete an interrupted swap; every reader calls it first
 
-A folder of several files cannot be replaced in one step. So the draft is written and synced first, and then a marker
-file names it: from here on the new model counts. Whatever is killed after that, what is left in the draft still has to
-move, and `finish` moves it. A marker may come from somebody else, so it names nothing but a draft and weights directly
-in its own folder, and no link is followed.
+A folder of many files cannot be replaced in one step. So the draft is written and synced first,
+and then a marker file names it: from here on the new model counts. If the process is killed after
+that, `finish_save` moves the files that are still in the draft. A marker may come from a stranger,
+so it can only name a draft and weights directly in its own folder, and no link is followed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deadhead.errors import FolderError
-from deadhead.files import sync, sync_tree, write
+
+from .atomic import OLD_DRAFT, sync, sync_tree, write
 
 try:
     import fcntl
@@ -34,13 +35,10 @@ except ImportError:  # Windows: two writers of one folder are not kept apart the
 
 MARKER = ".unfinished-save"
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
-DRAFT = re.compile(r"\.draft-[A-Za-z0-9_]+")
-OF_MARKER = re.compile(
-    rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft"
-)  # as `files.write` calls what it has not finished
-WEIGHTS = re.compile(
-    r"model[^/\\\0]*\.safetensors[^/\\\0]*"
-)  # shards of another size would stay behind
+DRAFT = re.compile(rf"{re.escape(OLD_DRAFT)}[A-Za-z0-9_]+")
+MARKER_DRAFT = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # see `atomic.draft_of`
+# old weights go even if the new model has no file of that name, such as shards of another size
+WEIGHTS = re.compile(r"model[^/\\\0]*\.safetensors[^/\\\0]*")
 LARGEST = 1_000_000  # bytes of a marker
 
 
@@ -51,14 +49,14 @@ class Marker(NamedTuple):
 
 @contextmanager
 def draft_in(target: Path) -> Iterator[Path]:
-    """A folder for the new files. It goes when the block ends, unless a swap that was cut short still needs it."""
-    finish(target)
+    """A folder for the new files, deleted at the end unless an interrupted swap still needs it."""
+    finish_save(target)
     try:
         target.mkdir(parents=True, exist_ok=True)
         with _locked(target):
             _remove_abandoned(target)
-            draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=target))
-            handle = _hold(draft)
+            draft = Path(tempfile.mkdtemp(prefix=OLD_DRAFT, dir=target))
+            handle = _lock(draft)
     except OSError as problem:
         raise FolderError(
             f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to"
@@ -66,43 +64,39 @@ def draft_in(target: Path) -> Iterator[Path]:
     try:
         yield draft
     finally:
-        _release(handle)
-        if not os.path.lexists(target / MARKER) or _marker(target).draft != draft.name:
+        _unlock(handle)
+        if not os.path.lexists(target / MARKER) or _read_marker(target).draft != draft.name:
             shutil.rmtree(draft, ignore_errors=True)
 
 
 def swap(draft: Path, target: Path) -> None:
-    """Put the files of the draft in the place of those in the folder; if the system refuses, put the old ones back.
+    """Replace the files in the folder by those of the draft, or put the old ones back on an error.
 
     Other files in the folder stay. Raises OSError.
     """
-    folders, new = _content(draft)
-    for file in new:
-        (draft / file).chmod(0o666 & ~_umask())  # weights come out readable by their owner alone
+    folders, files = _content(draft)
+    for file in files:  # safetensors makes weights readable by their owner alone
+        (draft / file).chmod(0o666 & ~_umask())
     with _locked(target):
-        _finish(target)  # that of another writer
-        _check_places(folders, new, target)
+        _finish(target)  # the swap of another writer
+        _check_places(folders, files, target)
         sync_tree(draft)
-        made = [folder for folder in folders if not (target / folder).exists()]
-        weights = {
-            entry.name
-            for entry in os.scandir(target)
-            if WEIGHTS.fullmatch(entry.name) and not _is_folder(target / entry.name)
-        }
-        stale = sorted(weights - set(map(str, new)))
-        marker = Marker(draft.name, stale)
+        new_folders = [folder for folder in folders if not (target / folder).exists()]
+        weights = {name for name in os.listdir(target) if WEIGHTS.fullmatch(name)}
+        old = {name for name in weights if not _is_folder(target / name)} - set(map(str, files))
+        marker = Marker(draft.name, sorted(old))
         write(target / MARKER, json.dumps(marker._asdict()))
         try:
-            _move_all([*new, *map(Path, stale)], target, draft / ASIDE)
+            _move_all([*files, *map(Path, marker.remove)], target, draft / ASIDE)
             _roll_forward(target, marker)
         except OSError:
-            _put_back(new, made, draft, target)
+            _put_back(files, new_folders, draft, target)
             raise
         _clean(target, marker)
 
 
-def finish(folder: Path) -> None:
-    """Complete a swap that was cut short, if there is one. While another process swaps, this waits."""
+def finish_save(folder: Path) -> None:
+    """Complete an interrupted swap, if there is one. Waits while another process swaps."""
     if not os.path.lexists(folder / MARKER):
         return
     try:
@@ -110,27 +104,28 @@ def finish(folder: Path) -> None:
             _finish(folder)
     except OSError as problem:
         raise FolderError(
-            f"a save into {folder} was cut short, and it cannot be completed: {problem.strerror or problem}.",
-            "make the folder writable, or copy it with its hidden files to where you may write, and load it from there",
+            f"an interrupted save into {folder} cannot be completed: "
+            f"{problem.strerror or problem}.",
+            "make the folder writable, or copy it with its hidden files and load the copy",
         ) from problem
 
 
 def _finish(folder: Path) -> None:
     if os.path.lexists(folder / MARKER):
-        marker = _marker(folder)
-        if _is_folder(folder / marker.draft):  # else all is in place, and only the marker was left
+        marker = _read_marker(folder)
+        if _is_folder(folder / marker.draft):  # otherwise only the marker was left to delete
             _roll_forward(folder, marker)
         _clean(folder, marker)
 
 
 def _roll_forward(folder: Path, marker: Marker) -> None:
-    """Move what is left in the draft, remove what the new model does not have. Any number of times gives the same."""
+    """Move what is left in the draft and delete old weights. Repeating it changes nothing."""
     draft = folder / marker.draft
-    folders, new = _content(draft)
-    _check_places(folders, new, folder)
+    folders, files = _content(draft)
+    _check_places(folders, files, folder)
     for inside in folders:
         (folder / inside).mkdir(exist_ok=True)
-    _move_all(new, draft, folder)
+    _move_all(files, draft, folder)
     for name in marker.remove:
         if not _is_folder(folder / name):
             (folder / name).unlink(missing_ok=True)
@@ -139,20 +134,18 @@ def _roll_forward(folder: Path, marker: Marker) -> None:
 
 
 def _clean(folder: Path, marker: Marker) -> None:
-    """Delete the draft, which holds nothing but old files now, and then the marker."""
-    if _is_folder(folder / marker.draft):
-        shutil.rmtree(
-            folder / marker.draft, ignore_errors=True
-        )  # the next save removes what is left of it
+    """Delete the draft, which holds only old files now, and then the marker."""
+    if _is_folder(folder / marker.draft):  # the next save deletes what this one cannot
+        shutil.rmtree(folder / marker.draft, ignore_errors=True)
     (folder / MARKER).unlink()
     sync(folder)
 
 
-def _put_back(new: list[Path], made: list[Path], draft: Path, target: Path) -> None:
-    """Undo what a swap has moved so far. If that is refused too, the marker stays, and `finish` completes the swap."""
-    _move_all([file for file in new if not os.path.lexists(draft / file)], target, draft)
+def _put_back(files: list[Path], new_folders: list[Path], draft: Path, target: Path) -> None:
+    """Undo a swap. If that fails too, the marker stays, and `finish_save` completes the swap."""
+    _move_all([file for file in files if not os.path.lexists(draft / file)], target, draft)
     _move_all(_content(draft / ASIDE)[1], draft / ASIDE, target)
-    for folder in reversed(made):
+    for folder in reversed(new_folders):
         with suppress(OSError):
             (target / folder).rmdir()
     sync(target)
@@ -167,40 +160,35 @@ def _move_all(files: list[Path], start: Path, end: Path) -> None:
 
 
 def _content(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The folders and the files in a draft, relative to it, outer folders first. Links are files here."""
+    """Folders and files of a draft, relative to it, outer folders first. Links count as files."""
     folders: list[Path] = []
     files: list[Path] = []
-    for at, below, names in os.walk(folder):
-        inside = Path(at).relative_to(folder)
+    for parent, below, names in os.walk(folder):
+        inside = Path(parent).relative_to(folder)
         if inside == Path():
             below[:] = [name for name in below if name != ASIDE]
         for name in sorted(below):
-            (files if (Path(at) / name).is_symlink() else folders).append(inside / name)
+            (files if (Path(parent) / name).is_symlink() else folders).append(inside / name)
         files += [inside / name for name in sorted(names)]
     return folders, files
 
 
 def _check_places(folders: list[Path], files: list[Path], target: Path) -> None:
-    """Raise an error where a file would have to replace a folder, or would follow a link out of the model's folder."""
+    """Refuse to replace a folder by a file, or to follow a link out of the model's folder."""
+    hint = "move it away, and save or load again"
     for place in (target / folder for folder in folders):
         if os.path.lexists(place) and not _is_folder(place):
-            raise FolderError(
-                f"{place} is a link or a file; expected a folder.",
-                "move it away, and save or load again",
-            )
+            raise FolderError(f"{place}: expected a folder, got a link or a file.", hint)
     for place in (target / file for file in files):
         if _is_folder(place):
-            raise FolderError(
-                f"{place} is a folder; expected a file.", "move it away, and save or load again"
-            )
+            raise FolderError(f"{place}: expected a file, got a folder.", hint)
 
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _marker(folder: Path) -> Marker:
-    """What the marker in a folder names."""
+def _read_marker(folder: Path) -> Marker:
     path = folder / MARKER
     try:
         status = path.lstat()
@@ -215,34 +203,34 @@ def _marker(folder: Path) -> Marker:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise FolderError(
             f"{path} was not written by deadhead: {problem}.",
-            "do not use this folder if it comes from somebody else; if it is yours, delete that file and save the model again",
+            "do not use a folder of somebody else; in your own, delete that file and save again",
         ) from None
     return Marker(draft, list(remove))
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Delete drafts whose writer was killed before its swap began: nobody holds them."""
+    """Delete drafts whose writer was killed before its swap began: nobody locks them."""
     for entry in list(os.scandir(target)):
         if DRAFT.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
-            handle = _hold(Path(entry.path))
+            handle = _lock(Path(entry.path))
             if handle is not None:
-                _release(handle)
+                _unlock(handle)
                 shutil.rmtree(entry.path, ignore_errors=True)
-        elif OF_MARKER.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+        elif MARKER_DRAFT.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             os.unlink(entry.path)  # nobody writes one now: the folder is locked
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Wait for other writers. Where the file system has no locks, nobody waits."""
-    handle = _hold(folder, wait=True)
+    handle = _lock(folder, wait=True)
     try:
         yield
     finally:
-        _release(handle)
+        _unlock(handle)
 
 
-def _hold(folder: Path, *, wait: bool = False) -> int | None:
+def _lock(folder: Path, *, wait: bool = False) -> int | None:
     """Lock a folder; None if another process has it, or if there are no locks here."""
     if fcntl is None:
         return None
@@ -255,11 +243,9 @@ def _hold(folder: Path, *, wait: bool = False) -> int | None:
     return handle
 
 
-def _release(handle: int | None) -> None:
+def _unlock(handle: int | None) -> None:
     if handle is not None:
-        fcntl.flock(
-            handle, fcntl.LOCK_UN
-        )  # closing alone would not do, if a forked child still has it open
+        fcntl.flock(handle, fcntl.LOCK_UN)  # closing is not enough if a forked child has it open
         os.close(handle)
 
 

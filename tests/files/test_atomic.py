@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from deadhead import files
+from deadhead.files import atomic, syncer
 
 
 @pytest.fixture
@@ -161,10 +162,10 @@ def test_a_long_name_has_a_draft_too(tmp_path: Path) -> None:
 
 def test_the_syncer_syncs_all_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(files, "sync", synced.append)
-    with files.Syncer() as syncer:
+    monkeypatch.setattr(syncer, "sync", synced.append)
+    with files.Syncer() as thread:
         for number in range(100):
-            syncer.add(tmp_path / str(number))
+            thread.add(tmp_path / str(number))
     assert {path.name for path in synced} == {*map(str, range(100)), tmp_path.name}
     assert synced[-1] == tmp_path  # the names after the files
 
@@ -172,9 +173,9 @@ def test_the_syncer_syncs_all_it_is_given(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_syncer_reports_a_disk_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "sync", fails)
-    with pytest.raises(OSError, match="no room"), files.Syncer() as syncer:
-        syncer.add(tmp_path / "a")
+    monkeypatch.setattr(syncer, "sync", fails)
+    with pytest.raises(OSError, match="no room"), files.Syncer() as thread:
+        thread.add(tmp_path / "a")
 
 
 def test_a_folder_goes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +187,7 @@ def test_a_folder_goes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.shutil, "rmtree", killed)
+        patch.setattr(atomic.shutil, "rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
             files.remove_folder(tmp_path / "state")
     assert not (tmp_path / "state").exists()

@@ -1,0 +1,32 @@
+"""Files and folders that are whole or absent: write a draft, sync it to the disk, rename it.
+
+A process may be killed and the power may fail at any moment: whatever has its final name is
+complete. Pass `durable=False` to skip the sync where a lost file only costs work done again.
+
+    write(path, text)               write a file of this text or these bytes
+    put(path, fill)                 write a file with `fill(draft)`
+    put_folder(path, fill)          write a folder with `fill(draft)`
+    remove_folder(path)             delete a folder, whole or not at all
+    remove_drafts(folder)           delete what killed writers left behind
+
+All raise OSError; the caller knows how to report it. Every write-then-rename of the package
+is here: `atomic` holds these functions, `syncer` syncs many small files in a thread, and
+`model_folder` replaces a saved model of many files.
+"""
+
+from .atomic import (
+    draft_of,
+    is_draft,
+    put,
+    put_folder,
+    remove_drafts,
+    remove_folder,
+    replace_folder,
+    sync,
+    sync_tree,
+    write,
+)
+from .syncer import Syncer
+
+__all__ = ["Syncer", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]
+__all__ += ["remove_folder", "replace_folder", "sync", "sync_tree", "write"]

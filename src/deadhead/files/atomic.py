@@ -1,0 +1,148 @@
+"""Write, replace and delete files and folders in one step: a reader sees all of it or nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+DRAFT = ".draft"
+OLD_DRAFT = ".draft-"  # how `model_folder` and earlier versions begin the names of drafts
+TRIES = 20  # while other writers replace the same folder
+# some file systems refuse to sync folders with one of these
+NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
+EXISTS = (errno.EEXIST, errno.ENOTEMPTY)
+
+
+def draft_of(path: Path) -> Path:
+    """A new name beside a file or folder, which no other writer, thread or machine uses."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}{DRAFT}")
+
+
+def is_draft(name: str) -> bool:
+    return name.endswith(DRAFT) or name.startswith(OLD_DRAFT)
+
+
+def write(path: Path, content: str | bytes, *, durable: bool = True) -> None:
+    """Write a file. A link at its path is replaced, never followed."""
+    draft = draft_of(path)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        with open(os.open(draft, flags, 0o666), "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        _rename(draft, path, durable)
+    finally:
+        _discard(draft)
+
+
+def put(path: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> None:
+    """Have `fill(draft)` write a file, then rename it. A device is written to directly."""
+    if path.exists() and not path.is_file():  # /dev/stdout must stay what it is
+        fill(path)
+        return
+    draft = draft_of(path)
+    try:
+        fill(draft)
+        if durable:
+            sync(draft)
+        _rename(draft, path, durable)
+    finally:
+        _discard(draft)
+
+
+def put_folder(
+    path: Path, fill: Callable[[Path], Any], *, durable: bool = True, replace: bool = True
+) -> None:
+    """Have `fill(draft)` write a folder, then rename it. `replace=False` keeps an existing one."""
+    draft = draft_of(path)
+    try:
+        draft.mkdir()
+        fill(draft)
+        if durable:
+            sync_tree(draft)
+        replace_folder(draft, path, keep=not replace)
+        if durable:
+            sync(path.parent)
+    finally:
+        _discard(draft)
+
+
+def replace_folder(draft: Path, path: Path, *, keep: bool = False) -> None:
+    """Rename a folder. Of several writers at the same time the last wins, with `keep` the first."""
+    for attempt in range(TRIES):
+        try:
+            os.rename(draft, path)
+            return
+        except OSError as problem:
+            if problem.errno not in EXISTS or attempt == TRIES - 1:
+                raise
+        if keep and path.is_dir():  # otherwise another writer is replacing it now
+            return
+        aside = draft_of(path)
+        with suppress(FileNotFoundError):  # another writer has moved it already
+            os.rename(path, aside)
+            _discard(aside)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as problem:
+        if not folder or problem.errno not in NO_SYNC:
+            raise
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until all files of a folder are on the disk."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            sync(Path(parent) / name)
+        sync(Path(parent))
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder: readers see all of it or nothing, even if this process is killed."""
+    draft = draft_of(folder)
+    try:
+        os.rename(folder, draft)
+    except FileNotFoundError:
+        return
+    except OSError:
+        draft = folder
+    shutil.rmtree(draft, ignore_errors=True)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Delete what killed writers left in a folder. Call it only while nobody writes there."""
+    for entry in list(os.scandir(folder)):
+        if is_draft(entry.name):
+            _discard(Path(entry.path))
+
+
+def _rename(draft: Path, path: Path, durable: bool) -> None:
+    os.replace(draft, path)
+    if durable:
+        sync(path.parent)
+
+
+def _discard(path: Path) -> None:
+    """Delete a draft, if it is still there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
