@@ -31,7 +31,7 @@ ONLY_STUDIED = {
     ),
 }
 NOT_IN_TABLES = [  # what the papers tested and drew, but did not print: in a study, no test of it; in a paper, no data on it
-    *(f"M{n}" for n in (*range(9, 17), 20, 21)),
+    *(f"M{n}" for n in (*range(9, 17), 20, 21))
 ]
 
 

@@ -75,12 +75,8 @@ FOLLOW = {  # some of those that do follow, with the numbers they rest on
     "C-drop-NER": "15 of 19 pairs that do not gain are of different families",
 }
 # Our own question to their tables: is it more than the best of twelve equally good trials would give?
-UNCLEAR = {
-    "L-count-POS": "90 of 96 pairs gain (94 would be more than luck)",
-}
-FEWER = {
-    "L-count-NER": "77 of 96 pairs gain (94 would be more than luck)",
-}
+UNCLEAR = {"L-count-POS": "90 of 96 pairs gain (94 would be more than luck)"}
+FEWER = {"L-count-NER": "77 of 96 pairs gain (94 would be more than luck)"}
 LUCK = {**UNCLEAR, **FEWER}
 NO_TABLE = {
     *("W15", "W16", "W17", "W18"),

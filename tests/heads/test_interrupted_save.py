@@ -180,7 +180,7 @@ def test_a_draft_of_a_killed_save_is_removed_by_the_next(tmp_path: Path) -> None
 def test_where_the_folder_may_not_be_written_the_error_says_what_to_do(tmp_path: Path) -> None:
     folder = write_old(tmp_path / "model")
     interrupt(folder)
-    message = r"cut short.*Permission denied(.|\n)*copy it with its hidden files"
+    message = r"an interrupted save.*Permission denied(.|\n)*copy it with its hidden files"
     with (
         pytest.raises(FolderError, match=message),
         cut_at(1, "replace", PermissionError(13, "Permission denied")),

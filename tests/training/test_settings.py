@@ -49,12 +49,7 @@ def test_transformer_schedule_is_the_papers_formula() -> None:
 def test_presets_are_those_of_the_papers() -> None:
     assert {
         task: preset("weak-link-bert", task).rate for task in ("sst2", "qqp", "mnli", "qnli")
-    } == {
-        "sst2": 2e-5,
-        "qqp": 5e-5,
-        "mnli": 3e-5,
-        "qnli": 5e-5,
-    }
+    } == {"sst2": 2e-5, "qqp": 5e-5, "mnli": 3e-5, "qnli": 5e-5}
     bert = preset("weak-link-bert", "sst2")
     assert (bert.batch, bert.epochs, bert.warmup, bert.decay, bert.clip, bert.schedule) == (
         128,

@@ -39,7 +39,7 @@ def load_model(
     Args:
         dtype: a name or a type of torch; None is that of the folder. A command that computes in another one by default
             gives it: `dtype or torch.float32`.
-        device: what `heads.kernels.device_named` gave, so that a device that is not there is reported before the model is loaded.
+        device: what `device.device_named` gave, so that a device that is not there is reported before the model is loaded.
         config: fields of the config of a model for a task, such as `id2label`.
     """
     from deadhead.heads import load
