@@ -67,7 +67,7 @@ ALLOWED = {
     "claims": "errors papers results studies.recipe studies.store tasks",
     "paper": "claims errors layout papers results tasks",
     "recipes": "",
-    "report.labels": "",
+    "report.labels": "tasks",
     "report.files": "studies.store",
     "report.tables": "errors layout report.labels results studies.inputs studies.store tasks "
     "translation",
@@ -91,7 +91,6 @@ UNDER_REPAIR = {
     ("claims", "paper"),
     ("report.figures", "report.page"),
     ("ranking", "ranking.heatmap"),
-    ("tasks.registry", "tasks.task_file"),
     ("report.tables.grid", "report.tables.details"),
 }
 
