@@ -28,12 +28,14 @@ ALLOWED = {
     "files": "errors",
     "hub": "errors",
     "layout": "errors",
+    "options": "errors",
+    "registry": "errors",
     "numerics": "errors",
     "device": "errors numerics",
     # heads and what scores or chooses them
     "heads": "device errors files hub layout numerics",
     "translation": "errors heads",
-    "strategies": "errors layout papers",
+    "strategies": "errors layout options papers registry",
     "ranking": "errors files layout",
     "rankers": "device errors heads layout numerics ranking version",
     "measures": "device errors heads layout rankers",
@@ -47,8 +49,8 @@ ALLOWED = {
     "studies.trial": "errors strategies",
     "studies.store": "errors files layout studies.trial training",
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
-    "studies.recipe": "errors files hub layout measures papers rankers ranking strategies "
-    "studies.inputs studies.steps studies.trial tasks training translation",
+    "studies.recipe": "errors files hub layout measures options papers rankers ranking "
+    "strategies studies.inputs studies.steps studies.trial tasks training translation",
     "studies.steps": "device errors files heads hub layout measures models rankers ranking "
     "strategies studies.inputs studies.store studies.trial tasks training translation world",
     "studies.execution": "errors numerics studies.inputs studies.steps studies.store "
@@ -67,13 +69,14 @@ ALLOWED = {
     "claims": "errors papers results studies.recipe studies.store tasks",
     "paper": "claims errors layout papers results tasks",
     "recipes": "",
-    "report.labels": "tasks",
+    "report.labels": "strategies tasks",
     "report.files": "studies.store",
     "report.tables": "errors layout report.labels results studies.inputs studies.store tasks "
     "translation",
-    "report.figures": "errors layout ranking report.labels report.tables results studies.store "
-    "tasks",
-    "report.findings": "layout report.figures report.labels report.tables results studies.store",
+    "report.figures": "errors layout ranking report.labels report.tables results strategies "
+    "studies.store tasks",
+    "report.findings": "layout report.figures report.labels report.tables results strategies "
+    "studies.store",
     "report.page": "claims errors paper papers report.figures report.files report.findings "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
     "report.export": "errors report.figures report.files report.page report.tables results "

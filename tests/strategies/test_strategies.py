@@ -337,9 +337,9 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", "half", {}, "'half' is not a percentage"),
     ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
     ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
-    ("random", 50, {"of": "now"}, "Known: born, left"),
+    ("random", 50, {"of": "now"}, "`of` of random expects left or born, got 'now'"),
     ("random", 50, {"blocks": ["decoder"]}, "no block 'decoder'"),
-    ("random", 50, {"seed": None}, "None is not a seed"),
+    ("random", 50, {"seed": None}, "`seed` of random expects a whole number or a text, got None"),
     ("random", 50, {"nestd": True}, "Did you mean 'nested'"),
     ("randm", 50, {}, "Did you mean 'random'"),
     ("random_k", 145, {}, "145 heads cannot go from model: it has 144"),
@@ -362,10 +362,10 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("layers", "top 13", {}, "encoder has 12 layers"),
     ("layers", "odd 7", {}, "encoder has 6 odd layers"),
     ("layers", "12", {}, "encoder has no layers 12"),
-    ("layers", "7-5", {}, "encoder has no layers 7-5"),
+    ("layers", "7-5", {}, "the range 7-5 is empty"),
     ("layers", "", {}, "'' is not a set of layers"),
     ("layers", "top 3 + ", {}, "'' is not a set of layers"),
-    ("layers", "odd", {"first": 2}, "first is 2"),
+    ("layers", "odd", {"first": 2}, "`first` of layers expects 0 or 1, got 2"),
     ("lowest", 3, {}, "there are no scores"),
     ("lowest", 3, {"scores": {}}, "144 of 144 heads have no score; the first is encoder.0.0"),
     (
@@ -390,4 +390,35 @@ def test_bad_input_gives_one_clear_error(
 
 
 def test_strategies_are_found_by_name() -> None:
-    assert all(getattr(strategies, name) is function for name, function in STRATEGIES.items())
+    assert all(getattr(strategies, name) is each.select for name, each in STRATEGIES.items())
+
+
+def test_the_facts_of_a_strategy_are_those_of_its_function() -> None:
+    """What a descriptor states, seen in the heads that its function chooses."""
+    amounts = {"per_layer": "6" * 12, "per_block": "60", "layers": "top 3"}
+    scores = {head: float(i) for i, head in enumerate(BERT)}
+    for name, each in STRATEGIES.items():
+        amount = amounts.get(name, 5)
+        each.check_amount(name, amount)
+        seeds = {each(BERT, amount, seed=seed, scores=scores) for seed in range(5)}
+        assert (len(seeds) > 1) == each.draws, name
+        if each.needs_scores:
+            with pytest.raises(HeadError, match="no scores"):
+                each(BERT, amount)
+        else:
+            assert each(BERT, amount) == each(BERT, amount, scores=scores), name
+        if each.amount.typed is not str:
+            nothing = each(BERT, 0, scores=scores) == frozenset()
+            assert nothing == each.amount.zero_is_nothing, name
+        assert each.help.endswith("."), name
+        assert str(amount) in each.in_words(amount), name
+        for text in ("banana", True, None, -1):
+            with pytest.raises((HeadError, UnknownName)):
+                each.check_amount(name, text)
+
+
+def test_texts_are_no_numbers_in_a_recipe() -> None:
+    """50 and "50" would be two trials."""
+    for name in ("random", "random_k", "stratified", "lowest", "highest"):
+        with pytest.raises(HeadError, match="is not a"):
+            STRATEGIES[name].check_amount(name, "5")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deadhead.errors import DeadheadError, HeadError
+from deadhead.strategies import STRATEGIES, choose
 
 from .model_options import Auto, Device, Dtype, Model, load_model
 from .outputs import Force, check_folder
+from .strategy_flags import WithStrategyFlags, flags
 
 if TYPE_CHECKING:
     from deadhead.heads.verify.coverage import Row
@@ -286,6 +288,7 @@ def _with_progress(rows: Any, total: int) -> Any:
             yield row
 
 
+@WithStrategyFlags
 def prune(
     model: Model,
     out: Annotated[
@@ -294,32 +297,12 @@ def prune(
     heads: Annotated[
         str, typer.Option(metavar="LIST", help="These heads, by commas: encoder.3.7,encoder.4.0")
     ] = "",
-    random: Annotated[
-        float | None,
-        typer.Option(metavar="PERCENT", help="This share of all heads, drawn at random."),
-    ] = None,
     per: Annotated[
         str,
         typer.Option(
             help="With --random: draw from the whole model, or equally per block or layer."
         ),
     ] = "model",
-    layers: Annotated[
-        str,
-        typer.Option(
-            metavar="SET", help="All heads of these layers: 'top 3 + bottom 3', 'odd', '0,2,5-7'."
-        ),
-    ] = "",
-    keep: Annotated[
-        str,
-        typer.Option(metavar="DIGITS", help="Heads to keep in each layer, drawn at random: 888444"),
-    ] = "",
-    lowest: Annotated[
-        int | None, typer.Option(metavar="K", help="The K lowest heads of --ranking.")
-    ] = None,
-    highest: Annotated[
-        int | None, typer.Option(metavar="K", help="The K highest heads of --ranking.")
-    ] = None,
     ranking: Annotated[Path | None, typer.Option(help="A ranking made by `deadhead rank`.")] = None,
     seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
     auto: Auto = None,
@@ -338,6 +321,7 @@ def prune(
     ] = "compact",
     force: Force = False,
     as_json: AsJson = False,
+    **amounts: Any,  # by strategy, each with a flag of its own
 ) -> None:
     """Remove heads from a model and save what is left.
 
@@ -349,27 +333,20 @@ def prune(
 
         deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
     """
-    ways: dict[str, Any] = {
-        "heads": heads,
-        "random": random,
-        "layers": layers,
-        "per_layer": keep,
-        "lowest": lowest,
-        "highest": highest,
-    }
-    asked = {name: value for name, value in ways.items() if value not in ("", None)}
-    if len(asked) != 1:
-        met = f"met {len(asked)}" if asked else "met none"
-        raise typer.BadParameter(
-            f"give exactly one of --heads, --random, --layers, --keep, --lowest, --highest ({met})"
-        )
-    how, amount = next(iter(asked.items()))
+    chosen = {name: value for name, value in amounts.items() if value not in ("", None)}
+    if len(chosen) + bool(heads) != 1:
+        number = len(chosen) + bool(heads) or "none"
+        known = ", ".join(["--heads", *flags().values()])
+        raise typer.BadParameter(f"give exactly one of {known} (got {number})")
+    strategy, amount = next(iter(chosen.items()), ("", None))
+    if strategy:
+        STRATEGIES[strategy].check_amount(strategy, amount)
     check_folder(out, "--out", model=model, force=force)
     ranked = None
-    if how in ("lowest", "highest"):
+    if strategy and STRATEGIES[strategy].needs_scores:
         if ranking is None:
             raise HeadError(
-                f"--{how} needs a ranking.",
+                f"{flags()[strategy]} needs a ranking.",
                 f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json",
             )
         from deadhead.ranking import Ranking
@@ -378,7 +355,6 @@ def prune(
     from deadhead.heads import discover, save
     from deadhead.heads import prune as cut
     from deadhead.heads.model_files import fetch, stored_dtype
-    from deadhead.strategies import choose
 
     kept = (
         stored_dtype(model) if dtype in (None, "auto") else dtype
@@ -386,12 +362,10 @@ def prune(
     loaded = load_model(model, auto, kept)
     layout = discover(loaded)
     options: dict[str, Any] = {} if ranked is None else {"scores": ranked.scores_for(layout)}
-    if how == "random":
+    if strategy == "random":
         options["per"] = per
-    gone = (
-        layout.check(h for h in amount.split(","))
-        if how == "heads"
-        else layout.check(choose(how, layout, amount, seed=seed, **options))
+    gone = layout.check(
+        choose(strategy, layout, amount, seed=seed, **options) if strategy else heads.split(",")
     )
     before = sum(p.numel() for p in loaded.parameters())
     cut(loaded, gone, drop_output_bias=drop_output_bias)

@@ -6,23 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import METRICS
 
 NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # what titles call a metric
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
-STRATEGIES = {
-    "random": "random share",
-    "random_k": "random heads",
-    "lowest": "lowest-ranked",
-    "highest": "highest-ranked",
-}
-
-COUNTED = {  # removals that are counted: their name and their unit
-    "random": ("random", "%"),
-    "random_k": ("random", "heads"),
-    "lowest": ("lowest", "heads"),
-    "highest": ("highest", "heads"),
-}
 
 
 def metric_words(name: str) -> str:
@@ -44,15 +32,24 @@ def true_title(title: str, metrics: Iterable[str]) -> str:
 
 
 def removal_words(label: str) -> str:
-    """The label of a removal as a reader takes it: `random 50` is a share, `random_k 6` and `lowest 6` are heads."""
-    strategy, _, rest = label.partition(" ")
+    """The label of a removal with its unit: `random 50` is a share, `random_k 6` counts heads."""
+    name, _, rest = label.partition(" ")
     amount, _, options = rest.partition(" ")
-    if not amount.replace(".", "", 1).isdigit() or strategy not in COUNTED:
+    unit = STRATEGIES[name].amount.unit if name in STRATEGIES else ""
+    if not unit or not amount.replace(".", "", 1).isdigit():
         return label
-    name, unit = COUNTED[strategy]
-    return joined(
-        name, amount, "head" if unit == "heads" and amount == "1" else unit, options, by=" "
-    )
+    unit = unit.removesuffix("s") if amount == "1" else unit
+    return joined(STRATEGIES[name].short or name, amount, unit, options, by=" ")
+
+
+def strategy_words(name: str) -> str:
+    """A strategy in a legend."""
+    return STRATEGIES[name].label if name in STRATEGIES else name
+
+
+def counted_as(name: str) -> str:
+    """What the amount of a strategy counts; strategies that count the same share an axis."""
+    return STRATEGIES[name].amount.axis if name in STRATEGIES else name
 
 
 def split_words(name: str) -> str:

@@ -1,7 +1,7 @@
-"""How people say what to remove: percentages, numbers of heads per layer or block, and sets of layers.
+"""How people say what to remove: percentages, numbers of heads per layer or block, sets of layers.
 
-These functions read what a strategy was given, as a Python value or as typed on a command line or in a
-recipe, and refuse what cannot be meant. They know nothing of chance or scores.
+These functions read an amount, a Python value or the text of a command line or a recipe, and refuse
+what makes no sense. The `Amount`s at the end describe each kind of it.
 """
 
 from __future__ import annotations
@@ -10,26 +10,29 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any
+from typing import Any, Literal
 
 from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import HeadLayout, spans
 from deadhead.papers import stated
 
+from .strategy import Amount, Blocks
+
+Rounding = Literal["nearest", "floor_pruned", "floor_kept"]
 ROUNDINGS: dict[str, Callable[[Fraction], int]] = {  # from the exact share of heads to remove
     "nearest": lambda share: floor(share + Fraction(1, 2)),  # a half goes up: one more is removed
     "floor_pruned": floor,
     "floor_kept": ceil,
 }
-LAYER_WORDS: dict[
-    str, Callable[[Sequence[int], int, int], Sequence[int]]
-] = {  # (layers from the bottom, how many, first)
+# (layers from the bottom, how many, number of the first) -> layers
+LAYER_WORDS: dict[str, Callable[[Sequence[int], int, int], Sequence[int]]] = {
     "top": lambda layers, k, first: layers[len(layers) - k :],
     "bottom": lambda layers, k, first: layers[:k],
     "middle": lambda layers, k, first: layers[(len(layers) - k) // 2 :][:k],
     "odd": lambda layers, k, first: layers[1 - first :: 2][:k],
     "even": lambda layers, k, first: layers[first::2][:k],
 }
+ANY_LAYERS = range(1000)  # more than any model has
 
 
 def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> int:
@@ -41,13 +44,10 @@ def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> i
     if rounding not in ROUNDINGS:
         raise unknown_name("rounding", rounding, ROUNDINGS)
     try:
-        exact = Fraction(
-            str(percent)
-        )  # by way of its text: 0.1 is a tenth, not the float beside it
+        exact = Fraction(str(percent))  # by way of its text: 0.1 is a tenth, not the nearest float
     except (ValueError, ZeroDivisionError):
-        raise HeadError(
-            f"{percent!r} is not a percentage.", "give a number from 0 to 100"
-        ) from None
+        message = f"{percent!r} is not a percentage."
+        raise HeadError(message, "give a number from 0 to 100") from None
     if not 0 <= exact <= 100:
         raise HeadError(f"{percent} % is out of range.", "give a percentage from 0 to 100")
     return ROUNDINGS[rounding](exact * total / 100)
@@ -57,18 +57,17 @@ def whole(value: object, what: str) -> int:
     """A number of heads."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal():
-        raise HeadError(
-            f"{what} is {value!r}, not a number of heads.", "give a whole number, 0 or more"
-        )
+        message = f"{what} is {value!r}, not a number of heads."
+        raise HeadError(message, "give a whole number, 0 or more")
     return int(text)
 
 
-def counts(given: object) -> list[int]:
+def counts(value: object) -> list[int]:
     """The numbers in `888444`, in `12,12,6`, or in a sequence."""
-    numbers: Iterable[object] = given if isinstance(given, Sequence) else str(given)
+    numbers: Iterable[object] = value if isinstance(value, Sequence) else str(value)
     if isinstance(numbers, str):
         numbers = numbers.strip().rstrip(",").split(",") if "," in numbers else numbers.strip()
-    return [whole(number, f"a part of {given!r}") for number in numbers]
+    return [whole(number, f"a part of {value!r}") for number in numbers]
 
 
 def block_named(layout: HeadLayout, name: str) -> str:
@@ -79,36 +78,47 @@ def block_named(layout: HeadLayout, name: str) -> str:
     return block
 
 
-def by_block(layout: HeadLayout, given: Any) -> dict[str, Any]:
-    """What was given for each block: a mapping, a sequence in the papers' order, or either in its written form."""
-    if isinstance(given, str | int):
-        written = str(given).strip("; ")
-        given = (
-            [part.partition("=")[::2] for part in written.split(";")]
-            if "=" in written
-            else written.split("/")
-        )
-        pairs = given if "=" in written else _in_paper_order(layout, given)
-    else:
-        pairs = (
-            list(given.items()) if isinstance(given, Mapping) else _in_paper_order(layout, given)
-        )
-    named = {block_named(layout, name): value for name, value in pairs}
-    if len(named) < len(pairs):
-        raise HeadError(f"a block is named twice in {given!r}.", "name each block once")
-    return named
+def only_blocks(layout: HeadLayout, blocks: Blocks) -> HeadLayout:
+    """The layout without the other blocks; all of it for None."""
+    if blocks is None:
+        return layout
+    names = blocks.split(",") if isinstance(blocks, str) else blocks
+    chosen = [block_named(layout, name) for name in names]
+    return HeadLayout(a for a in layout.attentions if a.block in chosen)
+
+
+def parts_of(value: Any) -> tuple[list[tuple[str, Any]], list[Any]]:
+    """An amount for each block, either named (a mapping, `ES=14;DS=30`) or in order (`14/31/30`)."""
+    if isinstance(value, Mapping):
+        return list(value.items()), []
+    if not isinstance(value, str | int):
+        return [], list(value)
+    text = str(value).strip("; ")
+    if "=" not in text:
+        return [], text.split("/")
+    pairs = (part.partition("=") for part in text.split(";"))
+    return [(name, amount) for name, _, amount in pairs], []
+
+
+def by_block(layout: HeadLayout, value: Any) -> dict[str, Any]:
+    """The amount for each block; amounts without names are in the papers' order."""
+    named, ordered = parts_of(value)
+    pairs = named or _in_paper_order(layout, ordered)
+    blocks = {block_named(layout, name): amount for name, amount in pairs}
+    if len(blocks) < len(pairs):
+        raise HeadError(f"a block is named twice in {value!r}.", "name each block once")
+    return blocks
 
 
 def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str, Any]]:
     order = list(stated("blocks").values())
-    names = sorted(
-        layout.blocks, key=lambda block: order.index(block) if block in order else len(order)
-    )
+    names = sorted(layout.blocks, key=lambda b: order.index(b) if b in order else len(order))
     if len(names) != len(values):
-        hint = f"give one for each of {', '.join(names)}, in this order, or name the blocks you mean: BLOCK=...;BLOCK=..."
+        written = "/".join(map(str, values))
         raise HeadError(
-            f"{'/'.join(map(str, values))} is for {len(values)} blocks, but there are {len(names)}.",
-            hint,
+            f"{written} is for {len(values)} blocks, but there are {len(names)}.",
+            f"give one for each of {', '.join(names)}, in this order, or name the blocks you mean: "
+            "BLOCK=...;BLOCK=...",
         )
     return list(zip(names, values, strict=True))
 
@@ -119,56 +129,98 @@ def layer_set(
     block: str = "the model",
     first: int = 1,
 ) -> frozenset[int]:
-    """The layers that a text such as `top 3 + bottom 3` or `0,2,5-7` means; parts are joined by + or a comma.
+    """The layers in a text such as `top 3 + bottom 3` or `0,2,5-7`; + or a comma joins its parts.
 
-    Numbers are layers as heads print them, counted from 0. Words count the layers there are, from the
-    input up: `top 3`, `bottom 3`, `middle 4` (centred; nearer the bottom where it cannot be), and `odd`
-    and `even`, all of them or the lowest few (`odd 3`). Odd and even alone number the layers from 1, as
-    the papers do: odd is the first, third, fifth, layers 0, 2, 4. `first=0` numbers them from 0.
+    Numbers are layers as heads print them, counted from 0. Words count the layers there are, from
+    the input up: `top 3`, `bottom 3`, `middle 4` (centred; nearer the bottom where it cannot be),
+    and `odd` and `even`, all of them or the lowest few (`odd 3`). Odd and even alone number the
+    layers from 1, as the papers do: odd is the first, third, fifth, layers 0, 2, 4. `first=0`
+    numbers them from 0.
     """
     if first not in (0, 1):
-        raise HeadError(
-            f"first is {first!r}.",
-            "use 1 to call the lowest layer odd, as the papers do, or 0 to call it even",
-        )
-    text = (
-        which
-        if isinstance(which, str)
-        else ",".join(map(str, [which] if isinstance(which, int) else which))
-    )
-    return frozenset(
-        layer
-        for part in re.split(r"[+,]", text)
-        for layer in _one_part(part.strip().lower(), layers, block, first)
-    )
+        hint = "use 1 to call the lowest layer odd, as the papers do, or 0 to call it even"
+        raise HeadError(f"first is {first!r}.", hint)
+    if not isinstance(which, str):
+        which = ",".join(map(str, [which] if isinstance(which, int) else which))
+    parts = (part.strip().lower() for part in re.split(r"[+,]", which))
+    return frozenset(layer for part in parts for layer in _layers(part, layers, block, first))
 
 
-def _one_part(part: str, layers: Sequence[int], block: str, first: int) -> Sequence[int]:
+def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequence[int]:
     if numbers := re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", part):
         low, high = int(numbers[1]), int(numbers[2] or numbers[1])
-        if low > high or not {low, high} <= set(layers):
+        if low > high:
             raise HeadError(
-                f"{block} has no layers {part}.", f"its layers are {spans(layers)}, counted from 0"
+                f"the range {part} is empty.", f"write the lower layer first: {high}-{low}"
             )
+        if not {low, high} <= set(layers):
+            hint = f"its layers are {spans(layers)}, counted from 0"
+            raise HeadError(f"{block} has no layers {part}.", hint)
         return [layer for layer in layers if low <= layer <= high]
     phrase = re.fullmatch(r"([a-z]+)\s*(\d+)?", part)
     if not phrase:
-        raise HeadError(
-            f"{part!r} is not a set of layers.",
-            "write for instance: top 3 + bottom 3, middle 4, odd, or 0,2,5-7",
-        )
+        hint = "write for instance: top 3 + bottom 3, middle 4, odd, or 0,2,5-7"
+        raise HeadError(f"{part!r} is not a set of layers.", hint)
     word, number = phrase.groups()
     if word not in LAYER_WORDS:
         raise unknown_name("layer set", word, LAYER_WORDS)
-    there_are = len(LAYER_WORDS[word](layers, len(layers), first))
+    most = len(LAYER_WORDS[word](layers, len(layers), first))
     if number is None and word not in ("odd", "even"):
-        raise HeadError(
-            f"{word!r} does not say how many layers.",
-            f"write for instance: {word} {max(1, there_are // 2)}",
-        )
-    if number is not None and int(number) > there_are:
+        hint = f"write for instance: {word} {max(1, most // 2)}"
+        raise HeadError(f"{word!r} does not say how many layers.", hint)
+    if number is not None and int(number) > most:
         what = f"{word} layers" if word in ("odd", "even") else "layers"
-        raise HeadError(
-            f"{part!r}: {block} has {there_are} {what}.", f"use {word} {there_are} or fewer"
-        )
-    return LAYER_WORDS[word](layers, there_are if number is None else int(number), first)
+        raise HeadError(f"{part!r}: {block} has {most} {what}.", f"use {word} {most} or fewer")
+    return LAYER_WORDS[word](layers, most if number is None else int(number), first)
+
+
+# What an amount may be, whatever the model: recipes check it before any model is loaded.
+
+
+def _percentage(value: Any) -> None:
+    if isinstance(value, str):  # 50 and "50" would be two trials
+        raise HeadError(f"{value!r} is not a percentage.", "give a number from 0 to 100")
+    count(value, 100)
+
+
+def _number(value: Any) -> None:
+    if isinstance(value, str):
+        raise HeadError(f"{value!r} is not a number of heads.", "give a whole number, 0 or more")
+    whole(value, "k")
+
+
+def _for_blocks(read: Callable[[Any], Any]) -> Callable[[Any], None]:
+    def parse(value: Any) -> None:
+        named, ordered = parts_of(value)
+        for part in [amount for _, amount in named] + ordered:
+            read(part)
+
+    return parse
+
+
+HEADS = Amount(
+    metavar="K",
+    parse=_number,
+    typed=int,
+    axis="heads removed",
+    unit="heads",
+    zero_is_nothing=True,
+)
+PERCENT = Amount(
+    metavar="PERCENT",
+    parse=_percentage,
+    typed=float,
+    axis="% of heads removed",
+    unit="%",
+    zero_is_nothing=True,
+)
+KEPT = Amount(metavar="K", parse=_number, typed=int, axis="heads kept in each layer")
+KEPT_BY_LAYER = Amount(metavar="DIGITS", parse=_for_blocks(counts), axis="heads kept by layer")
+KEPT_BY_BLOCK = Amount(
+    metavar="NUMBERS",
+    parse=_for_blocks(lambda part: whole(part, "a block")),
+    axis="heads kept by block",
+)
+LAYERS = Amount(
+    metavar="SET", parse=lambda value: layer_set(value, ANY_LAYERS), axis="layers pruned"
+)

@@ -1,11 +1,11 @@
-"""How strategies draw heads: by seed, in whole groups, and exactly as many as were asked for.
+"""How strategies draw heads: by seed, in whole groups, and exactly the number of heads to draw.
 
-Heads that share a key/value head can only go together, so everything here deals in bundles
+Heads that share a key/value head can only go together, so everything here works on bundles
 (`Attention.groups`; of one head each, without grouped queries). A number of heads that no set of
 bundles has is refused, with the nearest numbers that some set does have.
 
-Of `random.Random` only the seeding with a text and the method `random()` are used. These are what
-Python promises to keep; `shuffle` and `sample` it does not.
+Of `random.Random` only the seeding with a text and the method `random()` are used. Python promises
+to keep these two, but not `shuffle` and `sample`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from typing import TypeVar
 from deadhead.errors import GroupError, HeadError
 from deadhead.layout import Attention, Head
 
-Heads = frozenset[Head]
+from .strategy import Heads
+
 Bundle = tuple[Head, ...]
 Seed = int | str
 T = TypeVar("T")
 
 
 def rng_for(seed: Seed, *where: object) -> Random:
-    """One stream per seed and purpose: with a bare seed the draws for 10 % and 20 % would share their first heads."""
+    """One stream per seed and purpose.
+
+    With a bare seed the draws for 10 % and 20 % would share their first heads.
+    """
     if not isinstance(seed, int | str):
         raise HeadError(f"{seed!r} is not a seed.", "give a whole number or a text")
     return Random("/".join(map(str, (seed, *where))))
@@ -48,9 +52,8 @@ def shuffled(items: Iterable[T], rng: Random) -> list[T]:
 def keep(place: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> Heads:
     left = sum(len(a.kept) for a in attentions)
     if kept > left:
-        raise HeadError(
-            f"{place} cannot keep {kept} heads: it has {left}.", f"keep {left} or fewer"
-        )
+        message = f"{place} cannot keep {kept} heads: it has {left}."
+        raise HeadError(message, f"keep {left} or fewer")
     return draw(place, attentions, left - kept, seed)
 
 
@@ -61,53 +64,44 @@ def draw(
     bundles = [bundle for a in attentions for bundle in a.groups]
     if nested:
         return prefix(place, shuffled(bundles, rng_for(seed, place)), n)
-    by_size = {
-        size: [b for b in bundles if len(b) == size] for size in sorted({len(b) for b in bundles})
-    }
+    sizes = sorted({len(b) for b in bundles})
+    by_size = {size: [b for b in bundles if len(b) == size] for size in sizes}
     rng = rng_for(seed, place, n)
+    numbers = mixture(place, {size: len(of_size) for size, of_size in by_size.items()}, n, rng)
     drawn: list[Bundle] = []
-    for size, number in zip(
-        by_size,
-        mixture(place, {size: len(some) for size, some in by_size.items()}, n, rng),
-        strict=True,
-    ):
+    for size, number in zip(by_size, numbers, strict=True):
         drawn += shuffled(by_size[size], rng)[:number]
     return frozenset(chain.from_iterable(drawn))
 
 
 def mixture(place: str, counts: dict[int, int], n: int, rng: Random) -> list[int]:
-    """How many bundles of each size to take for n heads in all, each mixture as likely as it has sets of bundles."""
+    """How many bundles of each size to take for n heads, each mixture as likely as it has sets."""
     sizes = list(counts)
 
     @cache
     def ways(i: int, n: int) -> int:
         """How many sets of bundles of sizes[i:] have n heads."""
-        if i + 1 >= len(sizes):
-            return (
-                int(n == 0)
-                if i == len(sizes)
-                else 0
-                if n % sizes[i]
-                else comb(counts[sizes[i]], n // sizes[i])
-            )
+        if i == len(sizes):
+            return int(n == 0)
+        if i + 1 == len(sizes):
+            return 0 if n % sizes[i] else comb(counts[sizes[i]], n // sizes[i])
         return sum(ways_with(i, m, n) for m in range(min(counts[sizes[i]], n // sizes[i]) + 1))
 
     def ways_with(i: int, m: int, n: int) -> int:
+        # comb is slow with thousands of heads, and mostly the rest is 0 anyway
         rest = ways(i + 1, n - m * sizes[i])
-        return rest and rest * comb(
-            counts[sizes[i]], m
-        )  # with thousands of heads comb is dear, and rest mostly 0
+        return rest and rest * comb(counts[sizes[i]], m)
 
     if not ways(0, n):
         raise refusal(place, n, reachable(counts))
-    taken = []
+    numbers = []
     for i, size in enumerate(sizes):
         ticket, m = below(rng, ways(i, n)), 0
         while ticket >= (tickets := ways_with(i, m, n)):
             ticket, m = ticket - tickets, m + 1
-        taken.append(m)
+        numbers.append(m)
         n -= m * size
-    return taken
+    return numbers
 
 
 def reachable(counts: dict[int, int]) -> list[int]:
@@ -128,22 +122,22 @@ def prefix(place: str, bundles: Sequence[Bundle], n: int) -> Heads:
 
 
 def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
-    """The error for a number of heads that cannot be removed; `possible` rises from 0 to all heads."""
+    """The error for a number of heads that cannot go; `possible` rises from 0 to all heads."""
     total = possible[-1]
     if n > total:
-        return HeadError(
-            f"{n} heads cannot go from {place}: it has {total}.", f"remove {total} or fewer"
-        )
+        message = f"{n} heads cannot go from {place}: it has {total}."
+        return HeadError(message, f"remove {total} or fewer")
     under, over = max(p for p in possible if p < n), min(p for p in possible if p > n)
     return GroupError(
         f"exactly {n} heads cannot go from {place}: heads that share key and value go together.",
-        f"remove {under} or {over} of its {total} heads ({100 * under / total:g} or {100 * over / total:g} %), "
+        f"remove {under} or {over} of its {total} heads "
+        f"({100 * under / total:g} or {100 * over / total:g} %), "
         f"which keeps {total - under} or {total - over}",
     )
 
 
 def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> list[int]:
-    """Heads to keep in each layer, as even as can be; chance says which layers keep one group more."""
+    """Heads to keep in each layer, as even as can be; chance says which keep one group more."""
     sizes = {len(bundle) for a in attentions for bundle in a.groups} or {1}
     if len(sizes) > 1:
         raise GroupError(

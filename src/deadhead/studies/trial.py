@@ -15,10 +15,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from deadhead.strategies import STRATEGIES
+
 FORMAT = 1  # part of every id: raise it when equal content comes to mean another number
-DRAWN = ("random", "random_k", "stratified", "per_layer", "per_block")  # strategies that draw
-SCORED = ("lowest", "highest")  # strategies that need a ranking
-COUNTED = ("random", "random_k", "lowest", "highest")  # strategies whose amount 0 removes nothing
 RANKS = ("rank", "rank_each")  # steps that make a ranking
 TRAINS = ("pretrain", "finetune")  # steps that train
 LOOKS = ("evaluate", "measure")  # steps that look at a model and leave it as it is
@@ -242,7 +241,7 @@ def settle(steps: list[str], fields: Mapping[str, Any]) -> Trial:
         values.pop("remove", None)
     if not (values.get("prune") or {}).get("drop_output_bias"):  # the default is in no id
         values.pop("prune", None)
-    if strategy not in DRAWN:
+    if strategy is None or not STRATEGIES[strategy].draws:
         values.pop("draw", None)
     elif "draw" not in values:
         values["draw"] = values["seed"]
@@ -290,12 +289,12 @@ def _settle_languages(values: dict[str, Any]) -> None:
 
 def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
     """A removal as (strategy, amount, options); None where it removes nothing."""
-    from deadhead.strategies import STRATEGIES
-
     if not isinstance(remove, Mapping):
         return None
     strategy = next((name for name in remove if name in STRATEGIES), None)
-    if strategy is None or (strategy in COUNTED and remove[strategy] == 0):
+    if strategy is None:
+        return None
+    if remove[strategy] == 0 and STRATEGIES[strategy].amount.zero_is_nothing:
         return None
     return (
         strategy,
@@ -306,7 +305,8 @@ def removal(remove: Any) -> tuple[str, Any, dict[str, Any]] | None:
 
 def _needed(steps: list[str], strategy: str | None) -> list[str]:
     """The steps that matter: without scores to go by no ranking is made for pruning, and a restart forgets the rest."""
-    if strategy not in SCORED and "prune" in steps:
+    scored = strategy is not None and STRATEGIES[strategy].needs_scores
+    if not scored and "prune" in steps:
         steps = [
             step for i, step in enumerate(steps) if step not in RANKS or "prune" not in steps[i:]
         ]

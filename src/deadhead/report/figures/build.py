@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deadhead.report.labels import removal_words
+from deadhead.report.labels import counted_as, removal_words
 from deadhead.report.page.record_choice import opened
 from deadhead.report.tables.build import id_of, titled
 from deadhead.report.tables.grid import alike, whose
@@ -20,7 +20,7 @@ from deadhead.studies.store.records import Record
 from .analyses import ends_figure, fitting, gains_figure, layers_figure, recovery_figure
 from .charts import Spec
 from .cost import cost_figure
-from .curves import MEASURES, class_of, curve, place
+from .curves import class_of, curve, place
 from .head_maps import measures_of, ranking_of
 from .heads import heads_figure, points_figure, similarity_figure
 from .learning import epochs_figure
@@ -200,9 +200,9 @@ def _by_removal(study: Study) -> Iterator[dict[str, Any]]:
     for cell, *_ in alike(study.cells, ("remove", "strategy", "amount")):
         if not cell.unpruned:
             strategy = str(cell.axes.get("strategy"))
-            counted.setdefault(MEASURES.get(strategy, strategy), {}).setdefault(
-                strategy, set()
-            ).add(place(cell))
+            counted.setdefault(counted_as(strategy), {}).setdefault(strategy, set()).add(
+                place(cell)
+            )
     ordered = (
         len({class_of(language, "word_order") for language in study.languages} - {""}) > 1
         and len(study.languages) > 3

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import STRATEGIES, joined, score_words
+from deadhead.report.labels import joined, score_words, strategy_words
 from deadhead.report.tables.grid import alike
 from deadhead.report.tables.values import scores_of
 from deadhead.results.cells import Study, as_dict, matches
@@ -30,7 +30,7 @@ def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
             *(first.axes.get(name) for name in ("task", "model") if name in study.axes), by=" "
         )
         strategy = str(first.axes.get("strategy"))
-        group = "nothing" if first.unpruned else STRATEGIES.get(strategy, strategy)
+        group = "nothing" if first.unpruned else strategy_words(strategy)
         trials = found.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
         for cell in cells:
             scores = [value for value in scores_in(cell, None, None) if value is not None]

@@ -8,12 +8,13 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import joined, score_words
+from deadhead.report.labels import counted_as, joined, score_words
 from deadhead.report.tables.grid import BY_LANGUAGE, Unit, Value, alike, repeats, spread
 from deadhead.report.tables.published import Published
 from deadhead.report.tables.searches import pair_axis, placed, scale, searches
 from deadhead.report.tables.values import drops_of, gains_of, scores_of
 from deadhead.results.cells import Cell, Study, as_dict, as_names, matches
+from deadhead.strategies.amounts import HEADS, PERCENT
 from deadhead.studies.store.records import Record
 from deadhead.tasks.languages import code_of, languages
 
@@ -22,13 +23,6 @@ from .charts import Row, Spec, curves
 Percents = dict[tuple[Any, Any], float]  # by model and removal
 Entry = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
 WHOLE = 10  # parts of a training set
-MEASURES = {
-    "random": "% of heads removed",
-    "layers": "layers pruned",
-    "lowest": "heads removed",
-    "highest": "heads removed",
-    "random_k": "heads removed",
-}
 ARMS = {
     "full": "unpruned",
     "lowest": "lowest, best of k",
@@ -86,9 +80,7 @@ def _counted_alike(study: Study, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     found = list(
         dict.fromkeys(str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned)
     )
-    alike_to_first = [
-        one for one in found if MEASURES.get(one, one) == MEASURES.get(found[0], found[0])
-    ]
+    alike_to_first = [one for one in found if counted_as(one) == counted_as(found[0])]
     if (
         own
         or asked.get("x") not in ("remove", "amount")
@@ -111,18 +103,14 @@ def _percents(study: Study, records: Mapping[str, Record], asked: Mapping[str, A
         for cell in study.cells
         if cell.state == "done" and not cell.unpruned and matches(cell, "", where)
     ]
-    ways = {
-        MEASURES.get(strategy, strategy)
-        for cell in shown
-        if (strategy := str(cell.axes.get("strategy")))
-    }
+    ways = {counted_as(strategy) for cell in shown if (strategy := str(cell.axes.get("strategy")))}
     if asked.get("x") not in ("remove", "amount") or len(ways) < 2:
         return {}
     found: Percents = {}
     for cell in shown:
         record = records.get(cell.trial)
         heads = record.cost.get("heads before") if record is not None else None
-        if cell.axes.get("strategy") == "random":
+        if counted_as(str(cell.axes.get("strategy"))) == PERCENT.axis:
             found[_removal(cell)] = float(cell.axes["amount"])
         elif record is not None and isinstance(heads, int) and heads:
             found[_removal(cell)] = round(100 * len(record.removed) / heads, 1)
@@ -309,18 +297,18 @@ def drawn(
     x = str(asked.get("x") or "remove")
     strategies = _strategies(study, asked)
     across = {
-        "percent": MEASURES["random"],
+        "percent": PERCENT.axis,
         "parts": "tenths of the training set",
         "data.parts": "tenths of the training set",
         "data.target_parts": "tenths of the target's training set",
     }
     told = (
-        MEASURES.get(next(iter(strategies)), "removed")
+        counted_as(next(iter(strategies)))
         if x in ("remove", "amount") and len(strategies) == 1
         else across.get(x, x)
     )
-    if x in ("remove", "amount") and numbers and strategies <= {"lowest", "highest", "random_k"}:
-        told = "heads removed"
+    if x in ("remove", "amount") and numbers and {*map(counted_as, strategies)} <= {HEADS.axis}:
+        told = HEADS.axis
     y = "relative drop, %" if asked.get("value") == "drop" else _score_name(study, asked)
     order = dict.fromkeys(str(at) for _, _, at in units)
     names_of = {"word_order": "word order", "strategy": "removed", "remove": "removed"}

@@ -21,6 +21,7 @@ from deadhead.report.tables.significance import RATE
 from deadhead.results.cells import CHANCE, PRUNING, Cell, Study
 from deadhead.results.scores import Pair
 from deadhead.results.statistics import sign_test, two_means
+from deadhead.strategies import STRATEGIES
 from deadhead.studies.store.records import Record
 
 from .measures import collapsed, measured, scored
@@ -173,18 +174,10 @@ def _removal(
 
 def words(cell: Cell) -> str:
     """A removal in words."""
-    strategy, amount = cell.axes.get("strategy"), cell.axes.get("amount")
-    return {
-        "random": f"{amount} % of the heads at random",
-        "random_k": "a head at random" if amount == 1 else f"{amount} heads at random",
-        "lowest": "the lowest-ranked head" if amount == 1 else f"the {amount} lowest-ranked heads",
-        "highest": "the highest-ranked head"
-        if amount == 1
-        else f"the {amount} highest-ranked heads",
-        "layers": f"all heads of the layers {amount}",
-        "per_layer": f"all heads but {amount} (by layer)",
-        "per_block": f"all heads but {amount} (by block)",
-    }.get(str(strategy), f"the heads of {cell.axes.get('remove')}")
+    strategy = cell.axes.get("strategy")
+    if strategy not in STRATEGIES:
+        return f"the heads of {cell.axes.get('remove')}"
+    return STRATEGIES[str(strategy)].in_words(cell.axes.get("amount"))
 
 
 def _costs_least(study: Study, found: Sequence[Removal]) -> list[str]:

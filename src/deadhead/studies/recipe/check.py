@@ -11,7 +11,8 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.trial import FIELDS, LOOKS, RANKS, SCORED, TRAINS, USES, removal
+from deadhead.strategies import STRATEGIES
+from deadhead.studies.trial import FIELDS, LOOKS, RANKS, TRAINS, USES, removal
 
 from .display import shown
 from .expand import CONTROLS, RANGE, values
@@ -275,7 +276,7 @@ def _orders(steps: list[str], removals: list[Any]) -> Iterator[str]:
         found = removal(remove)
         if (
             found
-            and found[0] in SCORED
+            and STRATEGIES[found[0]].needs_scores
             and "prune" in steps
             and not {*RANKS} & {*steps[: steps.index("prune")]}
         ):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib.util
-import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
@@ -19,6 +18,8 @@ from typing import Any
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.files.model_folder import MARKER
 from deadhead.hub import split as split_name
+from deadhead.options import problems
+from deadhead.strategies import STRATEGIES
 from deadhead.studies.trial import SPLITS
 
 from .yaml import Path
@@ -37,13 +38,6 @@ TRAINING = {  # what `finetune` takes besides the settings of training; train_ta
     "scored": ("dev", "test", "none", "train_task"),
 }
 WORLD = ("world/encoder", "world/seq2seq")
-COUNTS = (
-    "random_k",
-    "lowest",
-    "highest",
-    "stratified",
-)  # strategies whose amount is a number of heads
-LAYERS = 1000  # more than any model has
 TYPES: Mapping[
     str, tuple[Callable[[Any], bool], str]
 ] = {  # options of rankers, by how their type is written
@@ -238,82 +232,28 @@ def _pretrain(value: Any) -> Iterator[Problem]:
 
 
 def _remove(value: Any) -> Iterator[Problem]:
-    from deadhead.strategies import STRATEGIES
-
     if value == "none":
         return
     if not isinstance(value, dict):
-        yield (
-            (),
-            f"{value!r} removes nothing known; write none, or a strategy and its amount such as {{random: 50}}.",
-        )
+        example = "{random: 50}"
+        yield (), f"expected none, or a strategy and its amount such as {example}, got {value!r}."
         return
-    named = [name for name in value if name in STRATEGIES]
-    if len(named) != 1:
+    strategies = [name for name in value if name in STRATEGIES]
+    if len(strategies) != 1:
         near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
-        guess = f" Did you mean {near[0]!r}?" if near and not named else ""
-        yield (
-            (),
-            f"this names {len(named) or 'no'} strategies, not one.{guess} Known: {', '.join(sorted(STRATEGIES))}.",
-        )
+        guess = f" Did you mean {near[0]!r}?" if near and not strategies else ""
+        known = ", ".join(sorted(STRATEGIES))
+        number = len(strategies) or "no"
+        yield (), f"this names {number} strategies, not one.{guess} Known: {known}."
         return
-    parameters = list(inspect.signature(STRATEGIES[named[0]]).parameters)[2:]
-    allowed = [name for name in parameters if name not in ("seed", "scores")]
-    options = {name: given for name, given in value.items() if name != named[0]}
-    yield from unknown(options, allowed, (), f"option of {named[0]}")
-    amount = value[named[0]]
-    if named[0] == "random" and (
-        isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= 100
-    ):
-        yield (named[0],), f"{amount!r} is not a percentage."
-    elif named[0] in COUNTS and not is_whole(amount):
-        yield (named[0],), f"{amount!r} is not a number of heads."
-    elif amount is None or isinstance(amount, bool):
-        yield (named[0],), "the amount is missing."
-    else:
-        yield from _spelt(
-            named[0],
-            amount,
-            {
-                name: given
-                for name, given in options.items()
-                if name in allowed and name != "blocks"
-            },
-        )
-
-
-def _spelt(strategy: str, amount: Any, options: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with an amount or an option whatever the model: words that mean nothing. How many layers there are is not known here."""
-    from deadhead.layout import HeadLayout
-    from deadhead.strategies import choose
-    from deadhead.strategies.amounts import counts, layer_set
-
+    (name,) = strategies
+    options = {option: item for option, item in value.items() if option != name}
+    for option, problem in problems(name, STRATEGIES[name].select, options, ("seed", "scores")):
+        yield (option,), problem.message
     try:
-        if strategy == "layers":
-            layer_set(amount, range(LAYERS), first=options.get("first", 1))
-        elif strategy in ("per_layer", "per_block"):
-            for part in (
-                amount.values()
-                if isinstance(amount, dict)
-                else re.split("[;/]", str(amount).strip("; "))
-            ):
-                counts(part.partition("=")[2] if isinstance(part, str) and "=" in part else part)
-    except (DeadheadError, TypeError, ValueError) as problem:
-        yield (
-            (strategy,),
-            problem.message
-            if isinstance(problem, DeadheadError)
-            else f"{amount!r} is not an amount of {strategy}.",
-        )
-    if strategy == "random":
-        layout = HeadLayout.grid(encoder=(2, 4))
-        for name, given in options.items():
-            try:
-                choose(strategy, layout, 50, **{name: given})
-            except DeadheadError as problem:
-                yield (name,), problem.message
-            except TypeError:
-                yield (name,), f"{given!r} is not a value for this."
+        STRATEGIES[name].check_amount(name, value[name])
+    except DeadheadError as problem:
+        yield (name,), problem.message
 
 
 def _measure(value: Any) -> Iterator[Problem]:

@@ -1,0 +1,62 @@
+"""What a strategy says about itself: everything that recipes, tables and commands must know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deadhead.errors import DeadheadError, HeadError
+from deadhead.layout import Head
+
+Heads = frozenset[Head]
+Scores = Mapping[Head, float]
+Blocks = str | Iterable[str] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """What a strategy is given to say how much to remove."""
+
+    metavar: str  # in the help of the command line
+    parse: Callable[[Any], Any]  # refuses what has no meaning for any model
+    typed: type = str  # how the command line reads it
+    axis: str  # the title of an axis that counts it
+    unit: str = ""  # behind the number in tables: %, heads
+    zero_is_nothing: bool = False  # 0 removes nothing: it counts what is removed, not what is kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """A way to choose the heads to remove, with its facts and words."""
+
+    select: Callable[..., Heads]
+    amount: Amount
+    help: str  # of its flag of `deadhead prune`
+    label: str  # in legends, without an amount
+    sentence: str  # in findings, behind "without": "{amount} heads at random"
+    sentence_of_one: str = ""  # the same for the amount 1
+    short: str = ""  # in tables, before the amount; the name by default
+    flag: str = ""  # of `deadhead prune`; the name by default
+    draws: bool = False  # chooses at random, so that the seed of the draw matters
+    needs_scores: bool = False  # chooses by the scores of a ranking
+
+    def __call__(self, *args: Any, **options: Any) -> Heads:
+        return self.select(*args, **options)
+
+    def check_amount(self, name: str, amount: Any) -> None:
+        """Raise an error for an amount that has no meaning for any model."""
+        if amount is None or isinstance(amount, bool):
+            raise HeadError(f"the amount of {name} is missing.", f"write {name}: AMOUNT")
+        try:
+            self.amount.parse(amount)
+        except DeadheadError:
+            raise
+        except (TypeError, ValueError):
+            hint = f"expected is {self.amount.metavar}: {self.help}"
+            raise HeadError(f"{amount!r} is not an amount of {name}.", hint) from None
+
+    def in_words(self, amount: Any) -> str:
+        """A removal in a sentence: `the 6 lowest-ranked heads`."""
+        one = self.sentence_of_one if amount == 1 else ""
+        return (one or self.sentence).format(amount=amount)
