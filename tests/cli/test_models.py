@@ -375,7 +375,10 @@ REFUSED = [
     (("--lowest", "2"), "HeadError: --lowest needs a ranking."),
     (("--lowest", "2", "--ranking", "nowhere.json"), ""),
     (("--random", "101"), ""),
-    (("--random", "50", "--per", "page"), "UnknownName"),
+    (
+        ("--random", "50", "--per", "page"),
+        "OptionError: `per` of random expects model, block or layer, got 'page'.",
+    ),
     (
         ("--heads", "encoder.0.1", "--form", "paded"),
         "UnknownName: no form 'paded'. Did you mean 'padded'?",

@@ -249,9 +249,14 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "{random: [",
             "{per: blok, random: [",
             9,
-            "axes.remove.per: no value of `per` 'blok'. Did you mean 'block'?",
+            "axes.remove.per: `per` of random expects model, block or layer, got 'blok'. Did you mean 'block'?",
         ),
-        ("{random: [", "{per: [1], random: [", 9, "axes.remove.per: no value of `per` '[1]'."),
+        (
+            "{random: [",
+            "{per: [1], random: [",
+            9,
+            "axes.remove.per: `per` of random expects model, block or layer, got [1].",
+        ),
         (
             "{random: [0",
             "{layers: [tpo 1",
