@@ -34,9 +34,10 @@ Document = dict[str, Any]
 
 def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
     """Of each pruning of a study of this model the mean score where it was trained and over the other languages, in points."""
-    from deadhead.results.cells import PRUNING, read_study
+    from deadhead.results import Study
+    from deadhead.results.cells import PRUNING
 
-    study = read_study(folder)
+    study = Study.open(folder)
     others = sorted(set(study.axes) - {*PRUNING, "seed"})
     if others:
         raise DeadheadError(
@@ -51,8 +52,8 @@ def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
         )
     found: dict[str, dict[str, tuple[float, float | None]]] = {}
     for cell in study.cells:
-        own = [value for language, value in cell.scores.items() if language in cell.learnt]
-        far = [value for language, value in cell.scores.items() if language not in cell.learnt]
+        own = [value for language, value in cell.scores.items() if language in cell.train]
+        far = [value for language, value in cell.scores.items() if language not in cell.train]
         if own:
             found.setdefault(str(cell.axes.get("remove", WHOLE)), {})[cell.trial] = (
                 fmean(own),
@@ -63,7 +64,7 @@ def scores(folder: Path, model: str) -> dict[str, dict[str, Any]]:
             f"{folder} has no finished trial that is scored in its source language.",
             f"deadhead status {folder}",
         )
-    learnt = next(cell.learnt for cell in study.cells)
+    learnt = next(cell.train for cell in study.cells)
     made = {}
     for pruning, trials in found.items():
         made[pruning] = {

@@ -29,12 +29,12 @@ from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, SOURCES, UNS
 from deadhead.claims import check as verdicts_on
 from deadhead.claims import published as verdicts_on_papers
 from deadhead.report.page.content import content as page_content
+from deadhead.results import Study
 from deadhead.results.frame import rows as frame_rows
-from deadhead.results.scores import pairs as searches_of
-from deadhead.results.scores import scores as scores_of
 from deadhead.studies import built_in as built_in_recipes
 from deadhead.studies import load as load_recipe
 from deadhead.studies.plan import plan as plan_of
+from deadhead.tasks import points
 
 # What the code calls it today -> what the stored file calls it.
 VERDICTS = {
@@ -54,14 +54,13 @@ def scores(folder: Path) -> dict[str, Any]:
     """Every measured number of every trial, and the rows that tell it, each with its labels."""
     values: dict[str, dict[str, float]] = {}
     rows: dict[str, list[Any]] = {}
-    for row in scores_of(folder):
-        values.setdefault(row.trial, {})[f"{row.task} {row.target} {row.split} {row.metric}"] = (
-            row.value
-        )
+    for row in Study.open(folder).all_scores():
+        name = f"{row.dataset} {row.target} {row.split} {row.metric}"
+        values.setdefault(row.trial, {})[name] = row.value / points(row.metric, 1.0)
         amount = row.amount if isinstance(row.amount, int | float) else numbers_in(row.amount)
         labels = [row.source, row.train, row.setting, row.arm, row.rank]
         key = json.dumps([*labels, amount, row.draw, row.seed, row.k, row.parts])
-        rows.setdefault(f"{row.trial} {row.task}", []).append(key)
+        rows.setdefault(f"{row.trial} {row.dataset}", []).append(key)
     counts = {trial: {key: keys.count(key) for key in keys} for trial, keys in rows.items()}
     return {"values": values, "rows": counts}
 
@@ -69,20 +68,28 @@ def scores(folder: Path) -> dict[str, Any]:
 def searches(folder: Path) -> list[Any]:
     """Every search in every language: the unpruned score, and of each arm what each rule chose."""
     stored = []
-    for pair in searches_of(folder):
-        arms = dict(pair.controls) | ({"lowest": pair.lowest} if pair.lowest else {})
-        entry = {
-            "labels": [pair.task, pair.source, pair.train, pair.target, pair.setting, pair.rank]
-        }
-        entry |= {"unpruned": pair.unpruned, "parts": pair.parts}
-        entry |= {"arms": {name: arm_numbers(arm) for name, arm in arms.items()}}
-        stored.append(entry)
+    for search in Study.open(folder).searches:
+        keys = ("dataset", "source", "train", "target", "setting", "rank")
+        scale = points(next(iter(search.arms.values())).metric, 1.0)
+        stored.append(
+            {
+                "labels": [getattr(search, key) for key in keys],
+                "unpruned": search.unpruned / scale,
+                "parts": search.parts,
+                "arms": {name: arm_numbers(arm, scale) for name, arm in search.arms.items()},
+            }
+        )
     return stored
 
 
-def arm_numbers(arm: Any) -> dict[str, Any]:
-    picks = {RULES[rule]: [pick.k, pick.score, pick.gain] for rule, pick in arm.picks.items()}
-    return {"by k": arm.scores, "picks": picks, "missing": arm.missing, "trials": arm.trials}
+def arm_numbers(arm: Any, scale: float) -> dict[str, Any]:
+    """The stored file has scores as the metric gives them, a share or BLEU."""
+    picks = {
+        RULES[rule]: [pick.k, pick.score / scale, pick.gain / scale]
+        for rule, pick in arm.picks.items()
+    }
+    by_k = {k: score / scale for k, score in arm.scores.items()}
+    return {"by k": by_k, "picks": picks, "missing": arm.missing, "trials": arm.trials}
 
 
 def frame(folder: Path) -> dict[str, Any]:

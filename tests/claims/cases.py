@@ -267,8 +267,8 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         )
         for name in ("POS", "NER"):
             ours = lambda full, name=name, setting=setting: (  # noqa: E731
-                on_tables(TASKS[name], 1.0, model=MBERT, setting=setting, full=50.0)
-                + on_tables(TASKS[name], 1.0, model=XLMR, setting=setting, full=full)
+                on_tables(TASKS[name], 1.0, model=MBERT, setting=setting, unpruned=50.0)
+                + on_tables(TASKS[name], 1.0, model=XLMR, setting=setting, unpruned=full)
             )
             found[f"C-xlmr-{name}-{setting}"] = (ours(55.0), ours(45.0))
     for arm in ("seeds", "random", "highest"):

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import count, cycle
 from typing import Any
 
-from deadhead.claims.evidence import Best, Evidence, Fact, Measured, Merged, Ranked, Rho, Search
+from deadhead.claims.evidence import Evidence, Rho
 from deadhead.claims.from_papers import printed
 from deadhead.claims.searches import PAPER_LRP
+from deadhead.results import Arm, Measure, Merged, Pick, RankedHeads, Score, Search
 from deadhead.tasks import task_of
 
 MBERT, XLMR, BERT = "bert-base-multilingual-cased", "xlm-roberta-base", "bert-base-uncased"
@@ -43,15 +44,22 @@ def fact(
     target: str = "en",
     model: str = BERT,
     **more: Any,
-) -> Fact:
+) -> Score:
     more = {"trial": f"t{next(_ids)}", "kind": task_of(task).kind, **more}
-    return Fact(
-        model, task, "en", target, remove, 0.0 if remove == "none" else share, value, **more
+    return Score(
+        model=model,
+        task=task,
+        source="en",
+        target=target,
+        remove=remove,
+        share=0.0 if remove == "none" else share,
+        value=value,
+        **more,
     )
 
 
-def facts(*several: Fact) -> Evidence:
-    return Evidence(several)
+def facts(*several: Score) -> Evidence:
+    return Evidence(scores=several)
 
 
 def bleu(**by_share: float) -> Evidence:
@@ -81,7 +89,7 @@ def glue(
             fact(task, remove, value, share, model=model)
             for task, value in zip(tasks, several, strict=False)
         ]
-    return Evidence(tuple(found))
+    return Evidence(scores=tuple(found))
 
 
 def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
@@ -100,7 +108,7 @@ def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
                     MBERT,
                 )
             )
-    return Evidence(tuple(found))
+    return Evidence(scores=tuple(found))
 
 
 def layers(**gone: Any) -> dict[str, Any]:
@@ -116,24 +124,24 @@ def layers(**gone: Any) -> dict[str, Any]:
 
 def change(
     values: list[float], name: str, stage: str, remove: str, model: str, trial: str, gone: int = 0
-) -> Measured:
+) -> Measure:
     """One number for each layer, of its one head; `gone` layers above have none left."""
     removed = tuple(f"encoder.{len(values) + i}.0" for i in range(gone))
-    return Measured(
-        trial,
-        model,
-        "mnli",
-        remove,
-        name,
-        stage,
-        {f"encoder.{i}.0": v for i, v in enumerate(values)},
-        removed,
+    return Measure(
+        trial=trial,
+        model=model,
+        task="mnli",
+        remove=remove,
+        name=name,
+        stage=stage,
+        values={f"encoder.{i}.0": v for i, v in enumerate(values)},
+        removed=removed,
     )
 
 
 def weights(*values: float, remove: str = "layers top 1", trial: str = "w") -> Evidence:
     return Evidence(
-        measured=(change(list(values), "weights", "after", remove, BERT, trial, gone=1),)
+        measures=(change(list(values), "weights", "after", remove, BERT, trial, gone=1),)
     )
 
 
@@ -160,7 +168,7 @@ def entropy(*moved: float) -> Evidence:
         found.append(change([1.0] * len(moved), "entropy", "before", "random 90", MBERT, trial))
         after = [1.0 + m + (more if i == len(moved) - 1 else 0.0) for i, m in enumerate(moved)]
         found.append(change(after, "entropy", "first", "random 90", MBERT, trial))
-    return Evidence(measured=tuple(found))
+    return Evidence(measures=tuple(found))
 
 
 def embeddings(
@@ -183,18 +191,18 @@ def embeddings(
 
     centroids = {"languages": names, "distances": [[between(a, b) for b in names] for a in names]}
     made = [
-        Measured(
-            "x",
-            MBERT,
-            "xnli",
-            "random 50",
-            "embeddings",
-            stage,
-            {"silhouette": s, "centroids": centroids},
+        Measure(
+            trial="x",
+            model=MBERT,
+            task="xnli",
+            remove="random 50",
+            name="embeddings",
+            stage=stage,
+            values={"silhouette": s, "centroids": centroids},
         )
         for stage, s in zip(("before", "first"), silhouettes, strict=True)
     ]
-    return Evidence(measured=tuple(made))
+    return Evidence(measures=tuple(made))
 
 
 def epochs(first: float, last: float, **others: float) -> Evidence:
@@ -209,7 +217,7 @@ def epochs(first: float, last: float, **others: float) -> Evidence:
                 target,
                 MBERT,
                 trial=f"r{share}",
-                epoch=epoch,
+                split="test@1" if epoch else "test",
             )
             for share in (20, 40, 60, 80)
             for target in SPOKEN
@@ -244,6 +252,12 @@ def across_and_within(across: float, within: float) -> Evidence:
     )
 
 
+def arm(gain: float, k: float | None = None, budget: int = 12, **more: Any) -> Arm:
+    """The best of some trials; which arm it is, the search says."""
+    picks = {"test": Pick(k, 50.0 + gain, gain)}
+    return Arm(**{"arm": "", "picks": picks, "tried": tuple(range(1, budget + 1)), **more})
+
+
 def search(
     gain: float,
     source: str = "en",
@@ -252,14 +266,10 @@ def search(
     setting: str = CROSS,
     **more: Any,
 ) -> Search:
-    arms = {
-        "lowest": Best(gain, more.pop("k", None), tried=tuple(range(1, more.pop("budget", 12) + 1)))
-    }
-    arms |= {arm: Best(more.pop(arm)) for arm in ("highest", "random", "seeds") if arm in more}
-    fields = {"model": MBERT, "full": 50.0, "trials": (f"s{next(_ids)}",), **more}
-    return Search(
-        fields.pop("model"), task, source, target, setting, fields.pop("full"), arms, **fields
-    )
+    arms = {"lowest": arm(gain, more.pop("k", None), more.pop("budget", 12))}
+    arms |= {name: arm(more.pop(name)) for name in ("highest", "random", "seeds") if name in more}
+    fields = {"model": MBERT, "unpruned": 50.0, "trials": (f"s{next(_ids)}",), **more}
+    return Search(task=task, source=source, target=target, setting=setting, arms=arms, **fields)
 
 
 OTHERS = ("de", "nl", "fa", "ur", "he", "ar", "zh", "ja", "es", "pt", "fr", "tr")
@@ -314,24 +324,33 @@ def controlled(task: str, low: float = 1.0, **arms: float | Callable[[Search], f
 FIVE = ("en", "de", "ar", "he", "zh")
 
 
+def several_sources(task: str, train: str, target: str, scores: dict[str, float]) -> Merged:
+    return Merged(
+        model=MBERT,
+        task=task,
+        train=train,
+        target=target,
+        unpruned=50.0,
+        scores=scores,
+        trials=(f"m{next(_ids)}",),
+    )
+
+
 def merged(task: str = "pos", targets: tuple[str, ...] = FIVE, **ways: float) -> Evidence:
     scores = {"MD": 51.0, "SD": 51.0, "EC": 52.0, **ways}
     return Evidence(
-        merged=tuple(
-            Merged(MBERT, task, "he+zh", target, 50.0, scores, (f"m{next(_ids)}",))
-            for target in targets
-        )
+        merged=tuple(several_sources(task, "he+zh", target, scores) for target in targets)
     )
 
 
 def sources(task: str, ahead: float) -> Evidence:
     """Several sources, so far ahead of the best single one, into the five targets."""
     alone = tuple(
-        search(1.0, "he" if target != "he" else "ur", target, task, full=50.0 - ahead)
+        search(1.0, "he" if target != "he" else "ur", target, task, unpruned=50.0 - ahead)
         for target in FIVE
     )
     both = tuple(
-        Merged(MBERT, task, "ja+nl", target, 50.0, dict.fromkeys(("MD", "SD", "EC"), 51.0), ("m",))
+        several_sources(task, "ja+nl", target, dict.fromkeys(("MD", "SD", "EC"), 51.0))
         for target in FIVE
     )
     return Evidence(searches=alone, merged=both)
@@ -340,7 +359,17 @@ def sources(task: str, ahead: float) -> Evidence:
 def rho(task: str, value: float, p: float) -> Evidence:
     pairs = 8 if task == "slots" else 24
     return Evidence(
-        rhos=(Rho(MBERT, task, CROSS, "uriel distance", value, pairs, p),),
+        rhos=(
+            Rho(
+                model=MBERT,
+                task=task,
+                setting=CROSS,
+                against="uriel distance",
+                rho=value,
+                pairs=pairs,
+                p=p,
+            ),
+        ),
         searches=(search(1.0, task=task),),
     )
 
@@ -351,13 +380,13 @@ def by_both(swap: int) -> Evidence:
     other = [*heads[:swap][::-1], *heads[swap:]]
     return Evidence(
         rankings=tuple(
-            Ranked(
-                f"{method}{language}",
-                MBERT,
-                "ner",
-                language,
-                method,
-                {head: float(i) for i, head in enumerate(order)},
+            RankedHeads(
+                trial=f"{method}{language}",
+                model=MBERT,
+                task="ner",
+                languages=(language,),
+                method=method,
+                scores={head: float(i) for i, head in enumerate(order)},
             )
             for language in ("en", "zh", "ar")
             for method, order in (("gradient", heads), (PAPER_LRP, other))
@@ -374,13 +403,13 @@ def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
         partner += place % 2 if place > 5 else place
         other[place], other[partner] = other[partner], other[place]
     made = tuple(
-        Ranked(
-            f"k{language}",
-            model,
-            "pos",
-            language,
-            "gradient",
-            {f"encoder.0.{head}": float(i) for i, head in enumerate(heads)},
+        RankedHeads(
+            trial=f"k{language}",
+            model=model,
+            task="pos",
+            languages=(language,),
+            method="gradient",
+            scores={f"encoder.0.{head}": float(i) for i, head in enumerate(heads)},
         )
         for language, heads in (("en", order), ("de", other))
     )
@@ -410,7 +439,10 @@ def little(better: int) -> Evidence:
 def japanese(parts8: float) -> Evidence:
     some = {"task": "ner", "target": "ja", "setting": MULTI}
     return Evidence(
-        searches=(search(1.0, full=parts8 - 1, parts=8, **some), search(1.0, full=60.0, **some))
+        searches=(
+            search(1.0, unpruned=parts8 - 1, parts=8, **some),
+            search(1.0, unpruned=60.0, **some),
+        )
     )
 
 

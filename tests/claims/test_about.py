@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from cases import CASES
-from hand_made import study
 from made import (
     BERT,
     MBERT,
@@ -30,8 +29,9 @@ from made import (
 from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Verdict, check
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.subjects import is_bert, is_mbert, is_xlmr, monolingual, multilingual
+from hand_made import study
 
-PARTS = ("facts", "searches", "merged", "measured", "rankings", "rhos")
+PARTS = ("scores", "searches", "merged", "measures", "rankings", "rhos")
 MINE = "somebody/my-encoder"
 
 
@@ -121,7 +121,7 @@ def test_where_there_is_bert_no_other_is_judged(name: str) -> None:
         for model in ("mini-mbert", "roberta-base"):
             assert CLAIMS[name].on(recast(other, {BERT: model}) + ours) == CLAIMS[name].on(ours)
     if name not in ("W15", "W16"):  # too little of BERT is too little, whatever there is of others
-        thin = Evidence(holds.facts[:1])
+        thin = Evidence(scores=holds.scores[:1])
         assert CLAIMS[name].on(thin + recast(holds, {BERT: "mini-mbert"})).verdict == OPEN
 
 
@@ -193,7 +193,7 @@ def test_a_study_with_nothing_of_what_a_claim_is_about() -> None:
         CLAIMS["M17"].on(CASES["M9"][0]).verdict == OPEN
     )  # mBERT itself, whose entropy was not measured
     assert CLAIMS["M9"].on(recast(CASES["M9"][0], tasks={"xnli": "pos"})).verdict == UNTESTED
-    assert CLAIMS["M9"].on(Evidence(CASES["M9"][0].facts[:1])).verdict == OPEN
+    assert CLAIMS["M9"].on(Evidence(scores=CASES["M9"][0].scores[:1])).verdict == OPEN
     assert CLAIMS["M9"].on(Evidence()).verdict == OPEN
 
 
@@ -310,7 +310,7 @@ def test_searches_of_a_model_that_translates_stand_in_for_nothing() -> None:
 )
 def test_one_task_of_glue_is_named_and_shows_little(name: str) -> None:
     holds = CASES[name][0]
-    found = CLAIMS[name].on(Evidence(tuple(f for f in holds.facts if f.task == "sst2")))
+    found = CLAIMS[name].on(Evidence(scores=tuple(f for f in holds.scores if f.task == "sst2")))
     assert found.verdict == (
         HOLDS if name in ("W8", "M2", "M6") else UNSHOWN
     )  # these have several comparisons on one task
@@ -340,7 +340,7 @@ def test_a_task_scored_in_another_language_does_not_stand_in_for_glue() -> None:
     assert CLAIMS["W7"].on(case).verdict == HOLDS  # four tasks that agree
     assert (
         CLAIMS["W7"]
-        .on(replace(case, facts=tuple(replace(f, target="de") for f in case.facts)))
+        .on(replace(case, scores=tuple(replace(f, target="de") for f in case.scores)))
         .verdict
         == OPEN
     )
@@ -358,7 +358,7 @@ def test_one_task_in_two_languages_is_two_cases() -> None:
     halves = [
         f
         for t in ("en", "de")
-        for f in recast(glue(layers(**three), ("pos",))).facts
+        for f in recast(glue(layers(**three), ("pos",))).scores
         for f in [replace(f, source=t, target=t)]
     ]
     assert (
@@ -369,13 +369,15 @@ def test_one_task_in_two_languages_is_two_cases() -> None:
 
 def test_claims_that_name_their_tasks_are_judged_on_those_alone() -> None:
     holds, fails = CASES["W10"]
-    one = CLAIMS["W10"].on(Evidence(tuple(f for f in holds.facts if f.task == "sst2")))
+    one = CLAIMS["W10"].on(Evidence(scores=tuple(f for f in holds.scores if f.task == "sst2")))
     assert (one.verdict, one.numbers) == (
         UNSHOWN,
         "on sst2 of qnli and sst2: extra loss of the middle: sst2 3.00",
     )
     assert (
-        CLAIMS["W10"].on(Evidence(tuple(f for f in fails.facts if f.task == "sst2"))).verdict
+        CLAIMS["W10"]
+        .on(Evidence(scores=tuple(f for f in fails.scores if f.task == "sst2")))
+        .verdict
         == UNSHOWN
     )  # one seed
     assert (
@@ -383,7 +385,9 @@ def test_claims_that_name_their_tasks_are_judged_on_those_alone() -> None:
     )
     unpruned = CASES["M7"][1]  # mBERT is ahead on mnli
     for task in ("mnli", "qqp", "sst2"):
-        found = CLAIMS["M7"].on(Evidence(tuple(f for f in unpruned.facts if f.task == task)))
+        found = CLAIMS["M7"].on(
+            Evidence(scores=tuple(f for f in unpruned.scores if f.task == task))
+        )
         assert (found.verdict, found.numbers.startswith(f"on {task} of GLUE: ")) == (UNSHOWN, True)
     assert (
         CLAIMS["M7"]
@@ -404,7 +408,7 @@ def test_another_task_across_languages_does_not_test_what_is_said_of_xnli(name: 
         if name == "M20":  # one language is no task across languages
             several += replace(
                 several,
-                facts=tuple(replace(f, target="fr", trial=f.trial + "fr") for f in several.facts),
+                scores=tuple(replace(f, target="fr", trial=f.trial + "fr") for f in several.scores),
             )
         ours = CLAIMS[name].on(several)
         assert (ours.verdict, ours.margin) == (UNTESTED, None)
@@ -415,7 +419,7 @@ def test_another_task_across_languages_does_not_test_what_is_said_of_xnli(name: 
             in CLAIMS[name].on(recast(several, {MBERT: MINE})).numbers
         )
     beside = Evidence(
-        tuple(f for f in recast(fails, tasks={"xnli": "pos"}).facts if f.model == MBERT)
+        scores=tuple(f for f in recast(fails, tasks={"xnli": "pos"}).scores if f.model == MBERT)
     )
     assert CLAIMS[name].on(beside + holds) == CLAIMS[name].on(
         holds
@@ -424,7 +428,7 @@ def test_another_task_across_languages_does_not_test_what_is_said_of_xnli(name: 
 
 def test_two_source_languages_are_judged_one_by_one() -> None:
     holds, fails = CASES["M11"]
-    german = replace(fails, facts=tuple(replace(f, source="de") for f in fails.facts))
+    german = replace(fails, scores=tuple(replace(f, source="de") for f in fails.scores))
     found = CLAIMS["M11"].on(holds + german)
     assert found.verdict == FAILS
     assert found.numbers.count("the bottom matters more in 11 of 11 languages") == 1
@@ -446,7 +450,7 @@ def test_two_tasks_across_languages_are_told_one_by_one() -> None:
 def test_a_task_in_one_language_does_not_stand_in_for_xnli() -> None:
     curve = {"random 25": (78, 25), "random 50": (76, 50), "random 90": (70.4, 90)}
     many = xnli(curve)
-    english = replace(many, facts=tuple(f for f in many.facts if f.target == "en"))
+    english = replace(many, scores=tuple(f for f in many.scores if f.target == "en"))
     assert CLAIMS["M9"].on(english).verdict == UNSHOWN
     assert (
         CLAIMS["M9"].on(recast(english, tasks={"xnli": "pos"})).numbers
@@ -464,12 +468,12 @@ def test_what_was_measured_on_another_task_names_it() -> None:
     )
     both = case + replace(
         recast(case, tasks={"mnli": "pos"}),
-        measured=tuple(replace(m, task="pos", trial="p") for m in case.measured),
+        measures=tuple(replace(m, task="pos", trial="p") for m in case.measures),
     )
     found = CLAIMS["W15"].on(both)
     assert (found.numbers.partition(":")[0], found.trials) == ("on mnli and pos", ("w", "p"))
     translated = replace(
-        case, measured=tuple(replace(m, task="parallel", kind="translate") for m in case.measured)
+        case, measures=tuple(replace(m, task="parallel", kind="translate") for m in case.measures)
     )
     assert CLAIMS["W15"].on(translated).verdict == OPEN
 
@@ -498,8 +502,8 @@ def test_a_translation_model_is_named_and_stands_in_for_no_encoder() -> None:
     )
     same = replace(
         curve,
-        facts=tuple(
-            replace(f, source="en-ru", target="en-ru") for f in curve.facts if f.target == "en-ru"
+        scores=tuple(
+            replace(f, source="en-ru", target="en-ru") for f in curve.scores if f.target == "en-ru"
         ),
     )
     assert (
@@ -507,7 +511,7 @@ def test_a_translation_model_is_named_and_stands_in_for_no_encoder() -> None:
     )  # learnt and scored in one "language", but it translates
     assert (
         CLAIMS["W7"]
-        .on(replace(same, facts=tuple(replace(f, kind="tag") for f in same.facts)))
+        .on(replace(same, scores=tuple(replace(f, kind="tag") for f in same.scores)))
         .verdict
         == UNSHOWN
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from cases import CASES
-from made import epochs, glue, layers, weights
+from made import arm, epochs, glue, layers, weights
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN
 from deadhead.claims.evidence import Evidence
@@ -56,12 +56,12 @@ def test_nothing_can_be_said(name: str) -> None:
 def _thin(whole: Evidence) -> Evidence:
     """The first item of each kind."""
     return Evidence(
-        whole.facts[:1],
-        whole.searches[:1],
-        whole.merged[:1],
-        whole.measured[:1],
-        whole.rankings[:1],
-        whole.rhos[:1],
+        scores=whole.scores[:1],
+        searches=whole.searches[:1],
+        merged=whole.merged[:1],
+        measures=whole.measures[:1],
+        rankings=whole.rankings[:1],
+        rhos=whole.rhos[:1],
     )
 
 
@@ -117,7 +117,7 @@ def test_margins_have_the_unit_of_what_they_measure() -> None:
 def test_two_models_are_not_repeats_of_one() -> None:
     """Each is judged by itself, and the claim has to hold for both."""
     good, bad = (
-        Evidence(tuple(replace(f, model=model) for f in CASES["W6"][i].facts))
+        Evidence(scores=tuple(replace(f, model=model) for f in CASES["W6"][i].scores))
         for i, model in ((0, "bert-a"), (1, "bert-b"))
     )
     found = CLAIMS["W6"].on(good + bad)
@@ -125,13 +125,13 @@ def test_two_models_are_not_repeats_of_one() -> None:
     assert (found.verdict, found.margin) == (FAILS, alone.margin)
     assert found.numbers == f"{CLAIMS['W6'].on(good).numbers} | {alone.numbers}"
     assert alone.numbers.startswith("on bert-b: mean loss 2.00 points")
-    assert set(found.trials) == {f.trial for f in (*good.facts, *bad.facts) if f.remove != "none"}
+    assert set(found.trials) == {f.trial for f in (*good.scores, *bad.scores) if f.remove != "none"}
     both = CLAIMS["W6"].on(
-        good + Evidence(tuple(replace(f, model="bert-b") for f in CASES["W6"][0].facts))
+        good + Evidence(scores=tuple(replace(f, model="bert-b") for f in CASES["W6"][0].scores))
     )
     assert both.verdict == HOLDS
     assert (
-        CLAIMS["W6"].on(good + Evidence(bad.facts[:1])).verdict == HOLDS
+        CLAIMS["W6"].on(good + Evidence(scores=bad.scores[:1])).verdict == HOLDS
     )  # of bert-b there is not enough to say
 
 
@@ -155,11 +155,11 @@ def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
     found = CLAIMS[f"C-ranker-{setting}"].on(alone)
     assert (found.verdict, found.margin) == (OPEN, None)
     assert "by LRP" in found.numbers
-    best = {
-        id(s): replace(s.arms["lowest"], gain=s.arms["lowest"].gain + 9.0) for s in alone.searches
-    }
     other = replace(
-        alone, searches=tuple(replace(s, arms={"lowest": best[id(s)]}) for s in alone.searches)
+        alone,
+        searches=tuple(
+            replace(s, arms={"lowest": arm(s.arms["lowest"].gain + 9.0)}) for s in alone.searches
+        ),
     )
     assert CLAIMS[f"C-ranker-{setting}"].on(other).verdict == FAILS
 
@@ -169,8 +169,8 @@ def test_languages_in_no_class_are_not_counted(name: str) -> None:
     """Dutch is in none of the paper's classes of word order, so no mean and no permutation has it."""
     whole = CASES[name][0]
     dutch = Evidence(
-        tuple(
-            replace(f, target="nl", trial=f.trial + "nl") for f in whole.facts if f.target == "en"
+        scores=tuple(
+            replace(f, target="nl", trial=f.trial + "nl") for f in whole.scores if f.target == "en"
         )
     )
     assert "11 languages;" in CLAIMS[name].on(whole).strength
@@ -182,7 +182,7 @@ def test_languages_in_no_class_are_not_counted(name: str) -> None:
 def test_repeats_give_a_spread() -> None:
     whole = CASES["W6"][0]
     again = Evidence(
-        tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.facts)
+        scores=tuple(replace(f, value=f.value + 0.8, trial=f.trial + "b") for f in whole.scores)
     )
     assert (
         CLAIMS["W6"].on(whole).strength

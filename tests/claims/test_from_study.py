@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import study
 
-from deadhead.claims import CLAIMS, from_study
-from deadhead.claims.from_study import TRIES, measured
+from deadhead.claims import CLAIMS
+from deadhead.claims.from_study import measured
+from deadhead.results import study as open_study
+from deadhead.results.study import TRIES
 from deadhead.studies.store.records import read_within, summaries, write
+from hand_made import study
 
 FIXED = {
     "model": "nobody/nothing",
@@ -46,7 +48,7 @@ def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path
         {"labels": {"task": "parallel", "remove": "none"}, "metrics": {"en-de/test/bleu": 21.5}},
         {"labels": {"task": "gone.yaml", "remove": "none"}, "metrics": {"en/test/accuracy": 0.5}},
     ]
-    found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)]).facts
+    found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)]).scores
     assert [
         (f.task, f.remove, f.target, f.share, f.epoch, pytest.approx(f.value)) for f in found
     ] == [
@@ -69,7 +71,7 @@ def test_a_training_of_one_epoch_says_nothing_about_the_first(tmp_path: Path) ->
     for epochs, found in ((1, [None]), (2, [None, 1])):
         fixed = {**FIXED, "finetune": {"epochs": epochs, "first": True}}
         assert [
-            f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).facts
+            f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).scores
         ] == found
 
 
@@ -87,7 +89,7 @@ def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None
         )
     ]
     found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)])
-    assert [f.failed for f in found.facts] == [False, True, False]
+    assert [f.one_label for f in found.scores] == [False, True, False]
     assert "1 of 1 trainings failed: one label for everything" in CLAIMS["M4"].on(found).strength
     slow = {
         "en/dev@1/accuracy": 0.4,
@@ -97,9 +99,9 @@ def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None
     }  # it learnt later
     (first, last) = measured(
         [study(tmp_path / "slow", FIXED, [{**cells[1], "metrics": slow}], PRUNE)]
-    ).facts
-    assert not first.failed
-    assert not last.failed
+    ).scores
+    assert not first.one_label
+    assert not last.one_label
 
 
 def lowest(
@@ -130,9 +132,9 @@ def test_searches_and_repeats(tmp_path: Path) -> None:
     )
     whole = measured([study(tmp_path / "s", fixed, cells)])
     first, second = whole.searches
-    assert (first.full, first.setting, first.rank) == (50.0, "cross-lingual", "gradient")
+    assert (first.unpruned, first.setting, first.rank) == (50.0, "cross-lingual", "gradient")
     best = first.arms["lowest"]
-    assert (best.gain, best.k, best.budget, best.scores) == (
+    assert (best.gain, best.k, best.budget, tuple(best.scores.values())) == (
         pytest.approx(10),
         1,
         2,
@@ -165,7 +167,11 @@ def test_several_sources(tmp_path: Path) -> None:
     (found,) = measured(
         [study(tmp_path / "s", fixed, cells, ["rank_each", "prune", "finetune", "evaluate"])]
     ).merged
-    assert (found.target, found.full, dict(found.scores)) == ("zh", 50.0, {"MD": 60.0, "EC": 70.0})
+    assert (found.target, found.unpruned, dict(found.scores)) == (
+        "zh",
+        50.0,
+        {"MD": 60.0, "EC": 70.0},
+    )
     (partial,) = measured(
         [study(tmp_path / "t", fixed, cells[:-2], ["rank_each", "prune", "finetune", "evaluate"])]
     ).merged
@@ -182,10 +188,10 @@ def test_measures_and_rankings(tmp_path: Path) -> None:
     }
     steps = ["prune", "measure", "finetune", "measure"]
     cells = [{"labels": {"remove": {"random": 50}}, "details": details, "removed": ["encoder.0.1"]}]
-    found = measured([study(tmp_path / "m", fixed, cells, steps)]).measured
+    found = measured([study(tmp_path / "m", fixed, cells, steps)]).measures
     assert [(m.name, m.stage, m.remove, dict(m.values), m.removed) for m in found] == [
-        ("weights", "after", "random 50", {"encoder.0.0": 0.5}, ("encoder.0.1",)),
         ("entropy", "before", "random 50", {"encoder.0.0": 1.0}, ("encoder.0.1",)),
+        ("weights", "after", "random 50", {"encoder.0.0": 0.5}, ("encoder.0.1",)),
     ]
     ranking = {
         "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
@@ -234,7 +240,7 @@ def test_pruned_trials_of_a_search_are_no_facts(tmp_path: Path) -> None:
         for one, other in zip(cells[:2], cells[2:], strict=True)
     ]
     found = measured([study(tmp_path / "s", {**FIXED, "task": "pos"}, joined)])
-    assert [(f.target, f.remove, f.value) for f in found.facts] == [
+    assert [(f.target, f.remove, f.value) for f in found.scores] == [
         ("de", "none", 50.0),
         ("en", "none", 40.0),
     ]
@@ -246,7 +252,7 @@ def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(
-        from_study, "read_within", lambda home, name: opened.append(name) or read_within(home, name)
+        open_study, "read_within", lambda home, name: opened.append(name) or read_within(home, name)
     )
     ranking = {
         "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
@@ -273,8 +279,8 @@ def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
     one, other = (
         study(tmp_path / name, FIXED, some, PRUNE) for name, some in (("a", cells), ("b", more))
     )
-    assert len(measured([one]).facts) == 1
-    assert len(measured([one, other]).facts) == 2
+    assert len(measured([one]).scores) == 1
+    assert len(measured([one, other]).scores) == 2
 
 
 def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) -> None:
@@ -316,13 +322,13 @@ def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
     ]
     folder = study(tmp_path / "m", fixed, cells, ["prune", "finetune", "measure", "evaluate"])
     found = measured([folder])
-    assert [(m.name, dict(m.values)) for m in found.measured] == [("weights", {"encoder.0.1": 0.5})]
-    assert [(f.remove, f.value, f.share) for f in found.facts] == [("layers top 1", 50.0, 0.0)]
+    assert [(m.name, dict(m.values)) for m in found.measures] == [("weights", {"encoder.0.1": 0.5})]
+    assert [(f.remove, f.value, f.share) for f in found.scores] == [("layers top 1", 50.0, 0.0)]
     (gone,) = [file for file in (folder / "records").iterdir() if "layers" in file.read_text()]
     stamp = gone.stat()
     gone.write_text(gone.read_text()[:-9].ljust(stamp.st_size))  # as long as it was, but cut off
     os.utime(gone, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert [(f.remove, f.share) for f in measured([folder]).facts] == [("layers top 1", None)]
+    assert [(f.remove, f.share) for f in measured([folder]).scores] == [("layers top 1", None)]
 
 
 def test_a_search_with_a_score_that_is_no_number(tmp_path: Path) -> None:

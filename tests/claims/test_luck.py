@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made import CROSS, MBERT, OTHERS, controls, merged, rankings, search
+from made import CROSS, MBERT, OTHERS, arm, controls, merged, rankings, search
 
 from deadhead.claims import CLAIMS, FAILS, HOLDS, LUCKY, OPEN, UNSHOWN
-from deadhead.claims.evidence import Best, Evidence, Search
+from deadhead.claims.evidence import Evidence
 from deadhead.claims.strength import by_luck, lucky_share
+from deadhead.results import Search
 
 
 def test_share_by_hand() -> None:
@@ -28,11 +29,20 @@ def thrown(
     """A search in which every trial scores as a die falls; those of the lowest arm may be loaded."""
     full = rng.gauss(50, 1)
     arms = {}
-    for arm in ("lowest", "seeds", "random", "highest"):
-        scores = tuple(rng.gauss(50 + (better if arm == "lowest" else 0), 1) for _ in range(12))
-        arms[arm] = Best(max(scores) - full, 1 + scores.index(max(scores)), scores)
+    for name in ("lowest", "seeds", "random", "highest"):
+        scores = tuple(rng.gauss(50 + (better if name == "lowest" else 0), 1) for _ in range(12))
+        by_k = dict(enumerate(scores, 1))
+        arms[name] = arm(max(scores) - full, 1 + scores.index(max(scores)), scores=by_k)
     return Search(
-        MBERT, task, source, target, CROSS, full, arms, "gradient", trials=(f"{source}-{target}",)
+        model=MBERT,
+        task=task,
+        source=source,
+        target=target,
+        setting=CROSS,
+        unpruned=full,
+        arms=arms,
+        rank="gradient",
+        trials=(f"{source}-{target}",),
     )
 
 
@@ -116,7 +126,7 @@ def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
 def at_best(*ks: float, **more: Any) -> Evidence:
     found = zip(ks, means(1.0, None).searches, strict=False)
     return Evidence(
-        searches=tuple(replace(one, arms={"lowest": Best(1.0, k, (), **more)}) for k, one in found)
+        searches=tuple(replace(one, arms={"lowest": arm(1.0, k, **more)}) for k, one in found)
     )
 
 

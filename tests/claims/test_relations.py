@@ -8,21 +8,22 @@ import pytest
 from made import MBERT, search
 
 from deadhead.claims import CLAIMS, UNSHOWN, relations
-from deadhead.claims.evidence import Evidence, Ranked
+from deadhead.claims.evidence import Evidence
+from deadhead.results import RankedHeads
 
 LANGUAGES = ("de", "nl", "fa", "ur", "he", "ar")
 
 
-def ranked(language: str, moved: int) -> Ranked:
+def ranked(language: str, moved: int) -> RankedHeads:
     """A ranking of eight heads that turns round the first `moved` of them: the more, the less it is like English."""
     order = [*range(moved - 1, -1, -1), *range(moved, 8)]
-    return Ranked(
-        language,
-        MBERT,
-        "pos",
-        language,
-        "gradient",
-        {f"encoder.0.{head}": float(place) for place, head in enumerate(order)},
+    return RankedHeads(
+        trial=language,
+        model=MBERT,
+        task="pos",
+        languages=(language,),
+        method="gradient",
+        scores={f"encoder.0.{head}": float(place) for place, head in enumerate(order)},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from listed import counted
 
-from deadhead.results.scores import setting
+from deadhead.results.cells import setting
 from deadhead.studies import load
 from deadhead.studies.trial import Trial
 

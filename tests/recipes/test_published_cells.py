@@ -11,7 +11,7 @@ from listed import OF_PAPERS, said
 
 from deadhead.papers import published_files
 from deadhead.report.tables.build import tables
-from deadhead.results.scores import setting
+from deadhead.results.cells import setting
 from deadhead.studies import Recipe, load
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.study import _describe

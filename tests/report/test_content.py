@@ -17,11 +17,10 @@ from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
 
 from deadhead.report.findings.build import findings
 from deadhead.report.findings.measures import scored
-from deadhead.report.page import record_choice as opening
 from deadhead.report.page import trial_details as showing
 from deadhead.report.page.content import content
-from deadhead.report.page.record_choice import opened
-from deadhead.results.cells import read_study
+from deadhead.results import Study
+from deadhead.results.record_choice import by_use
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, scan
 from deadhead.studies.trial import Trial
@@ -67,9 +66,7 @@ def test_a_study_is_read_once_for_all_that_is_made_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    monkeypatch.setattr(
-        "deadhead.results.scores.scan", lambda home: read.append(home) or scan(home)
-    )
+    monkeypatch.setattr("deadhead.results.study.scan", lambda home: read.append(home) or scan(home))
     made = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
     assert made["claims"]
     assert len(read) == 1
@@ -183,13 +180,14 @@ def test_only_some_records_are_opened_and_shown(
     made = study(tmp_path, DRAWN, drawn)
     monkeypatch.setattr(showing, "MOST", 3)
     assert len(content(made)["records"]) == 3
-    found = opening.opened(read_study(made), 5)
+    monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 5)
+    found = Study.open(made).records
     assert len(found) == 5
     assert {str(record.trial.get("remove")) for record in found.values()} == {
         "None",
         "{'random': 50}",
     }  # one of each kind first
-    assert len(list(opening.worth(read_study(made)))) == 8
+    assert len(list(by_use(Study.open(made).cells))) == 8
 
 
 SAMPLED = """\
@@ -325,7 +323,7 @@ def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
 def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
     recipe = SEARCH.replace(", controls: [seeds, random]", "")
     assert (
-        "cannot be told from luck" in findings(read_study(study(tmp_path, recipe, searched)), {})[0]
+        "cannot be told from luck" in findings(Study.open(study(tmp_path, recipe, searched)), {})[0]
     )
 
 
@@ -376,7 +374,7 @@ def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
 
 def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
-    (first,) = findings(read_study(study(tmp_path, recipe, seeded)), {})
+    (first,) = findings(Study.open(study(tmp_path, recipe, seeded)), {})
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
         "Without a head at random mean micro F1 is 80.0, against 81.0 unpruned (2 repetitions, sd 1.4, t-test p = 0.55). "
         "Without 5 heads at random it is 76.0."
@@ -385,7 +383,7 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
 
 def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "{random_k: [1, 5]}")
-    (first,) = findings(read_study(study(tmp_path, recipe, seeded)), {})
+    (first,) = findings(Study.open(study(tmp_path, recipe, seeded)), {})
     assert (
         "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without 5 heads at random lowest, 76.0"
         in first
@@ -427,7 +425,7 @@ axes: {draw: [0, 1]}
     assert made["tables"][0]["note"].startswith(
         "Micro F1 on the test set (over all words, which is the share of words labelled right), in points."
     )
-    whole = read_study(tmp_path / "study")
+    whole = Study.open(tmp_path / "study")
     assert scored(whole) == [
         "Mean micro F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
         "After one epoch the mean is 40.0, after all of them 70.0.",
@@ -442,7 +440,7 @@ def test_how_many_records_were_opened_is_told(
 ) -> None:
     made = study(tmp_path, DRAWN, drawn)
     assert content(made)["opened"] == {"records": 8, "of": 8}
-    monkeypatch.setattr("deadhead.report.page.content.opened", lambda whole: opened(whole, 3))
+    monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 3)
     assert content(made)["opened"] == {"records": 3, "of": 8}
 
 
@@ -456,7 +454,7 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
         kept = (trial.get("remove") or {"per_block": "none"})["per_block"]
         return Record(trial, "done", (), {"en/dev/accuracy": scores[kept]})
 
-    said = " ".join(findings(read_study(study(tmp_path, recipe, outcome)), {}))
+    said = " ".join(findings(Study.open(study(tmp_path, recipe, outcome)), {}))
     assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in said
     assert "Without all heads but 1/1/1 (by block) it is 50.0" in said
 
@@ -476,7 +474,7 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
             cost={"parameters": 1000, "parameters after": left},
         )
 
-    assert findings(read_study(study(tmp_path, recipe, outcome)), {})[0].startswith(
+    assert findings(Study.open(study(tmp_path, recipe, outcome)), {})[0].startswith(
         "Without all heads of the layers even 6 "
     )
 
@@ -504,7 +502,7 @@ def test_trainings_that_collapsed_are_told_first(tmp_path: Path, task: str) -> N
             trial, "done", (), {f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names}
         )
 
-    first = findings(read_study(study(tmp_path, recipe, outcome)), {})[0]
+    first = findings(Study.open(study(tmp_path, recipe, outcome)), {})[0]
     assert first.startswith(
         "2 of 5 trials give one label to everything in the language they learnt (layers top 1, layers top 2)"
     )

@@ -13,7 +13,8 @@ from deadhead.report.figures.curves import _gathered as gathered_curve
 from deadhead.report.tables.grid import Layout, Unit, gathered
 from deadhead.report.tables.searches import placed, targets
 from deadhead.report.tables.values import drops_of, scores_of
-from deadhead.results.cells import Cell, Study, matches, read_study
+from deadhead.results import Study
+from deadhead.results.cells import Cell, matches
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
@@ -59,12 +60,12 @@ search: {lowest: 1..2, controls: [seeds]}
 
 @pytest.fixture(scope="module")
 def searches(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return read_study(study(tmp_path_factory.mktemp("searches"), SEARCHES, outcome))
+    return Study.open(study(tmp_path_factory.mktemp("searches"), SEARCHES, outcome))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return read_study(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
+    return Study.open(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
 
 
 def told(units: Mapping[Any, Unit]) -> dict[Any, Any]:

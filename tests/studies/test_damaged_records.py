@@ -17,9 +17,8 @@ from deadhead.cli import app
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
 from deadhead.report.page.library import Shelf
+from deadhead.results import Study, arms
 from deadhead.results.frame import rows
-from deadhead.results.scores import pairs, scores
-from deadhead.results.search import arms
 from deadhead.studies import load, plan, run, status, summaries
 from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.folder import StudyError
@@ -47,7 +46,11 @@ WRONG: tuple[Any, ...] = (
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "status": status,
-    "scores": lambda folder: (scores(folder), pairs(folder), arms(folder)),
+    "scores": lambda folder: (
+        Study.open(folder).all_scores(),
+        Study.open(folder).searches,
+        arms(folder),
+    ),
     "frame": lambda folder: list(rows(folder)),
     "claims": check,
     "page": lambda folder: html(content(folder)),

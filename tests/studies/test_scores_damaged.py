@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from small_study import WORK
 
-from deadhead.results.scores import pairs, scores
+from deadhead.results import Study
 from deadhead.studies import load, run, summaries
 
 TRIAL = 4  # its place in a line of the index
@@ -32,6 +32,11 @@ def damage(study: Path, place: int, field: str, value: Any) -> None:
     index.write_text("".join(f"{json.dumps(row)}\n" for row in changed))
 
 
+def everything(folder: Path) -> tuple[Any, ...]:
+    study = Study.open(folder)
+    return study.all_scores(), study.searches
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -50,9 +55,9 @@ def damage(study: Path, place: int, field: str, value: Any) -> None:
 def test_a_field_of_another_type_is_not_taken_from_the_index(
     study: Path, field: str, value: Any
 ) -> None:
-    whole = scores(study), pairs(study)
+    whole = everything(study)
     damage(study, TRIAL, field, value)
-    assert (scores(study), pairs(study)) == whole
+    assert everything(study) == whole
     assert all(whole)
 
 
@@ -69,4 +74,4 @@ def test_a_part_of_another_type_is_not_taken_from_the_index(
 
 def test_a_field_of_the_right_type_is_taken(study: Path) -> None:
     damage(study, TRIAL, "model", "another")
-    assert {one.model for one in scores(study)} == {"another"}
+    assert {one.model for one in Study.open(study).scores} == {"another"}

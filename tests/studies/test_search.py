@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small_study import WORK
 
-from deadhead.results import arms
-from deadhead.results.search import Pick, best, picks, until_fall
+from deadhead.results import Pick, arms
+from deadhead.results.searches import best, picks, until_fall
 from deadhead.studies import load, run, summaries
 
 TEST = {1: 0.60, 2: 0.55, 3: 0.70, 4: 0.70}

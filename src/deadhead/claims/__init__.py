@@ -21,7 +21,8 @@ from deadhead.errors import unknown_name
 from deadhead.papers.contributions import claims_search as contributions
 from deadhead.papers.mbert_prunability import claims_glue as mbert
 from deadhead.papers.weak_link import claims_translation as weak_link
-from deadhead.results.scores import Studied, unhurried
+from deadhead.results import Study
+from deadhead.results.study import no_garbage_collection
 
 from . import luck
 from .evidence import Evidence
@@ -68,14 +69,14 @@ __all__ = [
 ]
 
 
-def check(*folders: str | Path | Studied, paper: str | None = None) -> list[Verdict]:
+def check(*folders: str | Path | Study, paper: str | None = None) -> list[Verdict]:
     """Verdicts on one study, or on several whose records are pooled, since a paper's claims rest on several tables.
 
     The claims a recipe names are always among them, and of the others of its paper, and of those on luck, all that can
     be judged. A recipe that names none and is of no paper is judged by all claims. `paper` asks for those of one paper.
     """
-    with unhurried():
-        studies = [Studied.at(folder) for folder in folders]
+    with no_garbage_collection():
+        studies = [Study.open(folder) for folder in folders]
         evidence = measured(studies)
         if paper is not None:
             return judge(evidence, _of(paper))
@@ -124,9 +125,9 @@ def _of(paper: str | None) -> list[Claim]:
     return [claim for claim in CLAIMS.values() if paper in (None, claim.paper)]
 
 
-def _asked(studies: Iterable[Studied]) -> tuple[set[str], set[str]]:
+def _asked(studies: Iterable[Study]) -> tuple[set[str], set[str]]:
     """The claims that the recipes of some studies name, and the papers they are of; no papers where one is of none."""
-    stored = [study.told for study in studies]
+    stored = [study.description for study in studies]
     papers = {str(told["name"]).partition("/")[0] for told in stored}
     names = [name for told in stored for name in told["recipe"].get("claims") or ()]
     return {claim.id for name in names for claim in named(name)}, papers if papers <= set(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from .evidence import GLUE, Evidence, Merged, Search
+from deadhead.results import Merged, Search
+
+from .evidence import GLUE, Evidence
 from .from_papers import printed
 from .scope import of_models
 from .subjects import MULTI

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from deadhead.papers import published_files
+from deadhead.results import Arm, Merged, Pick, Score, Search
 from deadhead.tasks import task_of
 
-from .evidence import Best, Evidence, Fact, Merged, Rho, Search
+from .evidence import Evidence, Rho
 from .strength import rho_p
 
 PAPERS = ("weak-link", "mbert-prunability", "contributions")
@@ -18,7 +20,9 @@ SCORES = {
     "mbert-prunability": ("table1",),
 }
 SINGLE = ("table2", "table3", "table4")  # of contributions: one source, unpruned and pruned
+LABELS = ("model", "task", "source", "target", "remove")  # of a printed score
 AXES = ("model", "task", "source", "target", "setting")  # what tells one pair from another
+TRIED = tuple(range(1, 13))  # heads removed in the trials of a printed search
 PAIRS = {"pos": 24, "ner": 24, "slots": 8}  # source-target pairs behind each stated rho
 
 FOLLOW_IN_PART = {  # statements that do not hold as stated, some of them only implied, of which the tables bear out a part
@@ -49,73 +53,76 @@ def stated(paper: str, quantity: str, **where: str) -> float:
 @cache
 def printed() -> Evidence:
     """All three papers' tables."""
-    facts = [
-        _fact(row)
+    scores = (
+        _score(row)
         for paper, tables in SCORES.items()
         for table in tables
         for row in rows(paper, table)
-    ]
-    distinct = tuple(dict.fromkeys(facts))  # tables 1-3 and 4-6 repeat some rows
+    )
     return Evidence(
-        distinct, tuple(_searches()), tuple(_merged()), rhos=tuple(_rhos()), printed=True
+        scores=tuple(dict.fromkeys(scores)),  # tables 1-3 and 4-6 repeat some rows
+        searches=tuple(_searches()),
+        merged=tuple(_merged()),
+        rhos=tuple(_rhos()),
+        printed=True,
     )
 
 
-def _fact(row: dict[str, str]) -> Fact:
-    share = float(row["percent"])
-    kind = task_of(row["task"]).kind
-    return Fact(
-        row["model"],
-        row["task"],
-        row["source"],
-        row["target"],
-        row["remove"],
-        share,
-        float(row["value"]),
-        kind=kind,
+def _score(row: dict[str, str]) -> Score:
+    labels: dict[str, Any] = {name: row[name] for name in LABELS}
+    return Score(
+        **labels,
+        share=float(row["percent"]),
+        value=float(row["value"]),
+        kind=task_of(row["task"]).kind,
     )
 
 
-def _searches() -> list[Search]:
-    scores: dict[tuple[Any, ...], dict[str, float]] = {}
+def printed_arm(arm: str, gain: float, full: float) -> Arm:
+    """An arm of which a paper prints the best of 12 trials."""
+    return Arm(arm=arm, full=full, picks={"test": Pick(None, full + gain, gain)}, tried=TRIED)
+
+
+def _searches() -> Iterator[Search]:
+    scores: dict[tuple[str, ...], dict[str, float]] = {}
     for row in (row for table in SINGLE for row in rows("contributions", table)):
         scores.setdefault(_pair(row), {})[row["arm"]] = float(row["value"])
-    gains: dict[tuple[Any, ...], dict[str, float]] = {}
+    gains: dict[tuple[str, ...], dict[str, float]] = {}
     for row in rows("contributions", "table5"):
         gains.setdefault(_pair(row), {})[row["arm"]] = float(row["value"])
-    found = []
     for pair, by_arm in scores.items():
-        arms = {"lowest": Best(round(by_arm["lowest"] - by_arm["full"], 2))}
-        arms |= {arm: Best(gain) for arm, gain in gains.get(pair, {}).items()}
-        found.append(Search(**dict(zip(AXES, pair, strict=True)), full=by_arm["full"], arms=arms))
-    return found
+        full = by_arm["full"]
+        by_name = {"lowest": round(by_arm["lowest"] - full, 2), **gains.get(pair, {})}
+        arms = {arm: printed_arm(arm, gain, full) for arm, gain in by_name.items()}
+        labels: dict[str, Any] = dict(zip(AXES, pair, strict=True))
+        yield Search(**labels, unpruned=full, arms=arms)
 
 
-def _pair(row: dict[str, str]) -> tuple[Any, ...]:
+def _pair(row: dict[str, str]) -> tuple[str, ...]:
     return tuple(row[axis] for axis in AXES)
 
 
-def _merged() -> list[Merged]:
-    scores: dict[tuple[Any, ...], dict[str, float]] = {}
+def _merged() -> Iterator[Merged]:
+    scores: dict[tuple[str, ...], dict[str, float]] = {}
     for row in rows("contributions", "table6"):
         scores.setdefault(_pair(row)[:4], {})[row["arm"]] = float(row["value"])
-    return [
-        Merged(model, task, train, target, by_arm.pop("FL"), by_arm)
-        for (model, task, train, target), by_arm in scores.items()
-    ]
-
-
-def _rhos() -> list[Rho]:
-    told = [row for row in rows("contributions", "text") if row["quantity"] == "spearman_of_gain"]
-    return [
-        Rho(
-            r["model"],
-            r["task"],
-            r["setting"],
-            r["of"],
-            rho,
-            PAIRS[r["task"]],
-            rho_p(rho, PAIRS[r["task"]]),
+    for (model, task, train, target), by_arm in scores.items():
+        full = by_arm.pop("FL")
+        yield Merged(
+            model=model, task=task, train=train, target=target, unpruned=full, scores=by_arm
         )
-        for r, rho in ((r, float(r["value"])) for r in told)
-    ]
+
+
+def _rhos() -> Iterator[Rho]:
+    for row in rows("contributions", "text"):
+        if row["quantity"] == "spearman_of_gain":
+            rho, pairs = float(row["value"]), PAIRS[row["task"]]
+            yield Rho(
+                model=row["model"],
+                task=row["task"],
+                setting=row["setting"],
+                against=row["of"],
+                rho=rho,
+                pairs=pairs,
+                p=rho_p(rho, pairs),
+            )

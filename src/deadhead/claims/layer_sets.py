@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from .evidence import HALVES, Fact, Mean, means
+from deadhead.results import Score
+
+from .evidence import HALVES, Mean, means
 from .rule import over_repeats
 
 Place = tuple[str, str]  # task and target language
@@ -16,7 +18,7 @@ BLOCKS, PLAIN = (
 Sets = dict[tuple[str, int], dict[Place, Mean]]
 
 
-def sets_of_layers(facts: Iterable[Fact]) -> Sets:
+def sets_of_layers(facts: Iterable[Score]) -> Sets:
     """By (word, number of layers): the mean score at each place."""
     found: Sets = {}
     for (shape, task, target), cell in means(
@@ -26,7 +28,7 @@ def sets_of_layers(facts: Iterable[Fact]) -> Sets:
     return found
 
 
-def halves(facts: Iterable[Fact]) -> dict[Place, dict[str, Mean]]:
+def halves(facts: Iterable[Score]) -> dict[Place, dict[str, Mean]]:
     """At each place, the ways to cut one number of layers, that which is cut in most ways: {"top": ..., "odd": ...}.
 
     `odd` and `even` without a number count for it, if there is none with a number.
@@ -65,7 +67,7 @@ def lead(
 ) -> tuple[list[float], float | None]:
     """By how much one way is ahead of another at each place, and half the interval that repeats give the mean of it."""
     both = [(group[best], group[second]) for group in places.values()]
-    repeats = ([fact.value for fact in cell.facts] for pair in both for cell in pair)
+    repeats = ([fact.value for fact in cell.scores] for pair in both for cell in pair)
     return [one.value - other.value for one, other in both], over_repeats(repeats, sides=2)
 
 
@@ -73,5 +75,5 @@ def listed(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
 
 
-def behind(cells: Iterable[Mean]) -> list[Fact]:
-    return [fact for cell in cells for fact in cell.facts]
+def behind(cells: Iterable[Mean]) -> list[Score]:
+    return [fact for cell in cells for fact in cell.scores]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
+from deadhead.results import Score
 from deadhead.results.statistics import drop
 
 from .cases import all_of_glue, all_of_wmt
-from .evidence import DRAWN, GLUE, Evidence, Fact, Mean, means
+from .evidence import DRAWN, GLUE, Evidence, Mean, means
 from .rule import ABOUT, above, as_stated, by_repeats, over_repeats
 from .strength import FEWEST, spread
 from .verdict import Finding, judged, missing
@@ -22,16 +23,16 @@ SAMPLED = (
 SLACK = 1e-9  # for differences of printed decimals
 
 
-def final(evidence: Evidence) -> list[Fact]:
+def final(evidence: Evidence) -> list[Score]:
     """Scores after all epochs."""
-    return [f for f in evidence.facts if f.epoch is None]
+    return [f for f in evidence.scores if f.epoch is None]
 
 
-def drawn(facts: Iterable[Fact]) -> list[Fact]:
+def drawn(facts: Iterable[Score]) -> list[Score]:
     return [f for f in facts if f.strategy in DRAWN and f.share is not None]
 
 
-def near(facts: Iterable[Fact], share: float) -> list[Fact]:
+def near(facts: Iterable[Score], share: float) -> list[Score]:
     """The facts at a share of heads drawn: those nearest to it, if any is near."""
     found = [f for f in drawn(facts) if abs((f.share or 0) - share) <= NEAR]
     nearest = min((abs((f.share or 0) - share) for f in found), default=0.0)
@@ -39,7 +40,7 @@ def near(facts: Iterable[Fact], share: float) -> list[Fact]:
 
 
 def lost(
-    facts: Sequence[Fact], some: Sequence[Fact]
+    facts: Sequence[Score], some: Sequence[Score]
 ) -> dict[tuple[str, str, float], tuple[float, Mean]]:
     """By (task, target, share): how many points the pruned ones of a task and language lost, where the unpruned score is known."""
     full = means([f for f in facts if f.remove == "none"], "task", "target")
@@ -51,13 +52,13 @@ def lost(
     }
 
 
-def rest(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[Fact]:
-    return [fact for _, cell in found.values() for fact in cell.facts]
+def rest(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[Score]:
+    return [fact for _, cell in found.values() for fact in cell.scores]
 
 
 def told(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> str:
     return ", ".join(
-        f"{target if cell.facts[0].translated else at(task, target)} {share:g} %: {points:+.2f}"
+        f"{target if cell.scores[0].translated else at(task, target)} {share:g} %: {points:+.2f}"
         for (task, target, share), (points, cell) in found.items()
     )
 
@@ -69,11 +70,11 @@ def at(task: str, target: str) -> str:
 
 def noise(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> float | None:
     """Half the interval that repeats of the pruned models give the mean loss."""
-    return over_repeats([fact.value for fact in cell.facts] for _, cell in found.values())
+    return over_repeats([fact.value for fact in cell.scores] for _, cell in found.values())
 
 
 def each_noise(
-    facts: Sequence[Fact], found: dict[tuple[str, str, float], tuple[float, Mean]]
+    facts: Sequence[Score], found: dict[tuple[str, str, float], tuple[float, Mean]]
 ) -> list[float | None]:
     """Half the interval that repeats give each of the losses."""
     full = means([f for f in facts if f.remove == "none"], "task", "target")
@@ -90,18 +91,18 @@ def scatter(evidence: Evidence, wanted: float) -> Finding:
     )
     conditions: dict[tuple[str, ...], list[Mean]] = {}
     for (*condition, _), cell in cells.items():
-        if len(cell.facts) >= FEWEST and cell.value:
+        if len(cell.scores) >= FEWEST and cell.value:
             conditions.setdefault(tuple(condition), []).append(cell)
     if len(conditions) < FEWEST:
         return missing("three draws or more of each of three conditions with random heads gone")
     values = [
-        fmean(100 * stdev(f.value for f in cell.facts) / cell.value for cell in several)
+        fmean(100 * stdev(f.value for f in cell.scores) / cell.value for cell in several)
         for several in conditions.values()
     ]
     numbers = (
         f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions (stated: {wanted:g} %)"
     )
-    used = [fact for several in conditions.values() for cell in several for fact in cell.facts]
+    used = [fact for several in conditions.values() for cell in several for fact in cell.scores]
     return judged(as_stated(values, wanted, ABOUT * wanted), numbers, "", used)
 
 
@@ -113,7 +114,7 @@ def sharper(evidence: Evidence, bend: float) -> Finding:
     for (task, target, share), (points, cell) in found.items():
         full = points + cell.value
         by_share.setdefault(share, {})[task, target] = (
-            points if cell.facts[0].translated else drop(full, cell.value)
+            points if cell.scores[0].translated else drop(full, cell.value)
         )
     most = max((len(values) for values in by_share.values()), default=0)
     known = {share: values for share, values in sorted(by_share.items()) if len(values) == most}

@@ -13,9 +13,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
+from deadhead.results import Search
 from deadhead.results.statistics import beyond_luck, luck
 
-from .evidence import Evidence, Search
+from .evidence import Evidence
 from .scope import about_searches
 from .searches import BOTH, OF, TASKS, chance, gain, paired
 from .strength import LEVEL, lucky_share, signs
@@ -82,7 +83,7 @@ def _alone(found: Sequence[Search], arm: str) -> str:
         return ""
     ps = sorted(
         (
-            luck(s.full, s.arms["lowest"].scores, s.arms[arm].scores).p,
+            luck(s.unpruned, *(tuple(s.arms[name].scores.values()) for name in ("lowest", arm))).p,
             f"{s.task} {s.source}-{s.target}",
         )
         for s in whole

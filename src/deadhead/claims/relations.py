@@ -7,10 +7,11 @@ from functools import cache
 from math import isnan
 
 from deadhead.errors import DeadheadError
+from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import Correlation, with_distance, with_similarity
 from deadhead.tasks.distances import distances
 
-from .evidence import Evidence, Ranked, Rho, Search
+from .evidence import Evidence, Rho
 
 FEWEST = 5  # pairs for a rho
 SETTINGS = ("cross-lingual", "multi-lingual")
@@ -44,7 +45,17 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
             continue  # URIEL takes its time: only for who has rankings of these languages as well
         for against, told in (("uriel distance", _apart(gains)), ("ranking similarity", alike)):
             if told is not None and told.n >= FEWEST and not isnan(told.rho):
-                found.append(Rho(model, task, setting, against, told.rho, told.n, told.p))
+                found.append(
+                    Rho(
+                        model=model,
+                        task=task,
+                        setting=setting,
+                        against=against,
+                        rho=told.rho,
+                        pairs=told.n,
+                        p=told.p,
+                    )
+                )
     return tuple(found)
 
 
@@ -78,7 +89,7 @@ def _distances(source: str, target: str) -> Mapping[str, float]:
     return distances(source, target, [DISTANCE])
 
 
-def _alike(gains: Sequence[Gain], rankings: Mapping[str, Ranked]) -> Correlation | None:
+def _alike(gains: Sequence[Gain], rankings: Mapping[str, RankedHeads]) -> Correlation | None:
     there = [gain for gain in gains if gain[0] in rankings and gain[1] in rankings]
     if len(there) < FEWEST:
         return None

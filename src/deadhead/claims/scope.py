@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from .evidence import Evidence, Fact, Measured
+from deadhead.results import Measure, Score
+
+from .evidence import Evidence
 from .subjects import Models, Scored, Tasks
 from .verdict import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Finding
 
@@ -82,9 +84,9 @@ def against(
 
     def lots(evidence: Evidence) -> list[_Lot]:
         first = _lots(evidence, models, tasks)
-        taken = {fact.model for lot in first for fact in lot.evidence.facts}
+        taken = {fact.model for lot in first for fact in lot.evidence.scores}
         left = replace(
-            evidence, facts=tuple(fact for fact in evidence.facts if fact.model not in taken)
+            evidence, scores=tuple(fact for fact in evidence.scores if fact.model not in taken)
         )
         return _beside(first, _lots(left, others, their_tasks or tasks))
 
@@ -139,7 +141,7 @@ def _beside(first: Sequence[_Lot], second: Sequence[_Lot]) -> list[_Lot]:
             one,
             other=two.evidence,
             theirs=frozenset(
-                (*_searched(two.evidence), *(fact.model for fact in two.evidence.facts))
+                (*_searched(two.evidence), *(fact.model for fact in two.evidence.scores))
             ),
         )
         for one, two in product(first, second)
@@ -204,10 +206,10 @@ def _untested(what: _About, evidence: Evidence, stands_in: Finding | None = None
 def _held(evidence: Evidence) -> dict[tuple[str, str], None]:
     """All models and tasks that there is something of."""
     parts = (
-        evidence.facts,
+        evidence.scores,
         evidence.searches,
         evidence.merged,
-        evidence.measured,
+        evidence.measures,
         evidence.rankings,
         evidence.rhos,
     )
@@ -216,15 +218,15 @@ def _held(evidence: Evidence) -> dict[tuple[str, str], None]:
 
 def _lots(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Lot]:
     held: Iterable[Scored] = (
-        [m for m in evidence.measured if m.name == tasks.measure]
+        [m for m in evidence.measures if m.name == tasks.measure]
         if tasks.measure
-        else evidence.facts
+        else evidence.scores
     )
     fit = _possible(held, tasks)
     names = models.among(dict.fromkeys(one.model for one in fit))
     groups: dict[tuple[str, ...], list[Scored]] = {}
     for one in tasks.among(one for one in fit if one.model in names):
-        apart = (one.task, one.source) if tasks.apart and isinstance(one, Fact) else ()
+        apart = (one.task, one.source) if tasks.apart and isinstance(one, Score) else ()
         groups.setdefault((one.model, *apart), []).append(one)
     return [
         _Lot(_evidence(group, evidence.printed), _learnt(group) if tasks.apart else "")
@@ -242,14 +244,14 @@ def _possible(held: Iterable[Scored], tasks: Tasks) -> list[Scored]:
 
 def _evidence(group: Sequence[Scored], printed: bool) -> Evidence:
     return Evidence(
-        tuple(one for one in group if isinstance(one, Fact)),
-        measured=tuple(one for one in group if isinstance(one, Measured)),
+        scores=tuple(one for one in group if isinstance(one, Score)),
+        measures=tuple(one for one in group if isinstance(one, Measure)),
         printed=printed,
     )
 
 
 def _learnt(group: Sequence[Scored]) -> str:
-    source = next((one.source for one in group if isinstance(one, Fact)), "en")
+    source = next((one.source for one in group if isinstance(one, Score)), "en")
     return "" if source == "en" else source
 
 

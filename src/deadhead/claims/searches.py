@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from .evidence import Evidence, Search
+from deadhead.results import Search
+
+from .evidence import Evidence
 from .rule import over_repeats
 from .strength import LEVEL, by_luck, interval, luck_p
 from .subjects import MULTI as MBERT

@@ -21,7 +21,9 @@ def spread(cells: Iterable[Mean], printed: bool = False) -> str:
     if printed:
         return "as printed: no spread given for a cell"
     repeated = [
-        [fact.value for fact in cell.facts] for cell in cells if len(cell.facts) > 1 and cell.value
+        [fact.value for fact in cell.scores]
+        for cell in cells
+        if len(cell.scores) > 1 and cell.value
     ]
     if not repeated:
         return "one seed: no spread"

@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from .evidence import GLUE, Fact, Measured
+from deadhead.results import Measure, Score
 
-Scored = Fact | Measured
+from .evidence import GLUE
+
+Scored = Score | Measure
 BASE, MULTI, XLM = "bert-base-uncased", "bert-base-multilingual-cased", "xlm-roberta-base"
 
 
@@ -150,12 +152,14 @@ def _of_encoders(held: list[Scored]) -> list[Scored]:
 
 def _in_one_language(held: list[Scored]) -> list[Scored]:
     """Tasks learnt and scored in the same language, as those of GLUE are."""
-    return [one for one in _of_encoders(held) if isinstance(one, Fact) and one.source == one.target]
+    return [
+        one for one in _of_encoders(held) if isinstance(one, Score) and one.source == one.target
+    ]
 
 
 def _across_languages(held: list[Scored]) -> list[Scored]:
     """Tasks scored in several languages after training on others, as XNLI is."""
-    facts = [one for one in _of_encoders(held) if isinstance(one, Fact)]
+    facts = [one for one in _of_encoders(held) if isinstance(one, Score)]
     several = Counter(
         (model, task, source)
         for model, task, source, _ in {(f.model, f.task, f.source, f.target) for f in facts}

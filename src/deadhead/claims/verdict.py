@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .evidence import Evidence, Fact, Measured, Merged, Ranked, Search
+from deadhead.results import Measure, Merged, RankedHeads, Score, Search
+
+from .evidence import Evidence
 
 HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"  # what was judged
 UNTESTED, OPEN = (
@@ -109,7 +111,7 @@ def judged(
     shown: Shown,
     numbers: str,
     strength: str = "",
-    rests_on: Iterable[Fact | Search | Merged | Measured | Ranked] = (),
+    rests_on: Iterable[Score | Search | Merged | Measure | RankedHeads] = (),
     lucky: bool = False,
 ) -> Finding:
     """What is shown of it. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
@@ -119,7 +121,7 @@ def judged(
     )  # targets share them
     trials = dict.fromkeys(trial for some in several for trial in some if trial)
     on = dict.fromkeys((one.model, one.task) for one in looked_at)
-    failed = {one.trial for one in looked_at if isinstance(one, Fact) and one.failed}
+    failed = {one.trial for one in looked_at if isinstance(one, Score) and one.one_label}
     parts = [shown.how, strength]
     if failed:
         parts.append(f"{len(failed)} of {len(trials)} trainings failed: one label for everything")

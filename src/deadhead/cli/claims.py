@@ -78,7 +78,7 @@ def claims(
     from deadhead.claims import check
     from deadhead.claims import published as of_papers
     from deadhead.claims.markdown import markdown
-    from deadhead.results.scores import Studied
+    from deadhead.results import Study
     from deadhead.studies.store.records import damage
 
     if bool(studies) == published:
@@ -86,7 +86,7 @@ def claims(
             "name the folder of a study, or give --published; one of the two.",
             "deadhead claims STUDY",
         )
-    read = [Studied.at(study) for study in studies or ()]
+    read = [Study.open(study) for study in studies or ()]
     for one in read:
         if one.damaged:
             typer.secho(f"{one.home}: {damage(one.damaged)}", fg="yellow", err=True)

@@ -9,10 +9,9 @@ from typing import Any
 
 from deadhead.errors import MissingExtra
 from deadhead.report.figures.build import study_figures
-from deadhead.report.page.record_choice import opened
 from deadhead.report.tables.build import study_tables
 from deadhead.report.tables.text import WRITERS
-from deadhead.results.cells import read_study
+from deadhead.results import Study
 from deadhead.studies.store.folder import StudyError
 
 from .files import put
@@ -44,7 +43,7 @@ PRINT: Mapping[str, Any] = {
 
 def export(folder: str | Path, out: str | Path) -> list[Path]:
     """Write every figure and table of a study into a folder; the files that were written."""
-    study = read_study(folder)
+    study = Study.open(folder)
     home = Path(out)
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -53,8 +52,10 @@ def export(folder: str | Path, out: str | Path) -> list[Path]:
             f"{home} is not a folder to write to: {problem.strerror}.",
             "name another with --figures",
         ) from None
-    records = opened(study)
-    return [*_tables(study_tables(study), home), *_figures(study_figures(study, records), home)]
+    return [
+        *_tables(study_tables(study), home),
+        *_figures(study_figures(study, study.records), home),
+    ]
 
 
 def _tables(tables: list[dict[str, Any]], home: Path) -> Iterator[Path]:

@@ -1,6 +1,25 @@
-"""What a finished study says: scores, searches, rankings, measures and statistics."""
+"""What a finished study says: scores, searches, rankings, measures and statistics.
+
+study = Study.open("my-study")
+study.scores        one `Score` for each trained model and language
+study.searches      one `Search` for each lowest-k search and language
+study.rankings      the rankings of heads; `study.measures`: what was measured on heads
+frame("my-study")   the records as a data frame
+"""
 
 from .frame import frame
-from .search import arms
+from .model import Arm, Measure, Merged, Pick, RankedHeads, Score, Search
+from .study import Study, arms
 
-__all__ = ["arms", "frame"]
+__all__ = [
+    "Arm",
+    "Measure",
+    "Merged",
+    "Pick",
+    "RankedHeads",
+    "Score",
+    "Search",
+    "Study",
+    "arms",
+    "frame",
+]

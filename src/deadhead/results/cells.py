@@ -1,74 +1,56 @@
-"""A study as the report reads it: its cells with their labels, and the score of each in each language.
+"""The cells of a study: each combination of the recipe's axes, with its labels and its record.
 
-A cell is one combination of the recipe's axes. Its axes are the recipe's own, and `language` (also
-called `target`), `setting`, `strategy` and `amount`. Scores are in points: shares times 100, BLEU as it is.
+The axes of a cell are the recipe's own, and `language` (also called `target`), `setting`, `strategy`
+and `amount`. Scores are in points: shares times 100, BLEU as it is.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
-from math import isfinite
-from pathlib import Path
 from typing import Any
 
-from deadhead.errors import DeadheadError
-from deadhead.papers import published_files
 from deadhead.studies.recipe.expand import label, strategy_of
 from deadhead.studies.store.records import Summary
 from deadhead.studies.trial import removal
-from deadhead.tasks import points, task_of
+from deadhead.tasks import points
 
-from .scores import Pair, Studied, setting
+from .model import Score
+from .task_facts import task_facts
 
 LANGUAGE = ("language", "target")
-PRUNING = (
-    "remove",
-    "strategy",
-    "amount",
-    "draw",
-    "arm",
-    "k",
-)  # axes in which a pruned cell differs from its unpruned one
+PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes that pruning changes
 CHANCE = ("seed", "draw")  # axes that only repeat
-APART = ("model", "task", "source")  # labels that tell recipes that are drawn together apart
+APART = ("model", "task", "source")  # labels that distinguish recipes drawn together
 NOTHING = {"remove": "none", "strategy": "none"}
 PLAIN = frozenset((str, int, float))  # types of labels that stay as they are
-LABELLED = (
-    "model",
-    "task",
-    "source",
-    "train",
-    "seed",
-    "remove",
-)  # fixed fields that tables may name
+LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields in tables
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One combination of the axes: its labels, and its record so far as there is one."""
+    """One combination of the axes, with its record if there is one."""
 
-    axes: Mapping[str, Any]
+    labels: Mapping[str, Any]  # as the recipe writes them
+    axes: Mapping[str, Any]  # labels as tables name them, and the fixed fields of LABELLED
     trial: str
     unpruned: bool
-    languages: tuple[str, ...]  # those it is or will be scored in
-    learnt: tuple[str, ...]  # those it is trained on
+    languages: tuple[str, ...]  # scored, now or later
+    train: tuple[str, ...]  # languages trained on
     splits: tuple[str, ...]
-    state: str  # of done, failed, left
+    state: str  # done, failed, left
     summary: Summary | None = None
 
     @property
     def split(self) -> str:
-        """The split that is reported unless another is asked for."""
+        """The split that is reported unless the recipe names another."""
         return "test" if "test" in self.splits else self.splits[0]
 
     @property
     def metric(self) -> str:
-        return main_metric(str(self.axes.get("task")))
+        return task_facts(str(self.axes.get("task"))).metric
 
     def axis(self, name: str, language: str = "") -> Any:
         if name in LANGUAGE:
@@ -79,45 +61,38 @@ class Cell:
 
     def parts(self, language: str) -> Any:
         """Tenths of the language's training set that are trained on; None is all of it."""
-        data = self.summary.trial.get("data") if self.summary is not None else None
-        given = data.get("parts") if isinstance(data, Mapping) else None
-        given = _label(given.get(language) if isinstance(given, Mapping) else given)
-        return (
-            given
-            if given is not None
-            else self.axes.get("data.target_parts", self.axes.get("data.parts"))
-        )
+        parts = _label(_parts(self.summary, language))
+        if parts is not None:
+            return parts
+        return self.axes.get("data.target_parts", self.axes.get("data.parts"))
 
     def variants(self, names: Iterable[str]) -> list[dict[str, str]]:
-        """The splits and metrics it was scored by, where a table or figure has them for an axis; else one empty choice."""
-        asked = [name for name in ("split", "metric") if name in names]
-        if not asked:
+        """The splits and metrics it was scored by, if these are axes of a table or figure."""
+        axes = [name for name in ("split", "metric") if name in names]
+        if not axes:
             return [{}]
-        parts = [name.split("/") for name in (self.summary.metrics if self.summary else {})]
-        found = dict.fromkeys((part[1], part[2]) for part in parts if len(part) == 3)
+        keys = [name.split("/") for name in (self.summary.metrics if self.summary else {})]
+        pairs = dict.fromkeys((key[1], key[2]) for key in keys if len(key) == 3)
         chosen = dict.fromkeys(
-            tuple((name, {"split": split, "metric": metric}[name]) for name in asked)
-            for split, metric in found
+            tuple((axis, {"split": split, "metric": metric}[axis]) for axis in axes)
+            for split, metric in pairs
         )
-        return [dict(one) for one in chosen] or [dict.fromkeys(asked, "")]
+        return [dict(labels) for labels in chosen] or [dict.fromkeys(axes, "")]
 
     def setting(self, language: str) -> str:
-        """How the language scored stands to those trained on."""
-        return setting("+".join(self.learnt), language)
+        """How the language scored relates to those trained on."""
+        return setting("+".join(self.train), language)
 
     @cached_property
-    def usual(self) -> tuple[float | None, ...]:
-        """The usual score in each of its languages."""
+    def main_row(self) -> tuple[float | None, ...]:
+        """The score in each of its languages, in the main metric and split."""
         return self.row()
 
     @property
     def scores(self) -> dict[str, float]:
-        """The usual score in each language that has one, in points."""
-        return {
-            language: score
-            for language, score in zip(self.languages, self.usual, strict=True)
-            if score is not None
-        }
+        """The main score in each language that has one, in points."""
+        pairs = zip(self.languages, self.main_row, strict=True)
+        return {language: score for language, score in pairs if score is not None}
 
     def row(self, metric: str | None = None, split: str | None = None) -> tuple[float | None, ...]:
         """The score in each of its languages, in points; None where there is none (yet)."""
@@ -125,138 +100,71 @@ class Cell:
             return (None,) * len(self.languages)
         name = metric or self.metric
         scale = points(name, 1.0)
-        held = map(self.summary.metrics.get, _names(self.languages, split or self.split, name))
-        return tuple([None if value is None else scale * value for value in held])
+        values = map(self.summary.metrics.get, _names(self.languages, split or self.split, name))
+        return tuple([None if value is None else scale * value for value in values])
 
+    def one_label(self, split: str) -> bool:
+        """Whether the model predicts one label for everything it was trained on."""
+        metrics = self.summary.metrics if self.summary else {}
+        return one_label(metrics, self.train, split, self.metric)
 
-@dataclass(frozen=True)
-class Study:
-    """A study's recipe and cells, read once."""
+    def facts(self, target: str) -> dict[str, Any]:
+        """What scores and searches in one language share."""
+        trial = self.summary.trial if self.summary else {}
+        dataset, train = str(trial.get("task", self.axes.get("task"))), "+".join(self.train)
+        task, parts = task_facts(dataset), _parts(self.summary, target)
+        return {
+            "model": str(trial.get("model", self.axes.get("model"))),
+            "task": task.name,
+            "kind": task.kind,
+            "dataset": dataset,
+            "source": str(self.axes.get("source") or train),
+            "train": train,
+            "target": target,
+            "setting": setting(train, target),
+            "parts": parts if isinstance(parts, int) else None,
+        }
 
-    read: Studied
-    name: str
-    recipe: Mapping[str, Any]
-    cells: tuple[Cell, ...]
-    published: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)  # file -> its rows
-    unreadable: list[str] = field(
-        default_factory=list
-    )  # records that turned out to be damaged when they were opened
-
-    @cached_property
-    def languages(self) -> tuple[str, ...]:
-        distinct = dict.fromkeys(cell.languages for cell in self.cells)
-        return tuple(dict.fromkeys(language for languages in distinct for language in languages))
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """The searches of the study, one for each language they are scored in."""
-        return [pair for pair in self.read.pairs if isfinite(pair.unpruned)]
-
-    @property
-    def home(self) -> Path:
-        return self.read.home
-
-    @cached_property
-    def axes(self) -> tuple[str, ...]:
-        """The axes of the recipe that have more than one label."""
-        names = dict.fromkeys(
-            name
-            for names in dict.fromkeys(tuple(cell.axes) for cell in self.cells)
-            for name in names
-        )
-        return tuple(
-            name
-            for name in names
-            if len({cell.axes[name] for cell in self.cells if name in cell.axes}) > 1
-        )
-
-    def labels(self, name: str) -> list[Any]:
-        """The labels of an axis in the recipe's order."""
-        if name in LANGUAGE:
-            return list(self.languages)
-        if name in ("split", "metric"):
-            return list(
-                dict.fromkeys(one[name] for cell in self.cells for one in cell.variants([name]))
+    def all_scores(self, share: float | None, metric: str = "") -> Iterator[Score]:
+        """Every number of a done trial, or those of one metric; `share`: of the heads removed."""
+        if self.summary is None or self.summary.state != "done":
+            return
+        trial = self.summary.trial
+        own = {
+            "trial": self.trial,
+            "remove": str(self.axes.get("remove", "none")),
+            "amount": self.axes.get("amount", 0),
+            "draw": trial.get("draw"),
+            "seed": trial.get("seed"),
+            "arm": str(self.labels.get("arm", "")),
+            "k": self.labels.get("k"),
+            "rank": rank_label(trial),
+            "share": share,
+        }
+        facts: dict[str, dict[str, Any]] = {}
+        one_label: dict[str, bool] = {}
+        end = f"/{metric}" if metric else ""
+        for name, value in self.summary.metrics.items():
+            if name.count("/") != 2 or value is None or not name.endswith(end):
+                continue
+            target, split, measured = name.split("/")
+            if target not in facts:
+                facts[target] = own | self.facts(target)
+            if (name := split.partition("@")[0]) not in one_label:
+                one_label[name] = self.one_label(name)
+            yield Score(
+                **facts[target],
+                split=split,
+                metric=measured,
+                value=points(measured, value),
+                one_label=one_label[name],
             )
-        if name == "setting":
-            places = dict.fromkeys((cell.learnt, cell.languages) for cell in self.cells)
-            return list(
-                dict.fromkeys(
-                    setting("+".join(learnt), language)
-                    for learnt, languages in places
-                    for language in languages
-                )
-            )
-        if name == "parts":
-            return list(
-                dict.fromkeys(
-                    cell.parts(language) for cell in self.cells for language in cell.languages
-                )
-            )
-        return list(dict.fromkeys(cell.axes.get(name) for cell in self.cells))
-
-    @cached_property
-    def metrics(self) -> tuple[str, ...]:
-        """The usual metric of each of its tasks."""
-        return tuple(dict.fromkeys(main_metric(str(task)) for task in self.labels("task")))
-
-    @cached_property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that are reported unless others are asked for."""
-        return tuple(dict.fromkeys(cell.split for cell in self.cells))
-
-    @cached_property
-    def by_trial(self) -> dict[str, Cell]:
-        """The first cell of each trial."""
-        found: dict[str, Cell] = {}
-        for cell in self.cells:
-            found.setdefault(cell.trial, cell)
-        return found
-
-    @cached_property
-    def known_trials(self) -> set[str]:
-        """The trials of this recipe that have a record."""
-        return {cell.trial for cell in self.cells if cell.summary is not None}
-
-    def done(self) -> Iterator[Summary]:
-        """The records of this recipe that are done, each once."""
-        yield from {
-            c.trial: c.summary
-            for c in self.cells
-            if c.summary is not None and c.summary.state == "done"
-        }.values()
 
 
-def read_study(folder: str | Path) -> Study:
-    """Everything the index and the description of a study say of it; no record is opened."""
-    read = Studied.at(folder)
-    home, told, known = read.home, read.told, read.known
-    recipe = as_dict(told.get("recipe"))
-    fixed = [as_dict(part.get("fixed")) for part in parts_of(recipe)]
-    found = tuple(
-        _cell(fixed_of(fixed, labels), labels, trial, known.get(trial))
-        for labels, trial in told["cells"]
-    )
-    return Study(read, str(told.get("name", home.name)), recipe, found, _published(told))
-
-
-def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is fixed in the recipe a cell is of: the first, of those drawn together, that agrees with its labels."""
-    if len(parts) == 1:
-        return parts[0]
-    return next(
-        (
-            one
-            for one in parts
-            if all(one.get(name, value) == value for name, value in labels.items() if name in APART)
-        ),
-        {},
-    )
-
-
-def _cell(
+def make_cell(
     fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None
 ) -> Cell:
+    """A cell out of the fixed fields of its recipe, its labels and the index."""
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
     removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
@@ -266,91 +174,111 @@ def _cell(
     axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
     if "remove" in fields:
         axes |= removed
-    learnt, splits = (
-        several(fields.get("train", fields.get("source"))),
-        several(fields.get("splits")) or ("test",),
-    )
-    state = "left" if summary is None else summary.state
+    train = as_tuple(fields.get("train", fields.get("source")))
     return Cell(
-        axes,
-        trial,
-        removed["remove"] == "none",
-        several(fields.get("targets")) or learnt,
-        learnt,
-        splits,
-        state,
-        summary,
+        labels=labels,
+        axes=axes,
+        trial=trial,
+        unpruned=removed["remove"] == "none",
+        languages=as_tuple(fields.get("targets")) or train,
+        train=train,
+        splits=as_tuple(fields.get("splits")) or ("test",),
+        state="left" if summary is None else summary.state,
+        summary=summary,
     )
+
+
+def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fixed fields of a cell's recipe: of those drawn together, the first that agrees."""
+    if len(parts) == 1:
+        return parts[0]
+    apart = {name: value for name, value in labels.items() if name in APART}
+    agree = (part for part in parts if all(part.get(n, v) == v for n, v in apart.items()))
+    return next(agree, {})
 
 
 def _label(value: Any) -> Any:
-    return (
-        value if type(value) in PLAIN else label(value)
-    )  # nearly all are, and there are very many
+    return value if type(value) in PLAIN else label(value)  # fast: nearly all are plain
 
 
 @cache
-def _removal(written: str) -> dict[str, Any]:
-    """The labels of a removal, from its Python form: the same few come for very many cells."""
-    remove = literal_eval(written)
-    try:
-        if removal(remove) is None:
-            return NOTHING
-    except StopIteration:  # names no strategy that is known
-        return {"remove": label(remove)}
+def _removal(code: str) -> dict[str, Any]:
+    """The labels of a removal, from its Python form: many cells share a few removals."""
+    remove = literal_eval(code)
+    if removal(remove) is None:
+        return NOTHING
     strategy = strategy_of(remove)
+    assert strategy is not None
     return {"remove": label(remove), "strategy": strategy, "amount": label(remove[strategy])}
 
 
 @cache
 def _names(languages: tuple[str, ...], split: str, metric: str) -> tuple[str, ...]:
-    """What a record calls the scores in these languages."""
+    """The names of the scores in a record."""
     return tuple(f"{language}/{split}/{metric}" for language in languages)
 
 
-def several(value: Any) -> tuple[str, ...]:
-    return (
-        ()
-        if value is None
-        else _one((value,))
-        if isinstance(value, str)
-        else _one(tuple(map(str, value)))
-    )
+def as_tuple(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return _shared((value,) if isinstance(value, str) else tuple(map(str, value)))
 
 
 @cache
-def _one(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The same tuple for the same names: very many cells have them, and what is the same is quickly compared."""
+def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
+    """One tuple object for equal names: many cells have them, and comparing is faster."""
     return names
 
 
-@cache
-def main_metric(task: str) -> str:
-    """The one number that tables show of a task; empty where its task file is not here."""
-    try:
-        return task_of(task).metric
-    except (DeadheadError, OSError):
+def _parts(summary: Summary | None, language: str) -> Any:
+    data = summary.trial.get("data") if summary is not None else None
+    parts = data.get("parts") if isinstance(data, Mapping) else None
+    return parts.get(language) if isinstance(parts, Mapping) else parts
+
+
+def rank_label(trial: Mapping[str, Any]) -> str:
+    """The ranking a trial used: "gradient", "lrp rule=alpha-beta", "gradient merge=md"."""
+    rank = trial.get("rank")
+    if not rank:
         return ""
+    options = [f"{name}={rank[name]}" for name in ("rule", "merge") if name in rank]
+    return " ".join([str(rank.get("method", "gradient")), *options])
 
 
-def _published(described: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
-    """The published files of a study's tables: as the study kept them, else out of the built-in recipe of its name."""
-    tables = as_dict(described.get("recipe")).get("tables") or []
-    kept = as_dict(described.get("published"))
-    found: dict[str, list[dict[str, str]]] = {}
-    for table in tables if isinstance(tables, list) else []:
-        name = table.get("published") if isinstance(table, dict) else None
-        if isinstance(name, str) and name not in found:
-            text = kept.get(name) or _built_in(str(described.get("name", "")), name)
-            if text:
-                found[name] = list(csv.DictReader(io.StringIO(text)))
-    return found
+def setting(train: str, target: str) -> str:
+    """How a target relates to the languages trained on (`en+de`)."""
+    languages = train.split("+")
+    if target not in languages:
+        return "cross-lingual"
+    return "multi-lingual" if len(languages) > 1 else "mono-lingual"
 
 
-def _built_in(recipe: str, file: str) -> str | None:
-    """The text of the table that the paper of a built-in recipe prints."""
-    beside = published_files().get(f"{recipe.partition('/')[0]}/{file}")
-    return None if beside is None else beside.read_text(encoding="utf-8")
+def is_target(source: str, train: str, target: str) -> bool:
+    """Whether a search is for this language.
+
+    A source that is trained on beside others is scored only because its dev split chooses k.
+    """
+    return setting(train, target) != "multi-lingual" or target not in source.split("+")
+
+
+def one_label(metrics: Mapping[str, float], train: Iterable[str], split: str, metric: str) -> bool:
+    """Whether a model predicts one label for everything, which means that training failed.
+
+    If a share a of the labels is that one, its F1 is 2a / (1 + a) and that of all others is 0, so
+    that F1 divided by the mean is the number of labels: a whole number.
+    """
+    names = [f"{language}/{split}/" for language in train if metric in ("accuracy", "micro_f1")]
+    pairs = [
+        (metrics.get(name + metric), metrics.get(name + "macro_f1"))
+        for name in names
+        if name + metric in metrics
+    ]
+    labels = [
+        2 * share / (1 + share) / mean if share and share > 0 and mean else 0.0
+        for share, mean in pairs
+    ]
+    whole = (number > 1.5 and abs(number - round(number)) < 1e-6 for number in labels)
+    return bool(labels) and all(whole)
 
 
 def plain_text(value: Any) -> str:
@@ -368,21 +296,15 @@ def plain_text(value: Any) -> str:
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """A mapping out of a file that anyone may have written."""
+    """A mapping from a file that anybody may have written; empty if it is none."""
     return value if isinstance(value, dict) else {}
 
 
 def parts_of(recipe: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The recipes that are drawn together: those included, and the recipe itself."""
     included = recipe.get("include")
-    return [
-        *(
-            part
-            for part in (included if isinstance(included, list) else ())
-            if isinstance(part, dict)
-        ),
-        recipe,
-    ]
+    parts = included if isinstance(included, list) else ()
+    return [*(part for part in parts if isinstance(part, dict)), recipe]
 
 
 def as_names(value: Any) -> tuple[str, ...]:
@@ -391,9 +313,9 @@ def as_names(value: Any) -> tuple[str, ...]:
 
 
 def matches(cell: Cell, language: str, where: Mapping[str, Any]) -> bool:
-    """Whether a cell is among those a table or figure asks for."""
-    for name, wanted in where.items():
-        allowed: Iterable[Any] = wanted if isinstance(wanted, list) else [wanted]
-        if plain_text(cell.axis(name, language)) not in {plain_text(one) for one in allowed}:
+    """Whether a cell is among those that a table or figure selects."""
+    for name, values in where.items():
+        allowed: Iterable[Any] = values if isinstance(values, list) else [values]
+        if plain_text(cell.axis(name, language)) not in {plain_text(value) for value in allowed}:
             return False
     return True

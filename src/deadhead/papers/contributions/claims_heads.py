@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean
 
 from deadhead.claims.cases import all_pairs
-from deadhead.claims.evidence import Evidence, Ranked, Rho, Search
+from deadhead.claims.evidence import Evidence, Rho
 from deadhead.claims.from_papers import PAIRS, printed, stated
 from deadhead.claims.relations import rhos
 from deadhead.claims.rule import HEADS, RHO, above, as_stated, at_face, between, most, worst
@@ -18,6 +18,7 @@ from deadhead.claims.searches import BOTH, MODELS, OF, PAPER_LRP, TASKS, chance,
 from deadhead.claims.strength import FEWEST, interval
 from deadhead.claims.subjects import ON_POS_AND_NER, is_mbert, is_xlmr
 from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
+from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import overlap, spearman
 
 PAPER = "contributions"
@@ -137,7 +138,7 @@ def p_values(evidence: Evidence, name: str, low: float, high: float) -> Finding:
     )
 
 
-def shared_heads(rankings: Iterable[Ranked]) -> tuple[float, float, float]:
+def shared_heads(rankings: Iterable[RankedHeads]) -> tuple[float, float, float]:
     """Over all pairs of languages: the mean share of the highest and of the lowest sixth of heads in common, and chance."""
     tops, bottoms, chances = [], [], []
     for one, other in combinations(rankings, 2):
@@ -150,7 +151,7 @@ def shared_heads(rankings: Iterable[Ranked]) -> tuple[float, float, float]:
 
 
 def rank(evidence: Evidence) -> Finding:
-    groups: dict[tuple[str, str], dict[str, Ranked]] = {}
+    groups: dict[tuple[str, str], dict[str, RankedHeads]] = {}
     for one in evidence.rankings:
         if "+" not in one.language and one.method == "gradient":
             groups.setdefault((one.model, one.task), {}).setdefault(one.language, one)
@@ -189,7 +190,7 @@ def rank(evidence: Evidence) -> Finding:
     )
 
 
-def _rho(one: Ranked, other: Ranked) -> float:
+def _rho(one: RankedHeads, other: RankedHeads) -> float:
     return spearman(
         [one.scores[head] for head in one.scores], [other.scores[head] for head in one.scores]
     ).rho
@@ -197,7 +198,7 @@ def _rho(one: Ranked, other: Ranked) -> float:
 
 def rankers_alike(evidence: Evidence) -> Finding:
     """Whether gradients and relevance put the heads of a language into much the same order."""
-    by_method: dict[tuple[str, str, str], dict[str, Ranked]] = {}
+    by_method: dict[tuple[str, str, str], dict[str, RankedHeads]] = {}
     for one in evidence.rankings:
         if one.method in ("gradient", PAPER_LRP) and "+" not in one.language:
             by_method.setdefault((one.model, one.task, one.language), {}).setdefault(
@@ -220,7 +221,7 @@ def rankers_alike(evidence: Evidence) -> Finding:
     )
 
 
-def _same_heads(rankings: Iterable[Ranked]) -> bool:
+def _same_heads(rankings: Iterable[RankedHeads]) -> bool:
     return len({frozenset(r.scores) for r in rankings}) == 1
 
 
@@ -276,7 +277,7 @@ def low_ja(evidence: Evidence) -> Finding:
         return missing(
             "en to ja on ner, multi-lingual: searches with eight tenths of the Japanese training set, and with all of it"
         )
-    pruned, full = eighth[0].full + eighth[0].arms["lowest"].gain, whole[0].full
+    pruned, full = eighth[0].unpruned + eighth[0].arms["lowest"].gain, whole[0].unpruned
     numbers = f"pruned with eight tenths {pruned:.2f}, unpruned with all {full:.2f}"
     return judged(
         at_face(pruned >= full, pruned - full, whole=True),

@@ -11,7 +11,7 @@ from functools import partial
 from statistics import fmean
 
 from deadhead.claims.cases import all_pairs
-from deadhead.claims.evidence import Evidence, Search
+from deadhead.claims.evidence import Evidence
 from deadhead.claims.from_papers import stated
 from deadhead.claims.rule import (
     ABOUT,
@@ -46,6 +46,7 @@ from deadhead.claims.strength import FEWEST, LEVEL, signs
 from deadhead.claims.subjects import ON_POS_AND_NER, XLM, Models, is_xlmr
 from deadhead.claims.verdict import FAILS, UNSHOWN, Claim, Finding, Shown, judged, missing
 from deadhead.errors import DeadheadError
+from deadhead.results import Search
 from deadhead.results.statistics import sign_test
 from deadhead.tasks.languages import language
 
@@ -280,7 +281,7 @@ def xlmr(evidence: Evidence, other: Evidence, name: str, setting: str) -> Findin
         {(s.source, s.target): s for s in of_setting(one, TASKS[name], setting)}
         for one in (evidence, other)
     )
-    leads = {pair: theirs[pair].full - s.full for pair, s in ours.items() if pair in theirs}
+    leads = {pair: theirs[pair].unpruned - s.unpruned for pair, s in ours.items() if pair in theirs}
     plain = [lead for pair, lead in leads.items() if not FAR_EAST & set(pair)]
     eastern = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
     if len(plain) < 4:

@@ -7,7 +7,7 @@ from functools import partial
 from statistics import fmean
 
 from deadhead.claims.cases import all_targets
-from deadhead.claims.evidence import Evidence, Merged, Search
+from deadhead.claims.evidence import Evidence
 from deadhead.claims.from_papers import stated
 from deadhead.claims.rule import POINT, count_as_stated, every, most
 from deadhead.claims.scope import about_searches
@@ -15,6 +15,7 @@ from deadhead.claims.searches import CROSS, OF, TASKS, gain, single
 from deadhead.claims.strength import LEVEL, by_luck, luck_p, signs
 from deadhead.claims.subjects import ON_POS_AND_NER
 from deadhead.claims.verdict import Claim, Finding, judged, missing
+from deadhead.results import Merged, Search
 
 PAPER = "contributions"
 MUCH = 2.0  # points: "much higher" is more than this
@@ -53,7 +54,7 @@ def ec(evidence: Evidence, name: str) -> Finding:
 def multi_all(evidence: Evidence) -> Finding:
     found = merged(evidence)
     gains = {
-        f"{m.task} {m.target} {way}": m.scores[way] - m.full
+        f"{m.task} {m.target} {way}": m.scores[way] - m.unpruned
         for m in found
         for way in ("MD", "SD", "EC")
     }
@@ -94,8 +95,8 @@ def against_single(
     for m in merged(evidence, task):
         mine = [s for s in alone if s.target == m.target]
         if mine:
-            whole[m.target] = m.full - max(s.full for s in mine)
-            pruned[m.target] = max(m.scores.values()) - max(s.full + gain(s) for s in mine)
+            whole[m.target] = m.unpruned - max(s.unpruned for s in mine)
+            pruned[m.target] = max(m.scores.values()) - max(s.unpruned + gain(s) for s in mine)
             used.append(m)
     return whole, pruned, [s for s in alone if s.target in whole], used
 

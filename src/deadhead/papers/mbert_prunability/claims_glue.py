@@ -10,7 +10,7 @@ from functools import partial
 from statistics import fmean
 
 from deadhead.claims.cases import TENTHS, all_of_glue
-from deadhead.claims.evidence import GLUE, Evidence, Fact, Mean, means
+from deadhead.claims.evidence import GLUE, Evidence, Mean, means
 from deadhead.claims.from_papers import stated
 from deadhead.claims.layer_sets import (
     BLOCKS,
@@ -30,6 +30,7 @@ from deadhead.claims.scope import about, against
 from deadhead.claims.strength import signs, spread
 from deadhead.claims.subjects import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
 from deadhead.claims.verdict import Claim, Finding, judged, missing
+from deadhead.results import Score
 from deadhead.results.statistics import drop
 
 from .claims_measures import CLAIMS as ON_MEASURES
@@ -115,7 +116,7 @@ def m3(evidence: Evidence, other: Evidence) -> Finding:
 
 def _who(other: Evidence) -> str:
     """The model compared with: BERT, or whatever stands in for it."""
-    model = other.facts[0].model
+    model = other.scores[0].model
     return BESIDE.name if short(model) in BESIDE.own else model
 
 
@@ -157,7 +158,7 @@ def _gap(cells: tuple[Mean, Mean]) -> float:
     return cells[0].value - cells[1].value
 
 
-def _curve(fact: Fact) -> bool:
+def _curve(fact: Score) -> bool:
     return fact.remove == "none" or fact.strategy == "random"
 
 
@@ -211,7 +212,7 @@ def _lags(
                 sets.get(("top", n), {}).get(place),
                 sets.get(("bottom", n), {}).get(place),
             )
-            share = middle.facts[0].share
+            share = middle.scores[0].share
             if top and bottom and share is not None:
                 ends.setdefault(place, []).append(top.value - bottom.value)
                 lag = (top.value + bottom.value) / 2 - middle.value

@@ -7,13 +7,14 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.claims.cases import all_of_xnli
-from deadhead.claims.evidence import Evidence, Fact, Measured
+from deadhead.claims.evidence import Evidence
 from deadhead.claims.from_papers import stated
 from deadhead.claims.rule import above, at_face, every, over_repeats
 from deadhead.claims.scope import about
 from deadhead.claims.subjects import MBERT, ON_XNLI, measured_on
 from deadhead.claims.verdict import Claim, Finding, judged, missing
 from deadhead.layout import Head
+from deadhead.results import Measure, Score
 from deadhead.results.statistics import entropy_change, recovery
 
 PAPER = "mbert-prunability"
@@ -28,9 +29,9 @@ NO_FIRST = "XNLI scores after the first epoch (finetune: {first: true}) and afte
 EARLY = ("first", "after")  # the stage after one epoch, or where it was not kept, the last
 
 
-def recovered(evidence: Evidence) -> tuple[dict[tuple[str, str], float], list[Fact]]:
+def recovered(evidence: Evidence) -> tuple[dict[tuple[str, str], float], list[Score]]:
     """By trial and language: how many percent of the last epoch's score are there after the first, of pruned models."""
-    facts = [f for f in evidence.facts if f.remove != "none" and f.trial]
+    facts = [f for f in evidence.scores if f.remove != "none" and f.trial]
     last = {(f.trial, f.target): f.value for f in facts if f.epoch is None and f.value}
     early = {
         (f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last
@@ -81,10 +82,10 @@ def _means(shares: dict[tuple[str, str], float], place: int) -> dict[str, float]
     }
 
 
-def stages(evidence: Evidence, name: str) -> list[tuple[Measured, Measured]]:
+def stages(evidence: Evidence, name: str) -> list[tuple[Measure, Measure]]:
     """What was measured before training and after one epoch, of pruned models."""
-    found: dict[str, dict[str, Measured]] = {}
-    for one in evidence.measured:
+    found: dict[str, dict[str, Measure]] = {}
+    for one in evidence.measures:
         if one.name == name and one.remove != "none":
             found.setdefault(one.trial, {})[one.stage] = one
     pairs = [
@@ -120,7 +121,7 @@ def m17(evidence: Evidence) -> Finding:
     return judged(above(leads, 0.0), numbers, strength, [before for before, _ in runs])
 
 
-def _layers(run: Measured) -> int:
+def _layers(run: Measure) -> int:
     """The layers of the model: every head is either left or removed."""
     return 1 + max(Head.parse(head).layer for head in (*run.values, *run.removed))
 

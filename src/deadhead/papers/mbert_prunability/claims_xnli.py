@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.claims.cases import TENTHS, all_of_glue, all_of_xnli
-from deadhead.claims.evidence import Evidence, Fact, Mean, means
+from deadhead.claims.evidence import Evidence, Mean, means
 from deadhead.claims.from_papers import printed, stated
 from deadhead.claims.layer_sets import BLOCKS, behind, half_means, halves, lead, listed
 from deadhead.claims.losses import at, drawn, final, scatter
@@ -27,6 +27,7 @@ from deadhead.claims.strength import signs, spread
 from deadhead.claims.subjects import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
 from deadhead.claims.verdict import Claim, Finding, judged, missing
 from deadhead.errors import DataError
+from deadhead.results import Score
 from deadhead.results.statistics import Order, drop, group_means, grouped, interpolate, ordered
 
 PAPER = "mbert-prunability"
@@ -35,7 +36,7 @@ QUARTER = 25  # percent of the heads
 LEVELS = ("high", "medium", "low")
 
 
-def drops(facts: Iterable[Fact], *axes: str) -> dict[tuple[Any, ...], tuple[float, Mean]]:
+def drops(facts: Iterable[Score], *axes: str) -> dict[tuple[Any, ...], tuple[float, Mean]]:
     """By target and some axes: the relative loss, where the unpruned score of the language is known."""
     facts = list(facts)
     full = means([f for f in facts if f.remove == "none"], "target")
@@ -122,7 +123,7 @@ def headline(evidence: Evidence) -> Finding:
     )
 
 
-def _mean_drops(facts: Iterable[Fact]) -> dict[float, float]:
+def _mean_drops(facts: Iterable[Score]) -> dict[float, float]:
     """By share of heads drawn out: the mean relative loss over tasks and languages."""
     found = [
         (share, value)
@@ -135,7 +136,7 @@ def _mean_drops(facts: Iterable[Fact]) -> dict[float, float]:
     }
 
 
-def _drop_noise(facts: Iterable[Fact], share: float) -> float | None:
+def _drop_noise(facts: Iterable[Score], share: float) -> float | None:
     """Half the interval that repeats give the mean loss on XNLI minus that on GLUE at a share; one training is behind all of XNLI."""
     widths = []
     for across in (True, False):
@@ -156,8 +157,8 @@ def _drop_noise(facts: Iterable[Fact], share: float) -> float | None:
     return sum(width**2 for width in known) ** 0.5 if known else None
 
 
-def _by_task(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
-    groups: dict[str, list[Fact]] = {}
+def _by_task(facts: Iterable[Score]) -> dict[str, list[Score]]:
+    groups: dict[str, list[Score]] = {}
     for fact in facts:
         groups.setdefault(fact.task, []).append(fact)
     return groups
@@ -248,7 +249,7 @@ def m11(evidence: Evidence) -> Finding:
     least = min(d, key=lambda name: d[name])
     numbers = f"the bottom matters more in {worse} of {len(d)} languages; least in {least} ({d[least]:+.2f} %)"
     full = means([f for f in final(evidence) if f.remove == "none"], "target")
-    cells = {name: [cell for cell in used if cell.facts[0].target == name] for name in d}
+    cells = {name: [cell for cell in used if cell.scores[0].target == name] for name in d}
     draws = [
         by_repeats((cell.repeats for cell in some), 200 / len(some) / full[name].value)
         for name, some in cells.items()
@@ -291,7 +292,7 @@ def m13(evidence: Evidence) -> Finding:
     return judged(shown, f"loss with the top gone: {listed(order.means)}", strength, behind(used))
 
 
-def _middle_lag(facts: Iterable[Fact]) -> tuple[dict[tuple[str, str], float], list[Mean]]:
+def _middle_lag(facts: Iterable[Score]) -> tuple[dict[tuple[str, str], float], list[Mean]]:
     """By task and language: how much more, in percent, is lost with the middle gone than with the ends gone, on average over depths."""
     facts = list(facts)
     full = means([f for f in facts if f.remove == "none"], "task", "target")
@@ -312,9 +313,9 @@ def _middle_lag(facts: Iterable[Fact]) -> tuple[dict[tuple[str, str], float], li
 def m14(evidence: Evidence, other: Evidence) -> Finding:
     ours, used = _middle_lag(final(evidence))
     theirs, beside = _middle_lag(final(other))
-    printed_ones = not theirs and not other.facts
+    printed_ones = not theirs and not other.scores
     if printed_ones:  # the paper, too, takes BERT's numbers over from the one before
-        theirs, _ = _middle_lag(f for f in printed().facts if f.model in BESIDE.own)
+        theirs, _ = _middle_lag(f for f in printed().scores if f.model in BESIDE.own)
     if len(ours) < 2 or not theirs:
         return missing(
             "XNLI of mBERT and GLUE of BERT, each unpruned and with top, middle and bottom layers gone"

@@ -8,7 +8,7 @@ from math import factorial, isnan
 from statistics import fmean
 
 from deadhead.claims.cases import all_of_glue
-from deadhead.claims.evidence import GLUE, Evidence, Fact, Mean, Measured
+from deadhead.claims.evidence import GLUE, Evidence, Mean
 from deadhead.claims.from_papers import stated
 from deadhead.claims.layer_sets import halves, sets_of_layers
 from deadhead.claims.losses import at, final, lost, near, noise, rest, scatter, sharper, told
@@ -30,6 +30,7 @@ from deadhead.claims.strength import LEVEL, signs, spread
 from deadhead.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from deadhead.claims.verdict import FAILS, Claim, Finding, Shown, judged, missing
 from deadhead.errors import DataError
+from deadhead.results import Measure, Score
 from deadhead.results.statistics import Correlation, by_distance, by_layer, even, holm
 
 PAPER = "weak-link"
@@ -81,12 +82,12 @@ def w8(evidence: Evidence) -> Finding:
         list(differences.values()),
         POINT,
         whole,
-        over_repeats(([f.value for f in cell.facts] for cell in used), sides=2),
+        over_repeats(([f.value for f in cell.scores] for cell in used), sides=2),
     )
-    return judged(shown, numbers, strength, [f for c in used for f in c.facts])
+    return judged(shown, numbers, strength, [f for c in used for f in c.scores])
 
 
-def ends_and_middle(facts: Iterable[Fact]) -> dict[tuple[str, str, int], tuple[Mean, Mean]]:
+def ends_and_middle(facts: Iterable[Score]) -> dict[tuple[str, str, int], tuple[Mean, Mean]]:
     """By (task, target, layers): what is left with both ends gone, and with as many layers of the middle gone."""
     sets = sets_of_layers(facts)
     return {
@@ -110,7 +111,7 @@ def w9(evidence: Evidence) -> Finding:
     numbers = f"the middle is worse in {worse} of {len(differences)} cases, by {fmean(differences):.2f} points on average"
     strength = f"{signs(differences)}; {spread(used, evidence.printed)}"
     shown = at_least(worse, len(differences), share, _all_middles(found))
-    return judged(shown, numbers, strength, [f for c in used for f in c.facts])
+    return judged(shown, numbers, strength, [f for c in used for f in c.scores])
 
 
 def _all_middles(found: Iterable[tuple[str, str, int]], tasks: Iterable[str] = GLUE) -> bool:
@@ -147,7 +148,7 @@ def w10(evidence: Evidence) -> Finding:
         noise=draws,
     )
     return judged(
-        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts]
+        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.scores]
     )
 
 
@@ -173,7 +174,7 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
         for group, other in zip(found, best, strict=True)
     ]
     shown = every(leads, all_of_glue(task for task, _ in places), noise=draws)
-    return judged(shown, numbers, strength, [f for c in used for f in c.facts])
+    return judged(shown, numbers, strength, [f for c in used for f in c.scores])
 
 
 def w12(evidence: Evidence) -> Finding:
@@ -194,13 +195,13 @@ def w12(evidence: Evidence) -> Finding:
     )
     shown = most(won, len(best), all_of_glue(task for task, _ in found))
     return judged(
-        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.facts]
+        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.scores]
     )
 
 
-def weight_runs(evidence: Evidence) -> list[Measured]:
+def weight_runs(evidence: Evidence) -> list[Measure]:
     """The trials in which the change of weights was measured after training."""
-    return [m for m in evidence.measured if m.name == "weights" and m.stage == "after"]
+    return [m for m in evidence.measures if m.name == "weights" and m.stage == "after"]
 
 
 def w15(evidence: Evidence) -> Finding:

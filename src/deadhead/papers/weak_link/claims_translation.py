@@ -93,7 +93,7 @@ def w3(evidence: Evidence) -> Finding:
     parts = []
     for (_, target, _), (points, cell) in found.items():
         wanted = stated(PAPER, "bleu_drop_at_percent", target=target)
-        draws = over_repeats([[f.value for f in cell.facts]])
+        draws = over_repeats([[f.value for f in cell.scores]])
         parts.append(
             as_stated([points], wanted, BLEU, whole=True, noise=draws)
         )  # one number for each language pair
@@ -147,7 +147,7 @@ def w4(evidence: Evidence) -> Finding:
         if other is not None and sum(low) > sum(
             high
         ):  # the low layers of the encoder are important, and keep more
-            share = cell.facts[0].share
+            share = cell.scores[0].share
             differences["?" if share is None else f"{share:.0f}"] = cell.value - other.value
             used += [cell, other]
     if len(differences) < 2:
@@ -159,7 +159,7 @@ def w4(evidence: Evidence) -> Finding:
         values,
         BLEU,
         len(values) == CUTS,
-        over_repeats(([f.value for f in cell.facts] for cell in used), sides=2),
+        over_repeats(([f.value for f in cell.scores] for cell in used), sides=2),
     )
     numbers = "kept minus pruned: " + ", ".join(
         f"{share} %: {value:+.2f}" for share, value in differences.items()
@@ -168,7 +168,7 @@ def w4(evidence: Evidence) -> Finding:
         shown,
         numbers,
         f"{signs(values)}; {spread(used, evidence.printed)}",
-        [f for c in used for f in c.facts],
+        [f for c in used for f in c.scores],
     )
 
 
@@ -191,13 +191,13 @@ def w5(evidence: Evidence) -> Finding:
         )
     best = [max(group, key=lambda name: group[name].value) for group in whole]
     at = ", ".join(
-        f"{group[name].facts[0].share or 0:.0f} %: {name} fewest"
+        f"{group[name].scores[0].share or 0:.0f} %: {name} fewest"
         for group, name in zip(whole, best, strict=True)
     )
     used = [cell for group in whole for cell in group.values()]
     shown = _each_wins(whole, best)
     return judged(
-        shown, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.facts]
+        shown, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.scores]
     )
 
 
@@ -206,7 +206,7 @@ def _each_wins(groups: list[dict[str, Mean]], best: list[str]) -> Shown:
     if len(set(best)) < 3:
         return _never_best(groups, best)
     draws = over_repeats(
-        [f.value for f in cell.facts] for group in groups for cell in group.values()
+        [f.value for f in cell.scores] for group in groups for cell in group.values()
     )
     leads: dict[str, float] = {}
     for group, name in zip(groups, best, strict=True):

@@ -12,8 +12,8 @@ from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.report.tables.values import scores_of
-from deadhead.results.cells import Study, as_dict, matches
-from deadhead.results.scores import Pair
+from deadhead.results import Search, Study
+from deadhead.results.cells import as_dict, matches
 from deadhead.results.statistics import (
     D,
     correlation_rows,
@@ -27,7 +27,6 @@ from deadhead.results.statistics import (
     spearman,
 )
 from deadhead.studies.store.records import Record
-from deadhead.tasks import points
 from deadhead.tasks.distances import distances
 
 from .charts import COLOURS, Row, Spec, categories, curves, field, panelled, tip, whole
@@ -109,7 +108,7 @@ def recovery_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     both: dict[str, list[tuple[float, float]]] = {}
     for cell in {cell.trial: cell for cell in study.cells if not cell.unpruned}.values():
         for language, first, final in zip(
-            cell.languages, cell.row(split=f"{cell.split}@1"), cell.usual, strict=True
+            cell.languages, cell.row(split=f"{cell.split}@1"), cell.main_row, strict=True
         ):
             if first is not None and final and matches(cell, language, where):
                 both.setdefault(language, []).append((first, final))
@@ -191,10 +190,12 @@ def gains_figure(
             ] = ranking["scores"]
     panels: dict[str, list[Row]] = {}
     several = {
-        name for name in ("model", "task") if len({getattr(pair, name) for pair in study.pairs}) > 1
+        name
+        for name in ("model", "task")
+        if len({getattr(pair, name) for pair in study.searches}) > 1
     }
     for what, x in (("URIEL distance", _apart), ("likeness of rankings", _alike)):
-        for pair in study.pairs:
+        for pair in study.searches:
             if pair.lowest is None or pair.source == pair.target or not _matches(pair, where):
                 continue
             at = x(pair, rankings.get((pair.model, pair.task), {}))
@@ -226,25 +227,25 @@ def gains_figure(
     return _scattered(values, str(asked.get("title") or "What gains go with")) if values else None
 
 
-def _matches(pair: Pair, where: Mapping[str, Any]) -> bool:
+def _matches(pair: Search, where: Mapping[str, Any]) -> bool:
     return all(
         getattr(pair, name, None) in (wanted if isinstance(wanted, list) else [wanted])
         for name, wanted in where.items()
     )
 
 
-def _gain(pair: Pair) -> float:
-    return points(pair.lowest.metric, pair.lowest.picks["test"].gain) if pair.lowest else 0.0
+def _gain(pair: Search) -> float:
+    return pair.lowest.gain if pair.lowest else 0.0
 
 
-def _apart(pair: Pair, rankings: Mapping[str, Mapping[str, float]]) -> float | None:
+def _apart(pair: Search, rankings: Mapping[str, Mapping[str, float]]) -> float | None:
     try:
         return distances(pair.source, pair.target, [DISTANCE])[DISTANCE]
     except DeadheadError:  # unknown to URIEL, or its package is not there
         return None
 
 
-def _alike(pair: Pair, rankings: Mapping[str, Mapping[str, float]]) -> float | None:
+def _alike(pair: Search, rankings: Mapping[str, Mapping[str, float]]) -> float | None:
     both = {name: rankings[name] for name in (pair.source, pair.target) if name in rankings}
     if len(both) < 2 or len(both[pair.source].keys() & both[pair.target].keys()) < FEWEST_HEADS:
         return None

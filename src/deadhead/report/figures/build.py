@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.report.labels import counted_as, removal_words
-from deadhead.report.page.record_choice import opened
 from deadhead.report.tables.build import id_of, titled
 from deadhead.report.tables.grid import alike, whose
-from deadhead.results.cells import CHANCE, Study, read_study
+from deadhead.results import Study
+from deadhead.results.cells import CHANCE
 from deadhead.studies.store.records import Record
 
 from .analyses import ends_figure, fitting, gains_figure, layers_figure, recovery_figure
@@ -43,8 +43,8 @@ MOST_LINES = 8
 
 def figures(folder: str | Path) -> list[dict[str, Any]]:
     """Every figure of a study for which there is something to draw."""
-    study = read_study(folder)
-    return study_figures(study, opened(study))
+    study = Study.open(folder)
+    return study_figures(study, study.records)
 
 
 def study_figures(study: Study, records: Records) -> list[dict[str, Any]]:
@@ -167,9 +167,9 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
 def _curves(study: Study) -> Iterator[dict[str, Any]]:
     if any("arm" in cell.axes for cell in study.cells):
         apart: list[str] = [name for name in ("model", "task", "source") if name in study.axes]
-        if len({cell.learnt for cell in study.cells}) > len(study.labels("source")):
+        if len({cell.train for cell in study.cells}) > len(study.labels("source")):
             apart.append("train")
-        pairs = {(*(cell.axes.get(name) for name in apart), cell.learnt) for cell in study.cells}
+        pairs = {(*(cell.axes.get(name) for name in apart), cell.train) for cell in study.cells}
         names = [*apart, "language"] if len(pairs) * len(study.languages) <= 12 else apart
         yield {
             "kind": "curve",

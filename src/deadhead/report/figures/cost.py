@@ -9,7 +9,8 @@ from typing import Any
 from deadhead.report.labels import joined, score_words, strategy_words
 from deadhead.report.tables.grid import alike
 from deadhead.report.tables.values import scores_of
-from deadhead.results.cells import Study, as_dict, matches
+from deadhead.results import Study
+from deadhead.results.cells import as_dict, matches
 
 from .charts import Row, Spec, trade
 

@@ -11,9 +11,10 @@ from typing import Any
 from deadhead.report.labels import counted_as, joined, score_words
 from deadhead.report.tables.grid import BY_LANGUAGE, Unit, Value, alike, repeats, spread
 from deadhead.report.tables.published import Published
-from deadhead.report.tables.searches import pair_axis, placed, scale, searches
+from deadhead.report.tables.searches import pair_axis, placed, searches
 from deadhead.report.tables.values import drops_of, gains_of, scores_of
-from deadhead.results.cells import Cell, Study, as_dict, as_names, matches
+from deadhead.results import Study
+from deadhead.results.cells import Cell, as_dict, as_names, matches
 from deadhead.strategies.amounts import HEADS, PERCENT
 from deadhead.studies.store.records import Record
 from deadhead.tasks.languages import code_of, languages
@@ -227,7 +228,7 @@ def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
     """The panel of a figure that a score belongs to; a cell that names no languages to train on learns its source."""
     named = {name: cell.axis(name, language) for name in as_names(asked.get("panels"))}
     if "train" in named:
-        named["train"] = "+".join(cell.learnt)
+        named["train"] = "+".join(cell.train)
     if "train" in named and {"language", "target"} & {
         *named
     }:  # from the languages it learns to the one it is scored in
@@ -237,7 +238,7 @@ def panel_of(cell: Cell, language: str, asked: Mapping[str, Any]) -> str:
             for name, label in named.items()
             if name not in ("train", "language", "target")
         }
-        return joined(*named.values(), f"{'+'.join(cell.learnt)} \u2192 {language}")
+        return joined(*named.values(), f"{'+'.join(cell.train)} \u2192 {language}")
     if named.get("train") == named.get("source"):
         named.pop("source", None)
     return joined(*named.values())
@@ -546,13 +547,9 @@ def best_curve(study: Study, asked: Mapping[str, Any]) -> Spec | None:
         at = WHOLE if at is None and "parts" in x else at
         label = joined(*(pair_axis(pair, name) for name in as_names(asked.get("panels"))))
         arms = {"full": pair.unpruned} | {
-            arm.arm: arm.picks["test"].score
-            for arm in (pair.lowest, *pair.controls.values())
-            if arm is not None and "test" in arm.picks
+            arm.arm: arm.picks["test"].score for arm in pair.arms.values() if "test" in arm.picks
         }
         for arm, score in arms.items():
             place_of = (label, arm, float(at) if isinstance(at, int | float) else str(at))
-            units.setdefault(place_of, Unit()).put(
-                pair.group, arm, pair.target, score * scale(pair)
-            )
+            units.setdefault(place_of, Unit()).put(pair.group, arm, pair.target, score)
     return drawn(study, {**asked, "lines": None}, units, ARMS) if units else None

@@ -10,7 +10,8 @@ from typing import Any
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head
 from deadhead.report.labels import STAGES, removal_words
-from deadhead.results.cells import Cell, Study
+from deadhead.results import Study
+from deadhead.results.cells import Cell
 from deadhead.studies.store.records import Record
 
 MOST_RANKINGS = 48  # maps of one kind that a page still shows

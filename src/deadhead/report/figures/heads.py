@@ -9,7 +9,8 @@ from typing import Any
 from deadhead.layout import Head
 from deadhead.ranking.scores import ranks
 from deadhead.report.labels import STAGES, joined
-from deadhead.results.cells import Cell, Study, as_dict, matches
+from deadhead.results import Study
+from deadhead.results.cells import Cell, as_dict, matches
 from deadhead.studies.store.records import Record
 
 from .charts import Row, Spec, head_maps, scatter, squares

@@ -7,7 +7,7 @@ from typing import Any
 
 from deadhead.report.labels import joined
 from deadhead.report.tables.grid import Unit, spread
-from deadhead.results.cells import Study
+from deadhead.results import Study
 from deadhead.studies.store.records import Record
 
 from .charts import Spec, curves

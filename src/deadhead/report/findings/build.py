@@ -16,10 +16,10 @@ from deadhead.report.figures.head_maps import ranking_of
 from deadhead.report.figures.heads import spearman
 from deadhead.report.labels import joined, metric_words
 from deadhead.report.tables.grid import alike, spread, whose
-from deadhead.report.tables.searches import scale, searches
+from deadhead.report.tables.searches import searches
 from deadhead.report.tables.significance import RATE
-from deadhead.results.cells import CHANCE, PRUNING, Cell, Study
-from deadhead.results.scores import Pair
+from deadhead.results import Search, Study
+from deadhead.results.cells import CHANCE, PRUNING, Cell
 from deadhead.results.statistics import sign_test, two_means
 from deadhead.strategies import STRATEGIES
 from deadhead.studies.store.records import Record
@@ -332,12 +332,12 @@ def _extremes(gains: Mapping[str, float | None], what: str, who: str) -> list[st
     ]
 
 
-def _gain(pair: Pair) -> float | None:
+def _gain(pair: Search) -> float | None:
     pick = pair.lowest.picks.get("test") if pair.lowest else None
-    return None if pick is None else pick.gain * scale(pair)
+    return None if pick is None else pick.gain
 
 
-def _by_target(found: Sequence[Pair]) -> dict[str, float | None]:
+def _by_target(found: Sequence[Search]) -> dict[str, float | None]:
     """The mean gain of each target language."""
     gains: dict[str, list[float]] = {}
     for pair in found:
@@ -346,15 +346,15 @@ def _by_target(found: Sequence[Pair]) -> dict[str, float | None]:
     return {target: fmean(several) for target, several in gains.items()}
 
 
-def _searched(found: Sequence[Pair]) -> list[str]:
+def _searched(found: Sequence[Search]) -> list[str]:
     """Pruning against as many unpruned seeds, or, without that control, against the one unpruned model."""
     held = [
-        (pair, _gain(pair), pair.controls["seeds"].picks.get("test"))
+        (pair, _gain(pair), pair.arms["seeds"].picks.get("test"))
         for pair in found
-        if "seeds" in pair.controls
+        if "seeds" in pair.arms
     ]
     both = [
-        (gain, pick.gain * scale(pair), pair)
+        (gain, pick.gain, pair)
         for pair, gain, pick in held
         if gain is not None and pick is not None
     ]
@@ -383,22 +383,20 @@ def _searched(found: Sequence[Pair]) -> list[str]:
     ]
 
 
-def _chosen(found: Sequence[Pair]) -> list[str]:
+def _chosen(found: Sequence[Search]) -> list[str]:
     """What is left of the gain when the test set does not choose k."""
     rows = [
-        (pair.lowest.picks, scale(pair))
+        pair.lowest.picks
         for pair in found
         if pair.lowest and {"test", "dev"} <= pair.lowest.picks.keys()
     ]
     if not rows:
         return []
-    on: Callable[[str], float] = lambda rule: fmean(  # noqa: E731
-        picks[rule].gain * points for picks, points in rows
-    )
+    on: Callable[[str], float] = lambda rule: fmean(picks[rule].gain for picks in rows)  # noqa: E731
     seeds = [
-        pick.gain * scale(pair)
+        pick.gain
         for pair in found
-        if "seeds" in pair.controls and (pick := pair.controls["seeds"].picks.get("test"))
+        if "seeds" in pair.arms and (pick := pair.arms["seeds"].picks.get("test"))
     ]
     beside = f"; as many unpruned seeds gain {fmean(seeds):+.2f}" if len(seeds) == len(rows) else ""
     return [

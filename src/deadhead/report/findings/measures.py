@@ -10,8 +10,8 @@ from typing import Any
 from deadhead.layout import Head
 from deadhead.report.figures.head_maps import measures_of
 from deadhead.report.labels import metric_words, removal_words, split_words
-from deadhead.results.cells import Study, as_dict
-from deadhead.results.scores import one_label
+from deadhead.results import Study
+from deadhead.results.cells import as_dict
 from deadhead.studies.store.records import Record
 
 FEW = 4  # prunings named in a sentence
@@ -94,7 +94,9 @@ def scored(study: Study) -> list[str]:
     if len(study.labels("remove")) > 1:
         return []  # a mean over prunings of all kinds says nothing
     done = {
-        cell.trial: cell for cell in study.cells if any(score is not None for score in cell.usual)
+        cell.trial: cell
+        for cell in study.cells
+        if any(score is not None for score in cell.main_row)
     }
     metrics = {cell.metric for cell in done.values()}
     if not done or len(metrics) != 1:
@@ -103,7 +105,7 @@ def scored(study: Study) -> list[str]:
     firsts: list[tuple[float, float]] = []
     for cell in done.values():
         for language, first, score in zip(
-            cell.languages, cell.row(split=f"{cell.split}@1"), cell.usual, strict=True
+            cell.languages, cell.row(split=f"{cell.split}@1"), cell.main_row, strict=True
         ):
             if score is not None:
                 languages.setdefault(language, []).append(score)
@@ -132,11 +134,7 @@ def collapsed(study: Study) -> list[str]:
         for cell in study.cells
         if cell.state == "done" and cell.summary
     }
-    failed = [
-        cell
-        for cell, metrics in trials.values()
-        if one_label(metrics, cell.learnt, cell.split, cell.metric)
-    ]
+    failed = [cell for cell, metrics in trials.values() if cell.one_label(cell.split)]
     found = [removal_words(str(cell.axes.get("remove", "none"))) for cell in failed]
     if not found:
         return []

@@ -13,14 +13,14 @@ from deadhead.report.figures.head_maps import heads, layout, maps
 from deadhead.report.findings.build import findings
 from deadhead.report.labels import metric_words, removal_words, score_words
 from deadhead.report.tables.build import study_tables
-from deadhead.results.cells import Cell, Study, as_dict, parts_of, read_study
-from deadhead.results.scores import unhurried
+from deadhead.results import Study
+from deadhead.results.cells import Cell, as_dict, parts_of
+from deadhead.results.study import no_garbage_collection
 from deadhead.studies.status import seconds
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.records import MOST_NAMED, Record, damage
 from deadhead.tasks import METRICS
 
-from .record_choice import opened
 from .trial_details import shown
 
 FORMAT = 1
@@ -30,13 +30,13 @@ MOST_LANGUAGES = 24  # columns of scores in the list of trials
 
 def content(folder: str | Path) -> dict[str, Any]:
     """Everything about a study that is worth looking at; it may still be running."""
-    with unhurried():
+    with no_garbage_collection():
         return _content(folder)
 
 
 def _content(folder: str | Path) -> dict[str, Any]:
-    study = read_study(folder)
-    records = opened(study)
+    study = Study.open(folder)
+    records = study.records
     made = study_tables(study)
     shape = layout(records)
     return {
@@ -53,7 +53,7 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "data": {name: value for record in records.values() for name, value in record.data.items()},
         "progress": progress(study),
         "damaged": damaged(study),
-        "opened": {"records": len(records), "of": len(study.known_trials)},
+        "opened": {"records": len(records), "of": len(study.recorded)},
         "findings": findings(study, records, made),
         "tables": made,
         "figures": study_figures(study, records),
@@ -71,7 +71,7 @@ def damaged(study: Study) -> list[str]:
     names = study.unreadable
     late = f"damaged although the index knows {'it' if len(names) == 1 else 'them'}: {', '.join(names[:MOST_NAMED])}"
     late = f"{len(names)} opened record{' is' if len(names) == 1 else 's are'} {late}; delete {study.home / 'index.jsonl'} and give `deadhead run` again"
-    return [text for text in (damage(study.read.damaged), late if names else "") if text]
+    return [text for text in (damage(study.damaged), late if names else "") if text]
 
 
 def progress(study: Study) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def claims(study: Study) -> list[dict[str, Any]]:
         return []
     from deadhead.claims import check  # many modules, which a large study does without
 
-    found = [verdict for verdict in check(study.read) if named or verdict.judged]
+    found = [verdict for verdict in check(study) if named or verdict.judged]
     return [verdict.to_dict() for verdict in found]
 
 
@@ -128,11 +128,11 @@ def _label(name: str, value: Any) -> Any:
 
 def _row(cell: Cell, axes: list[str], languages: tuple[str, ...]) -> list[Any]:
     scores = (
-        cell.usual
+        cell.main_row
         if cell.languages == languages
         else [cell.scores.get(language) for language in languages]
     )
-    known = [score for score in cell.usual if score is not None]
+    known = [score for score in cell.main_row if score is not None]
     cost = cell.summary.cost if cell.summary else {}
     return [
         cell.trial,

@@ -111,14 +111,14 @@ class Shelf:
 
     def record(self, name: str, trial: str) -> dict[str, Any]:
         """One record in full, as the page shows it."""
-        from deadhead.results.cells import read_study
+        from deadhead.results import Study
 
         from .trial_details import shown
 
         known = self.studies()
         if name not in known:
             raise StudyError("no study was named.", "add study=NAME")
-        return shown(read_study(known[name]), {trial: read(known[name], trial)})[trial]
+        return shown(Study.open(known[name]), {trial: read(known[name], trial)})[trial]
 
 
 def as_json(payload: Any) -> bytes:

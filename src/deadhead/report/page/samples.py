@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DeadheadError
-from deadhead.results.cells import Cell, Study
+from deadhead.results import Study
+from deadhead.results.cells import Cell
 from deadhead.studies.store.records import Record
 from deadhead.tasks import KINDS, Dataset, load_data
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deadhead.report.figures.head_maps import ranking_of
-from deadhead.results.cells import Study
+from deadhead.results import Study
 from deadhead.studies.store.records import Record
 
 from .samples import Samples

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.report.labels import removal_words, true_title
-from deadhead.results.cells import CHANCE, Study, parts_of, read_study
+from deadhead.results import Study
+from deadhead.results.cells import CHANCE, parts_of
 
 from .grid import Layout, summed
 from .searches import multi_source_table, search_table
@@ -25,7 +26,7 @@ PARTS = 2  # where a number that a cell lists has its parts
 
 def tables(folder: str | Path) -> list[dict[str, Any]]:
     """Every table of the study's recipe, as far as the study has come."""
-    return study_tables(read_study(folder))
+    return study_tables(Study.open(folder))
 
 
 def study_tables(study: Study) -> list[dict[str, Any]]:

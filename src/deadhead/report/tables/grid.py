@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import fsum, sqrt
 from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import measured_words, sentence
-from deadhead.results.cells import APART, LANGUAGE, PRUNING, Cell, Study, as_dict, as_names, matches
+from deadhead.results import Study
+from deadhead.results.cells import APART, LANGUAGE, PRUNING, Cell, as_dict, as_names, matches
 
 from .details import numbers_behind
 from .notes import remarks
@@ -194,7 +195,7 @@ def alike(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:
     for cell in cells:
         key: tuple[Any, ...] = (cell.languages, *[cell.axes.get(name) for name in plain])
         if by_setting:
-            key += (cell.learnt,)
+            key += (cell.train,)
         if by_parts:
             key += tuple(cell.parts(language) for language in cell.languages)
         if by_variant:
@@ -332,7 +333,7 @@ def _unpruned(
     if not gathered_there:  # `where` may have left the unpruned cells out
         wider = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
         bare = [cell for cell in study.cells if cell.unpruned]
-        only = Study(study.read, study.name, study.recipe, tuple(bare))
+        only = replace(study, cells=tuple(bare))
         gathered_there = gathered(
             only, Layout(layout.rows, layout.columns, wider, layout.mean_over), value
         )

@@ -7,7 +7,8 @@ from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head
-from deadhead.results.cells import Cell, Study, as_dict, fixed_of, parts_of
+from deadhead.results import Study
+from deadhead.results.cells import Cell, as_dict, fixed_of, parts_of
 from deadhead.studies.inputs import differing
 from deadhead.studies.store.records import read_within
 from deadhead.tasks import task_of
@@ -41,7 +42,7 @@ def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
         for cell in cells
         if _chooses(as_dict(fixed_of(parts, cell.axes).get("finetune")), str(cell.axes.get("task")))
         == str(split or cell.split)
-        and {*cell.learnt} & {*cell.languages}
+        and {*cell.train} & {*cell.languages}
     }
     return [
         f"The epoch is the best of a training by the same {name} set, so scores are slightly too high."
@@ -98,7 +99,7 @@ def _different_inputs(cells: Sequence[Cell]) -> list[str]:
 def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
     """Where trainings (or rankings) had fewer rows than the recipe asks for; one record speaks for all with the same data."""
     alike = {
-        (str(cell.axes.get("task")), tuple(cell.learnt)): cell
+        (str(cell.axes.get("task")), tuple(cell.train)): cell
         for cell in cells
         if cell.summary is not None and cell.state == "done"
     }

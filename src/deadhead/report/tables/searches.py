@@ -11,17 +11,15 @@ from functools import partial
 from typing import Any
 
 from deadhead.report.labels import measured_words, sentence
-from deadhead.results.cells import CHANCE, LANGUAGE, PRUNING, Cell, Study, matches, plain_text
-from deadhead.results.scores import Pair, is_target
-from deadhead.results.search import Arm
-from deadhead.tasks import points
+from deadhead.results import Search, Study
+from deadhead.results.cells import CHANCE, LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
 
 from .grid import BY_LANGUAGE, Layout, Part, Unit, entry, grid, keys_in_order, whose
 from .notes import about_data
 from .published import Published, number
 from .significance import SEEDS
 
-Statistic = Callable[[Pair], float | None]
+Statistic = Callable[[Search], float | None]
 Items = Iterable[tuple[tuple[Any, ...], Unit]]
 METHODS = ("FL", "MD", "SD", "EC")
 OF_SOURCES = ("source", "train", "rank.merge", "targets")  # labels in which the methods differ
@@ -29,34 +27,24 @@ NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits
 
 
 def _picked(rule: str, what: str) -> Statistic:
-    def of(pair: Pair) -> float | None:
+    def of(pair: Search) -> float | None:
         pick = pair.lowest.picks.get(rule) if pair.lowest else None
-        return (
-            None
-            if pick is None
-            else float(getattr(pick, what)) * (1 if what == "k" else scale(pair))
-        )
+        return None if pick is None else float(getattr(pick, what))
 
     return of
 
 
 def _control(name: str, rule: str = "test") -> Statistic:
-    def of(pair: Pair) -> float | None:
-        pick = pair.controls[name].picks.get(rule) if name in pair.controls else None
-        return None if pick is None else pick.gain * scale(pair)
+    def of(pair: Search) -> float | None:
+        pick = pair.arms[name].picks.get(rule) if name in pair.arms else None
+        return None if pick is None else pick.gain
 
     return of
 
 
-def scale(pair: Pair) -> float:
-    """What makes points of a score of this pair."""
-    arm = pair.lowest or next(iter(pair.controls.values()), None)
-    return points(arm.metric if arm else "", 1.0)
-
-
 # What is shown of each pair: its number, and the arms it needs.
 STATISTICS: Mapping[str, tuple[Statistic, tuple[str, ...]]] = {
-    "unpruned": (lambda pair: pair.unpruned * scale(pair), ("full",)),
+    "unpruned": (lambda pair: pair.unpruned, ("full",)),
     "best of k": (_picked("test", "score"), ("full", "lowest")),
     "gain": (_picked("test", "gain"), ("full", "lowest")),
     "k": (_picked("test", "k"), ("full", "lowest")),
@@ -115,7 +103,7 @@ def search_table(study: Study, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_arm(
-    study: Study, asked: Mapping[str, Any], layout: Layout, found: Sequence[Pair]
+    study: Study, asked: Mapping[str, Any], layout: Layout, found: Sequence[Search]
 ) -> dict[str, Any]:
     """Arms as an axis: the score of the unpruned model, and the best score of each arm."""
     units: dict[tuple[Any, ...], Unit] = {}
@@ -163,31 +151,31 @@ def _by_arm(
     )
 
 
-def _best(pair: Pair, arm: str) -> float | None:
+def _best(pair: Search, arm: str) -> float | None:
     if arm == "full":
-        return pair.unpruned * scale(pair)
-    held = pair.lowest if arm == "lowest" else pair.controls.get(arm)
+        return pair.unpruned
+    held = pair.arms.get(arm)
     pick = held.picks.get("test") if held else None
-    return None if pick is None else pick.score * scale(pair)
+    return None if pick is None else pick.score
 
 
-def searches(study: Study, where: Mapping[str, Any]) -> list[Pair]:
+def searches(study: Study, where: Mapping[str, Any]) -> list[Search]:
     """The pairs of a study that are asked for."""
     asked = {
         name: {plain_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])}
         for name, wanted in where.items()
         if name not in PRUNING
     }
-    return [pair for pair in study.pairs if _fits(pair, asked)]
+    return [pair for pair in study.searches if _fits(pair, asked)]
 
 
 def targets(cell: Cell) -> Iterator[str]:
     """The languages a search is for, out of those it is scored in."""
-    source, train = str(cell.axes.get("source", "")), "+".join(cell.learnt)
+    source, train = str(cell.axes.get("source", "")), "+".join(cell.train)
     return (language for language in cell.languages if is_target(source, train, language))
 
 
-def pair_axis(pair: Pair, name: str) -> Any:
+def pair_axis(pair: Search, name: str) -> Any:
     """The label of a pair on an axis."""
     if name in LANGUAGE:
         return pair.target
@@ -195,12 +183,12 @@ def pair_axis(pair: Pair, name: str) -> Any:
     return group[name] if name in group else getattr(pair, name, None)
 
 
-def _fits(pair: Pair, where: Mapping[str, set[str]]) -> bool:
+def _fits(pair: Search, where: Mapping[str, set[str]]) -> bool:
     return all(plain_text(pair_axis(pair, name)) in allowed for name, allowed in where.items())
 
 
 def _filler(
-    study: Study, layout: Layout, found: Sequence[Pair]
+    study: Study, layout: Layout, found: Sequence[Search]
 ) -> Callable[[Sequence[str], Statistic, bool], Items]:
     """What puts the pairs' numbers, and the states of all trials they need, into the units of a table: by arms and statistic.
 
@@ -239,29 +227,22 @@ def _filler(
     return fill
 
 
-def _trials(pair: Pair, arms: Sequence[str]) -> list[Part]:
+def _trials(pair: Search, arms: Sequence[str]) -> list[Part]:
     """The scores that a number of a pair was chosen from, or is the difference of: those of its arms, the unpruned model first."""
-    own = {"lowest": pair.lowest, **pair.controls}
-    chosen = [arm for name in arms if (arm := own.get(name)) is not None]
-    some = (
-        chosen or [arm for arm in own.values() if arm is not None][:1]
-    )  # each knows the unpruned model
+    chosen = [pair.arms[name] for name in arms if name in pair.arms]
+    some = chosen or list(pair.arms.values())[:1]  # each knows the unpruned model
     full: list[Part] = [
-        (arm.trials[0], pair.target, arm.full * scale(pair)) for arm in some[:1] if 0 in arm.trials
+        (arm.trials[0], pair.target, arm.full) for arm in some[:1] if 0 in arm.trials
     ]
     return [
         *(full if "full" in arms else ()),
         *(
-            (trial, pair.target, _points(pair, arm, k))
+            (trial, pair.target, arm.scores.get(k))
             for arm in chosen
             for k, trial in sorted(arm.trials.items())
             if k
         ),
     ]
-
-
-def _points(pair: Pair, arm: Arm, k: int) -> float | None:
-    return arm.scores[k] * scale(pair) if k in arm.scores else None
 
 
 def _unit(units: dict[tuple[Any, ...], Unit], key: tuple[Any, ...], full: bool) -> Unit:
@@ -283,7 +264,7 @@ def placed(
 
     def place(cell: Cell) -> list[tuple[str, Any]]:
         get = cell.axes.get
-        alike = (cell.languages, cell.learnt, get("source"), *[get(name) for name in named])
+        alike = (cell.languages, cell.train, get("source"), *[get(name) for name in named])
         if by_parts:
             alike += tuple(cell.parts(language) for language in cell.languages)
         if alike not in held:
@@ -410,7 +391,7 @@ def _method(source: str, merge: str) -> str:
     return "EC" if "+" not in source else merge.upper() if merge in ("md", "sd") else "MD"
 
 
-def _methods(found: Sequence[Pair]) -> Iterator[tuple[str, Pair, float]]:
+def _methods(found: Sequence[Search]) -> Iterator[tuple[str, Search, float]]:
     for pair in found:
         if (full := _best(pair, "full")) is not None:
             yield "FL", pair, full

@@ -7,7 +7,8 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
-from deadhead.results.cells import PRUNING, Cell, Study, as_dict
+from deadhead.results import Study
+from deadhead.results.cells import PRUNING, Cell, as_dict
 
 from .grid import Row, Value
 
@@ -22,7 +23,7 @@ def scores_of(asked: Mapping[str, Any]) -> Value:
 
     def scores(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         metric, split = metric or its_metric, split or its_split
-        return cell.row(metric, split) if metric or split else cell.usual
+        return cell.row(metric, split) if metric or split else cell.main_row
 
     return scores
 

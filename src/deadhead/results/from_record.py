@@ -1,0 +1,70 @@
+"""The ranking and the measures that a record keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from deadhead.studies.recipe.expand import label
+from deadhead.studies.store.records import Record
+
+from .cells import as_dict
+from .model import Measure, RankedHeads
+from .task_facts import task_facts
+
+STAGES = ("before", "first", "after")  # of training
+BY_HEAD = ("entropy", "weights")  # measures with a number for each head
+
+
+def ranking_of(record: Record) -> RankedHeads | None:
+    """The ranking that a trial made or used; None where there is none."""
+    ranking, rank = as_dict(record.details.get("ranking")), as_dict(record.trial.get("rank"))
+    scores = _numbers(ranking.get("scores"))
+    if not scores:
+        return None
+    method, rule = str(ranking.get("method", "")), rank.get("rule")
+    return RankedHeads(
+        **_facts(record),
+        languages=tuple(map(str, ranking.get("languages") or ())),
+        method=f"{method} rule={rule}" if rule else method,
+        scores=scores,
+        merge=str(ranking.get("merge") or ""),
+    )
+
+
+def measures_of(record: Record) -> Iterator[Measure]:
+    """What was measured at each stage; heads whose value was not a number are left out."""
+    stages, facts = as_dict(record.details.get("measures")), _facts(record)
+    remove = str(label(record.trial.get("remove", "none")))
+    for stage in STAGES:
+        for name, stored in as_dict(stages.get(stage)).items():
+            values = as_dict(stored) if name == "embeddings" else _numbers(stored)
+            if values:
+                yield Measure(
+                    **facts,
+                    remove=remove,
+                    name=name,
+                    stage=stage,
+                    values=values,
+                    removed=record.removed,
+                )
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    trial = record.trial
+    task = task_facts(str(trial.get("task")))
+    return {
+        "trial": trial.id,
+        "model": str(trial.get("model")),
+        "task": task.name,
+        "kind": task.kind,
+    }
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    """The numbers by head; NaN is null in a record, and left out."""
+    return {head: number for head, number in as_dict(value).items() if is_number(number)}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

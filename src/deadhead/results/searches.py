@@ -1,0 +1,206 @@
+"""The lowest-k search of the papers and its controls, computed from the records of all trials.
+
+A search prunes the 1, 2, ... k lowest heads and keeps the best. The best of k trials is better than
+one trial even if pruning does nothing, so each arm has the same budget: the lowest heads, the
+highest, random ones, and the *unpruned* model with k other seeds. If `lowest` does not beat
+`seeds`, the gain was luck. The best k may be chosen on the test set (as in the paper), on dev, or
+on the source's dev.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from deadhead.studies.recipe.expand import label
+from deadhead.studies.store.records import Summary
+from deadhead.tasks import points
+
+from .cells import Cell, is_target, rank_label
+from .model import Arm, Merged, Pick, Search
+
+OF_AN_ARM = ("arm", "k", "remove", "draw")  # labels in which the trials of one search differ
+WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}  # to merge rankings
+Group = tuple[tuple[str, Any], ...]  # the labels of a search
+
+
+def best(scores: Mapping[int, float]) -> int:
+    """The k of the highest score, the smallest among equals."""
+    return min(scores, key=lambda k: (-scores[k], k))
+
+
+def until_fall(full: float, scores: Mapping[int, float]) -> dict[int, float]:
+    """The trials the paper's rule would run: up to the first k that scores below the k before."""
+    before, run = full, {}
+    for k in sorted(scores):
+        run[k] = scores[k]
+        if scores[k] < before:
+            break
+        before = scores[k]
+    return run
+
+
+def picks(
+    full: float,
+    test: Mapping[int, float],
+    dev: Mapping[int, float],
+    source_dev: Mapping[int, float],
+    scale: float = 1.0,
+) -> dict[str, Pick]:
+    """What each rule chooses; a rule that lacks a score of some trial chooses nothing."""
+    if not test:
+        return {}
+    chosen = {"test": best(test), "stop": best(until_fall(full, test))}
+    for name, scores in (("dev", dev), ("source dev", source_dev)):
+        if scores.keys() == test.keys():
+            chosen[name] = best(scores)
+    return {name: Pick(k, scale * test[k], scale * (test[k] - full)) for name, k in chosen.items()}
+
+
+def arms_among(
+    cells: Iterable[Cell], *, in_points: bool = False
+) -> Iterator[tuple[Cell, dict[str, list[Arm]]]]:
+    """The unpruned cell of every search, and its arms by language.
+
+    A search whose unpruned model is not done is left out.
+    """
+    for group, trials in _groups(cells).items():
+        full = trials.pop(("full", 0), None)
+        if full is None or full.summary is None or full.state != "done":
+            continue
+        done: dict[str, dict[int, Summary]] = {}
+        planned: dict[str, int] = {}
+        for (arm, k), cell in trials.items():
+            planned[arm] = planned.get(arm, 0) + 1
+            records = done.setdefault(arm, {})
+            if cell.summary is not None and cell.state == "done":
+                records[k] = cell.summary
+        scale = points(full.metric, 1.0) if in_points else 1.0
+        yield (
+            full,
+            {
+                language: [
+                    _arm(
+                        (group, arm, language),
+                        full=full,
+                        done=records,
+                        missing=planned[arm] - len(records),
+                        scale=scale,
+                    )
+                    for arm, records in done.items()
+                ]
+                for language in full.summary.trial.get("targets", ())
+            },
+        )
+
+
+def _groups(cells: Iterable[Cell]) -> dict[Group, dict[tuple[str, int], Cell]]:
+    groups: dict[Group, dict[tuple[str, int], Cell]] = {}
+    for cell in cells:
+        labels = cell.labels
+        if "arm" in labels and "k" in labels:
+            group = tuple(
+                (name, label(value)) for name, value in labels.items() if name not in OF_AN_ARM
+            )
+            groups.setdefault(group, {})[labels["arm"], labels["k"]] = cell
+    return groups
+
+
+def _arm(
+    key: tuple[Group, str, str],
+    *,
+    full: Cell,
+    done: Mapping[int, Summary],
+    missing: int,
+    scale: float,
+) -> Arm:
+    assert full.summary is not None
+    group, arm, language = key
+    metric, trial = full.metric, full.summary.trial
+    sources = trial.get("source", trial.get("train", ()))
+    source = sources if isinstance(sources, str) else next(iter(sources), "")
+    test, dev, source_dev = (
+        _scores(done, f"{place}/{metric}")
+        for place in (f"{language}/test", f"{language}/dev", f"{source}/dev")
+    )
+    score = full.summary.metrics.get(f"{language}/test/{metric}")
+    base = float("nan") if score is None else score
+    return Arm(
+        arm=arm,
+        language=language,
+        metric=metric,
+        labels=dict(group),
+        full=scale * base,
+        scores={k: scale * value for k, value in test.items()},
+        tried=tuple(test),
+        picks=picks(base, test, dev, source_dev, scale),
+        missing=missing,
+        trials={0: full.trial, **{k: summary.id for k, summary in done.items()}},
+    )
+
+
+def _scores(done: Mapping[int, Summary], name: str) -> dict[int, float]:
+    """Scores by k; a score that was not a number is null in its record."""
+    scores = {k: summary.metrics.get(name) for k, summary in done.items()}
+    return {k: score for k, score in scores.items() if score is not None}
+
+
+def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:
+    """Every search in every language it is for, in points."""
+    summaries = {cell.trial: cell.summary for cell in cells if cell.summary is not None}
+    for full, by_language in arms_among(cells, in_points=True):
+        for language, arms in by_language.items():
+            common = full.facts(language)
+            wanted = is_target(common["source"], common["train"], language)
+            if not wanted or not arms or not isfinite(arms[0].full):
+                continue
+            by_name = {arm.arm: arm for arm in arms}
+            if "lowest" in by_name:
+                by_name = {"lowest": by_name.pop("lowest"), **by_name}
+            lowest = by_name["lowest"].trials if "lowest" in by_name else {}
+            pruned = next((summaries[trial].trial for k, trial in lowest.items() if k), {})
+            trials = (arm.trials[k] for arm in by_name.values() for k in sorted(arm.trials))
+            yield Search(
+                **common,
+                unpruned=arms[0].full,
+                arms=by_name,
+                rank=rank_label(pruned),
+                trials=tuple(dict.fromkeys(trials)),
+                group=tuple(arms[0].labels.items()),
+            )
+
+
+def merged_among(searches: Iterable[Search]) -> Iterator[Merged]:
+    """Trainings on several languages scored in another language.
+
+    EC is the best over the rankings of one language each; it needs those of all of them.
+    """
+    groups: dict[tuple[str, str, frozenset[str], str], list[tuple[Search, Arm]]] = {}
+    for search in searches:
+        train, lowest = frozenset(search.train.split("+")), search.lowest
+        if len(train) > 1 and search.target not in train and lowest and "test" in lowest.picks:
+            key = (search.model, search.task, train, search.target)
+            groups.setdefault(key, []).append((search, lowest))
+    for (model, task, train, target), group in groups.items():
+        scores: dict[str, float] = {}
+        for search, lowest in group:
+            way = WAYS.get(search.rank, "EC" if search.source in train else "")
+            if way:
+                score = lowest.picks["test"].score
+                scores[way] = max(scores.get(way, score), score)
+        if {search.source for search, _ in group if search.rank == "gradient"} != train:
+            scores.pop("EC", None)
+        first = group[0][0]
+        trials = (trial for _, lowest in group for trial in lowest.trials.values())
+        yield Merged(
+            model=model,
+            task=task,
+            kind=first.kind,
+            train=first.train,
+            target=target,
+            unpruned=first.unpruned,
+            scores=scores,
+            trials=tuple(dict.fromkeys(trials)),
+            budget=min(len(lowest.scores) for _, lowest in group),
+        )

@@ -1,0 +1,271 @@
+"""A study as claims and the report read it: `Study.open(folder)`.
+
+The index is read once. Records are opened one by one, only for what the index does not keep:
+the share of heads that a removal takes (one record for each), rankings, and measures.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from deadhead.studies.store import folder as study_folder
+from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import Record, Summary, read_within, scan
+from deadhead.studies.study import described
+
+from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting
+from .from_record import measures_of, ranking_of
+from .model import Arm, Measure, Merged, RankedHeads, Score, Search
+from .published import Rows, published_rows
+from .record_choice import by_use
+from .searches import arms_among, merged_among, searches_among
+from .task_facts import task_facts
+
+MOST_RECORDS = 800  # opened for the page
+TRIES = 8  # records without a ranking, after which no more are opened for it
+OUTSIDE = ("", "full")  # arms of cells that are not the pruned trials of a search
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Pause garbage collection, which would check the numbers of a large study again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """A study: its recipe, its cells, and all numbers of its records."""
+
+    home: Path
+    description: Mapping[str, Any]  # what `run` stored: name, recipe, cells
+    summaries: Mapping[str, Summary]  # of the records, by trial id
+    cells: tuple[Cell, ...]
+    damaged: tuple[str, ...] = ()  # ids of records that cannot be used
+    published: Mapping[str, Rows] = field(default_factory=dict)  # file -> its rows
+
+    @classmethod
+    def open(cls, folder: str | Path | Study) -> Study:
+        """Read the study in a folder; a study that is open already is returned as it is."""
+        if isinstance(folder, Study):
+            return folder
+        home = study_folder.inside(Path(folder))
+        description, records = described(home), scan(home)
+        fixed = [
+            as_dict(part.get("fixed")) for part in parts_of(as_dict(description.get("recipe")))
+        ]
+        cells = tuple(
+            make_cell(fixed_of(fixed, labels), labels, trial, records.known.get(trial))
+            for labels, trial in description["cells"]
+        )
+        return cls(
+            home=home,
+            description=description,
+            summaries=records.known,
+            cells=cells,
+            damaged=tuple(records.damaged),
+            published=published_rows(description),
+        )
+
+    @property
+    def name(self) -> str:
+        return str(self.description.get("name", self.home.name))
+
+    @property
+    def recipe(self) -> Mapping[str, Any]:
+        return as_dict(self.description.get("recipe"))
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        distinct = dict.fromkeys(cell.languages for cell in self.cells)
+        return tuple(dict.fromkeys(language for languages in distinct for language in languages))
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the recipe that have more than one label."""
+        names = dict.fromkeys(tuple(cell.axes) for cell in self.cells)
+        values: dict[str, set[Any]] = {name: set() for group in names for name in group}
+        for cell in self.cells:
+            for name, value in cell.axes.items():
+                values[name].add(value)
+        return tuple(name for name, labels in values.items() if len(labels) > 1)
+
+    def labels(self, name: str) -> list[Any]:
+        """The labels of an axis in the recipe's order."""
+        if name in LANGUAGE:
+            return list(self.languages)
+        labels: Iterator[Any]
+        if name in ("split", "metric"):
+            labels = (variant[name] for cell in self.cells for variant in cell.variants([name]))
+        elif name == "setting":
+            places = dict.fromkeys((cell.train, cell.languages) for cell in self.cells)
+            labels = (setting("+".join(train), one) for train, some in places for one in some)
+        elif name == "parts":
+            labels = (cell.parts(language) for cell in self.cells for language in cell.languages)
+        else:
+            labels = (cell.axes.get(name) for cell in self.cells)
+        return list(dict.fromkeys(labels))
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The main metric of each of its tasks."""
+        return tuple(dict.fromkeys(task_facts(str(task)).metric for task in self.labels("task")))
+
+    @cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are reported unless the recipe names others."""
+        return tuple(dict.fromkeys(cell.split for cell in self.cells))
+
+    @cached_property
+    def by_trial(self) -> dict[str, Cell]:
+        """The first cell of each trial."""
+        cells: dict[str, Cell] = {}
+        for cell in self.cells:
+            cells.setdefault(cell.trial, cell)
+        return cells
+
+    @cached_property
+    def recorded(self) -> set[str]:
+        """The trials of this recipe that have a record."""
+        return {cell.trial for cell in self.cells if cell.summary is not None}
+
+    @cached_property
+    def _opened(self) -> dict[str, Record | None]:
+        return {}
+
+    def record(self, trial: str) -> Record | None:
+        """A record; None where the file is damaged or missing."""
+        if trial not in self._opened:
+            try:
+                self._opened[trial] = read_within(self.home, trial)
+            except StudyError:
+                self._opened[trial] = None
+        return self._opened[trial]
+
+    @cached_property
+    def _chosen(self) -> dict[str, Record | None]:
+        chosen: dict[str, Record | None] = {}
+        readable = 0
+        for trial in by_use(self.cells):
+            if readable >= MOST_RECORDS:
+                break
+            chosen[trial] = self.record(trial)
+            readable += chosen[trial] is not None
+        return chosen
+
+    @cached_property
+    def records(self) -> dict[str, Record]:
+        """The records that the page shows, by id: all of a small study, else the most useful."""
+        return {trial: record for trial, record in self._chosen.items() if record is not None}
+
+    @cached_property
+    def unreadable(self) -> list[str]:
+        """Records that the index knows and that turned out to be damaged when opened."""
+        return [trial for trial, record in self._chosen.items() if record is None]
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """Every score in the main metric of its task.
+
+        The pruned trials of searches are in `searches`. Cells that share a trial and have the same
+        labels give one score.
+        """
+        outside = (cell for cell in self.cells if cell.labels.get("arm", "") in OUTSIDE)
+        return tuple(
+            dict.fromkeys(
+                score
+                for cell in outside
+                if cell.metric
+                for score in cell.all_scores(self._share(cell), cell.metric)
+            )
+        )
+
+    def all_scores(self) -> list[Score]:
+        """Every number of every done trial in all metrics, those of searches included."""
+        each = (cell.all_scores(self._share(cell)) for cell in self.cells)
+        return list(dict.fromkeys(score for scores in each for score in scores))
+
+    @cached_property
+    def _shares(self) -> dict[tuple[Any, str], float | None]:
+        return {}
+
+    def _share(self, cell: Cell) -> float | None:
+        """The percentage of heads removed: from the recipe, or counted in one record."""
+        if cell.unpruned or cell.summary is None or cell.state != "done":
+            return 0.0
+        if cell.axes.get("strategy") == "random":
+            return float(cell.axes["amount"])
+        key = (cell.axes.get("model"), str(cell.axes.get("remove")))
+        if key not in self._shares:
+            total, record = cell.summary.cost.get("heads before"), self.record(cell.trial)
+            share = 100 * len(record.removed) / total if total and record is not None else None
+            self._shares[key] = share
+        return self._shares[key]
+
+    @cached_property
+    def searches(self) -> tuple[Search, ...]:
+        """Every search in every language it is for; those without an unpruned score are left out."""
+        return tuple(searches_among(self.cells))
+
+    @cached_property
+    def merged(self) -> tuple[Merged, ...]:
+        """Trainings on several languages scored in another one."""
+        return tuple(merged_among(self.searches))
+
+    @cached_property
+    def _done(self) -> list[Summary]:
+        """In the order of trial ids: a folder lists its files in any order."""
+        return [one for _, one in sorted(self.summaries.items()) if one.state == "done"]
+
+    @cached_property
+    def rankings(self) -> tuple[RankedHeads, ...]:
+        """One ranking of each model, task, language and method."""
+        rankings: dict[tuple[str, ...], RankedHeads] = {}
+        tries: Counter[tuple[str, ...]] = Counter()  # records without a ranking
+        for summary in self._done:
+            trial = summary.trial
+            rank, source, task = (trial.get(name) for name in ("rank", "source", "task"))
+            name = task_facts(str(task)).name
+            key = (str(trial.get("model")), name, str(source), str(rank))
+            if not rank or not source or key in rankings or tries[key] == TRIES:
+                continue
+            record = self.record(summary.id)
+            ranking = ranking_of(record) if record is not None else None
+            if ranking is None:
+                tries[key] += 1
+            else:
+                rankings[key] = ranking
+        return tuple(rankings.values())
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """Everything that was measured on trained models."""
+        trials = (summary.id for summary in self._done if summary.trial.get("measure"))
+        records = (record for trial in trials if (record := self.record(trial)) is not None)
+        return tuple(measure for record in records for measure in measures_of(record))
+
+
+def arms(folder: str | Path) -> list[Arm]:
+    """Every arm of every search in a study, in every language, scored as the records store it.
+
+    Searches without their unpruned model are left out.
+    """
+    by_search = (by_language for _, by_language in arms_among(Study.open(folder).cells))
+    return [
+        arm
+        for by_language in by_search
+        for same_arm in zip(*by_language.values(), strict=True)
+        for arm in same_arm
+    ]
