@@ -1,6 +1,7 @@
-"""The command line: parse, call, print. No logic lives here, and no torch is loaded to show help.
+"""The command line: each command parses its options, calls the library and prints the result.
 
-Exit codes: 0 done, 1 it could not be done (one clear line on standard error), 2 wrong usage.
+A command is a function in a file of the same name, and its name in COMMANDS. No torch is loaded to
+show help. Exit codes: 0 success, 1 failure (one message on standard error), 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -17,21 +19,16 @@ import typer
 from deadhead.errors import DeadheadError, Notice
 from deadhead.version import __version__
 
-from . import (
-    claims,
-    data,
-    demo,
-    evaluate,
-    export,
-    models,
-    rank,
-    report,
-    serve,
-    status,
-    studies,
-    training,
-)
-from .command import Command
+from ._command import Command
+
+COMMANDS = {  # panel of the help -> commands, in its order
+    "Commands": ("heads", "finetune", "rank", "compare", "prune", "evaluate", "bench", "export"),
+    "Studies": (
+        *("demo", "run", "plan", "recipes", "status", "stop", "clean"),
+        *("claims", "report", "serve"),
+    ),
+}
+GROUPS = ("data",)  # files with several commands
 
 app = typer.Typer(
     name="deadhead",
@@ -40,37 +37,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-ON_MODELS: tuple[Callable[..., None], ...] = (
-    models.heads,
-    training.finetune,
-    rank.rank,
-    rank.compare,
-    models.prune,
-    evaluate.evaluate,
-    models.bench,
-    export.export,
-)
-ON_STUDIES: tuple[Callable[..., None], ...] = (
-    demo.demo,
-    studies.run,
-    studies.plan,
-    studies.recipes,
-    status.status,
-    studies.stop,
-    studies.clean,
-    claims.claims,
-    report.report,
-    serve.serve,
-)
-for command in ON_MODELS:
-    app.command(cls=Command)(command)
-for command in ON_STUDIES:
-    app.command(cls=Command, rich_help_panel="Studies")(command)
-app.add_typer(data.app)
+for panel, names in COMMANDS.items():
+    for name in names:
+        function = getattr(import_module(f".{name}", __name__), name)
+        app.command(cls=Command, rich_help_panel=panel)(function)
+for name in GROUPS:
+    app.add_typer(import_module(f".{name}", __name__).app)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    if show:
         typer.echo(f"deadhead {__version__}")
         raise typer.Exit
 
@@ -86,7 +62,7 @@ def root(
 
 @contextmanager
 def _notices() -> Iterator[None]:
-    """Print what a user should know as one line; other warnings as Python does."""
+    """Print notices to the user as one line; other warnings as Python does."""
     before = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **further: Any) -> None:
@@ -112,6 +88,6 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.secho("stopped.", err=True)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+    except BrokenPipeError:  # the reader of our output is closed, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

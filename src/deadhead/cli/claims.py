@@ -1,4 +1,4 @@
-"""`deadhead claims`: what the papers say, held against a study or against their own tables."""
+"""`deadhead claims`: check the claims of the papers against studies or the papers' own tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deadhead.errors import DeadheadError
+
+from ._options import AsJson
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,6 +29,7 @@ ON_PAPER = {  # how a claim fails on the papers' own tables
     "follows in part": "Follow in part",
     "no more than luck": "No more than luck would give",
 }
+COLUMNS = {"claim": 3, "verdict, margin": 3, "statement": 6, "numbers, certainty": 8}  # widths
 
 
 def claims(
@@ -34,12 +37,12 @@ def claims(
         list[Path] | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="Folders of studies; their records are pooled.",
+            help="Study folders; their records are pooled.",
             show_default=False,
         ),
     ] = None,
     published: Annotated[
-        bool, typer.Option("--published", help="Judge the papers' own tables instead of a study.")
+        bool, typer.Option("--published", help="Check the papers' own tables instead of a study.")
     ] = False,
     paper: Annotated[
         str | None,
@@ -48,26 +51,17 @@ def claims(
         ),
     ] = None,
     every: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Also list the claims that were not tested or have not enough data, one by one.",
-        ),
+        bool, typer.Option("--all", help="Also list claims that are not tested or lack data.")
     ] = False,
     as_markdown: Annotated[
-        bool,
-        typer.Option(
-            "--markdown",
-            help="A Markdown table, with those not tested and those without enough data.",
-        ),
+        bool, typer.Option("--markdown", help="Print a Markdown table of all claims.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Check every claim of the papers: does it hold, is it compatible with the numbers but not shown, does it not hold?
+    """Check every claim of the papers: it holds, is compatible but not shown, or does not hold.
 
-    A claim about other models or tasks is not tested here; one with too little to judge by has not enough data.
+    A claim about other models or tasks is not tested here; one with too few numbers has not enough
+    data.
 
     Examples:
 
@@ -83,82 +77,61 @@ def claims(
 
     if bool(studies) == published:
         raise DeadheadError(
-            "name the folder of a study, or give --published; one of the two.",
-            "deadhead claims STUDY",
+            "name a study folder or give --published, not both.", "deadhead claims STUDY"
         )
-    read = [Study.open(study) for study in studies or ()]
-    for one in read:
-        if one.damaged:
-            typer.secho(f"{one.home}: {damage(one.damaged)}", fg="yellow", err=True)
-    found = of_papers(paper) if published else check(*read, paper=paper)
+    folders = [Study.open(study) for study in studies or ()]
+    for study in folders:
+        if study.damaged:
+            typer.secho(f"{study.home}: {damage(study.damaged)}", fg="yellow", err=True)
+    verdicts = of_papers(paper) if published else check(*folders, paper=paper)
     if as_json:
-        typer.echo(
-            json.dumps([verdict.to_dict() for verdict in found], indent=1, ensure_ascii=False)
-        )
-        return
-    if as_markdown:
-        typer.echo(markdown(found), nl=False)
-        return
-    _show(found, every)
+        rows = [verdict.to_dict() for verdict in verdicts]
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+    elif as_markdown:
+        typer.echo(markdown(verdicts), nl=False)
+    else:
+        _print_verdicts(verdicts, every)
 
 
-def _show(found: list[Verdict], every: bool) -> None:
-    """The claims, those that fail on the papers' own tables by how they do; then counts, and the names of those that fail there."""
+def _print_verdicts(verdicts: list[Verdict], every: bool) -> None:
+    """Tables of the verdicts, those that fail on the papers' own tables first; then counts."""
     from rich.console import Console
 
     from deadhead.claims import FAILS, IN_PART, LUCKY, NO
 
-    shown = [one for one in found if every or one.judged]
-    failed = {how: [one for one in shown if one.follows == how] for how in (NO, IN_PART, LUCKY)}
-    for how, several in {**failed, "": [one for one in shown if not one.follows]}.items():
-        if several:
-            title = (
-                f"{ON_PAPER[how]}: {len(several)}"
-                if how
-                else "The others"
-                if any(failed.values())
-                else None
-            )
-            Console().print(_table(several, title))
-    counts = [f"{name} {sum(one.verdict == name for one in found)}" for name in COLOURS]
-    typer.echo(
-        f"Claims: {len(found)}; {', '.join(counts)}."
-        + ("" if len(shown) == len(found) else " --all lists the rest, with what is missing.")
-    )
-    for how, several in failed.items():
-        if several:
-            refuted = [one.id for one in several if one.verdict == FAILS]
-            which = (
-                ""
-                if len(refuted) in (0, len(several))
-                else f"; of these {len(refuted)} {'does' if len(refuted) == 1 else 'do'} not hold: {', '.join(refuted)}"
-            )
-            typer.echo(
-                f"{ON_PAPER[how]} ({len(several)}): {', '.join(one.id for one in several)}{which}"
-            )
+    listed = [verdict for verdict in verdicts if every or verdict.judged]
+    failed = {how: [v for v in listed if v.follows == how] for how in (NO, IN_PART, LUCKY)}
+    for how, group in failed.items():
+        if group:
+            Console().print(_table(group, f"{ON_PAPER[how]}: {len(group)}"))
+    others = [verdict for verdict in listed if not verdict.follows]
+    if others:
+        Console().print(_table(others, "The others" if any(failed.values()) else None))
+    counts = [f"{name} {sum(v.verdict == name for v in verdicts)}" for name in COLOURS]
+    more = "" if len(listed) == len(verdicts) else " --all lists the rest, with what is missing."
+    typer.echo(f"Claims: {len(verdicts)}; {', '.join(counts)}.{more}")
+    for how, group in failed.items():
+        refuted = [verdict.id for verdict in group if verdict.verdict == FAILS]
+        some = ""
+        if 0 < len(refuted) < len(group):
+            verb = "does" if len(refuted) == 1 else "do"
+            some = f"; of these {len(refuted)} {verb} not hold: {', '.join(refuted)}"
+        if group:
+            names = ", ".join(verdict.id for verdict in group)
+            typer.echo(f"{ON_PAPER[how]} ({len(group)}): {names}{some}")
 
 
-def _table(shown: list[Verdict], title: str | None) -> Table:
+def _table(verdicts: list[Verdict], title: str | None) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(show_lines=True, title=title, title_justify="left")
-    for name, share in (
-        ("claim", 3),
-        ("verdict, margin", 3),
-        ("statement", 6),
-        ("numbers, how sure", 8),
-    ):
-        table.add_column(name, ratio=share, overflow="fold")
-    for one in shown:
-        margin = "" if one.margin is None else f"\n{one.margin:+.3g} {one.unit}"
-        verdict = Text.assemble(
-            (one.verdict, COLOURS[one.verdict]), f", {one.follows}" if one.follows else "", margin
-        )
-        table.add_row(
-            one.id,
-            verdict,
-            Text(one.statement),
-            Text.assemble(one.numbers, "\n" if one.strength else "", (one.strength, "dim")),
-        )
+    for name, width in COLUMNS.items():
+        table.add_column(name, ratio=width, overflow="fold")
+    for row in verdicts:
+        margin = "" if row.margin is None else f"\n{row.margin:+.3g} {row.unit}"
+        follows = f", {row.follows}" if row.follows else ""
+        verdict = Text.assemble((row.verdict, COLOURS[row.verdict]), follows, margin)
+        strength = ("\n" if row.strength else "", (row.strength, "dim"))
+        table.add_row(row.id, verdict, Text(row.statement), Text.assemble(row.numbers, *strength))
     return table

@@ -1,4 +1,4 @@
-"""`deadhead demo`: the built-in study `demo` on the embedded world, run to its end and shown."""
+"""`deadhead demo`: run the built-in study `demo` and print its tables."""
 
 from __future__ import annotations
 
@@ -9,32 +9,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .studies import AsJson, Set, Workers, tell, watched
+from . import _progress
+from ._options import AsJson, Overrides, Workers
+from .run import print_result
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 RECIPE = "demo"
-COLOURS = {"better": "green", "worse": "red", None: ""}
-SPREAD = 10  # characters of a column that shows the spread too
-PIPED = 140  # characters of a line where no terminal says how many it has
+COLOURS = {"better": "green", "worse": "red"}
+SPREAD = 10  # characters of a column with spreads
+PIPED = 140  # characters of a line outside of a terminal
 
 
 def demo(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="STUDY", help="The folder of the study; the same again to go on."
+            "--out",
+            metavar="STUDY",
+            help="The study folder; the same folder again resumes the study.",
         ),
     ] = Path("deadhead-demo"),
     workers: Workers = None,
-    overrides: Set = None,
+    overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """See it work, offline, in two to four minutes on two cores: cut heads by rank, at random and by layer, train on English, score nine languages.
+    """Run a small study offline, in two to four minutes on two cores.
 
-    An ordinary study of the recipe `demo`: Ctrl-C stops it, the same command goes on. It ends with its tables and a page.
+    It removes heads by rank, at random and by layer, trains on English and scores nine languages;
+    then it prints the tables and writes a page. Ctrl-C stops it; the same command resumes it.
 
     Example:
 
@@ -50,31 +55,29 @@ def demo(
     recipe = load(RECIPE, overrides or ())
     workers = workers or usual_workers(recipe)
     if not as_json:
-        typer.echo(
-            f"{recipe.about} ({len(recipe.trials)} trials, {workers} at a time, in {out}).",
-            err=True,
-        )
-    with watched(recipe, quiet=as_json) as watch:
+        size = f"{len(recipe.trials)} trials, {workers} at a time, in {out}"
+        typer.echo(f"{recipe.about} ({size}).", err=True)
+    with _progress.study(recipe, quiet=as_json) as watch:
         result = run_study(recipe, out, workers=workers, watch=watch)
-    made, page = tables(out), str(write(out, out / "page.html"))
+    results, page = tables(out), str(write(out, out / "page.html"))
     if as_json:
-        typer.echo(json.dumps({**vars(result), "tables": made, "page": page}))
+        typer.echo(json.dumps({**vars(result), "tables": results, "page": page}))
     else:
-        for table in made:
-            _print(table)
-        tell(result, out)
-        typer.echo(f"The page, with all of it to look into: {page}")
+        _print_tables(results)
+        print_result(result, out)
+        typer.echo(f"The page with all results: {page}")
     if result.failed or result.left:
         raise typer.Exit(1)
 
 
-def _print(table: Mapping[str, Any]) -> None:
+def _print_tables(tables: list[Any]) -> None:
     from rich.console import Console
 
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPED)
-    console.print(as_rich(table, console), "")
+    for table in tables:
+        console.print(as_rich(table, console), "")
 
 
 def as_rich(table: Mapping[str, Any], console: Console) -> Table:
@@ -85,30 +88,27 @@ def as_rich(table: Mapping[str, Any], console: Console) -> Table:
     labels = [" ".join(str(label) for label in row) for row in table["rows"]]
     width = max(map(len, labels), default=0)
     spread = console.width >= width + 4 + SPREAD * len(table["columns"])
-    look: dict[str, Any] = {
-        "box": SIMPLE,
-        "padding": (0, 1, 0, 0),
-        "title_justify": "left",
-        "caption_justify": "left",
-    }
-    made = Table(
+    grid = Table(
         title=table["title"],
         caption=" ".join(filter(None, [table["note"], table.get("test")])),
-        **look,
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        title_justify="left",
+        caption_justify="left",
     )
-    made.add_column(" / ".join(table["row_names"]), min_width=width, no_wrap=True)
+    grid.add_column(" / ".join(table["row_names"]), min_width=width, no_wrap=True)
     for column in table["columns"]:
-        made.add_column(" ".join(str(label) for label in column), justify="right", no_wrap=True)
+        grid.add_column(" ".join(str(label) for label in column), justify="right", no_wrap=True)
     for label, cells in zip(labels, table["cells"], strict=True):
-        made.add_row(label, *(_cell(cell, spread) for cell in cells))
-    return made
+        grid.add_row(label, *(_cell(cell, spread) for cell in cells))
+    return grid
 
 
 def _cell(cell: Mapping[str, Any], spread: bool) -> str:
     if cell["ours"] is None:
         return cell["state"] if cell["state"] in ("failed", "missing") else ""
-    told = f"{cell['ours']:.1f}" + (
-        f" ±{cell['spread']:.1f}" if spread and cell["spread"] is not None else ""
-    )
-    colour = COLOURS.get(cell["mark"], "")
-    return f"[{colour}]{told}[/]" if colour else told
+    text = f"{cell['ours']:.1f}"
+    if spread and cell["spread"] is not None:
+        text += f" ±{cell['spread']:.1f}"
+    colour = COLOURS.get(cell["mark"])
+    return f"[{colour}]{text}[/]" if colour else text

@@ -1,4 +1,4 @@
-"""`deadhead evaluate`: what models score on a task, how sure that is, and how they differ. Parse, call, print."""
+"""`deadhead evaluate`: the scores of models on a task, with their uncertainty and differences."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .data import Corpus, Length, MaxExamples, Root, TaskFile, TaskName, languages_of, needed_task
-from .loading import model_and_tokenizer, watched
-from .model_options import Auto, Device, Dtype
+from . import _options as opt
+from ._progress import counting
 
 if TYPE_CHECKING:
     from deadhead.tasks import Dataset
     from deadhead.tasks.bootstrap import Interval
     from deadhead.tasks.predictions import Predictions
-
-MEAN = "mean"
+    from deadhead.training.evaluation import Intervals
 
 
 def evaluate(
@@ -28,36 +26,28 @@ def evaluate(
             show_default=False,
         ),
     ],
-    lang: Annotated[
-        str,
-        typer.Option(
-            help="The language of the data, such as en; several by commas.", show_default=False
-        ),
-    ],
-    task: TaskName = None,
-    task_file: TaskFile = None,
-    split: Annotated[str, typer.Option(help="train, dev or test.")] = "dev",
-    data: Root = None,
-    source: Corpus = None,
-    max_examples: MaxExamples = None,
-    max_length: Length = 256,
+    lang: opt.Languages,
+    task: opt.TaskName = None,
+    task_file: opt.TaskFile = None,
+    split: opt.Split = "dev",
+    data: opt.Data = None,
+    source: opt.Corpus = None,
+    max_examples: opt.MaxExamples = None,
+    max_length: opt.Length = 256,
     resamples: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="Draws of sentences behind the confidence intervals."
-        ),
+        typer.Option(metavar="N", min=1, help="Bootstrap samples for the confidence intervals."),
     ] = 1000,
-    seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 0,
-    auto: Auto = None,
-    dtype: Dtype = None,
-    device: Device = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="One JSON document, with every metric, instead of tables."),
-    ] = False,
+    seed: opt.Seed = 0,
+    auto: opt.Auto = None,
+    dtype: opt.Dtype = None,
+    device: opt.Device = None,
+    as_json: opt.AsJson = False,
 ) -> None:
-    """Score models on a task, side by side: the task's first metric for each language with its confidence interval, and how
-    far each model is from the first, with a paired bootstrap.
+    """Score models on a task and compare them: the main metric per language, with intervals.
+
+    Each further model is compared with the first one by a paired bootstrap. With --json the output
+    has every metric.
 
     Examples:
 
@@ -65,146 +55,106 @@ def evaluate(
 
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
     """
-    known = needed_task(task, task_file)
+    known = opt.required_task(task, task_file)
     from deadhead.device import device_named
     from deadhead.tasks import draw_examples, load_data
+    from deadhead.training.evaluation import intervals
 
-    place = str(device_named(device))
-    languages = languages_of(lang)
+    place = device_named(device)
     sets = {
-        name: draw_examples(
-            load_data(known, name, split, root=data, source=source), max_examples, seed
+        language: draw_examples(
+            load_data(known, language, split, root=data, source=source), max_examples, seed
         )
-        for name in languages
+        for language in opt.languages_from(lang)
     }
-    about = sets[languages[0]].task
-    predictions = {
-        model: _predictions(model, auto, dtype, sets, max_length, place)
-        for model in dict.fromkeys(models)
-    }
+    loading = {"device": place, "auto": auto, "dtype": dtype}
+    predictions = {name: _predict(name, sets, max_length, loading) for name in models}
     scores = {
-        model: {name: one.score(sets[name]) for name, one in several.items()}
-        for model, several in predictions.items()
+        name: {language: p.score(sets[language]) for language, p in by_set.items()}
+        for name, by_set in predictions.items()
     }
-    intervals, differences = _uncertainty(predictions, sets, resamples, seed)
+    main, differences = intervals(predictions, sets, resamples=resamples, seed=seed)
+    about = next(iter(sets.values())).task
     if as_json:
-        facts: dict[str, Any] = {
+        facts = {
             "task": about.name,
             "split": split,
             "metric": about.metric,
             "scores": scores,
-        }
-        facts |= {
-            "examples": {name: len(one) for name, one in sets.items()},
+            "examples": {language: len(data) for language, data in sets.items()},
             "resamples": resamples,
             "seed": seed,
+            "intervals": _to_dict(main),
+            "differences": _to_dict(differences),
         }
-        typer.echo(
-            json.dumps(
-                {**facts, "intervals": _plain(intervals), "differences": _plain(differences)},
-                indent=1,
-            )
-        )
+        typer.echo(json.dumps(facts, indent=1))
         return
-    _show(about.metric, split, sets, intervals, differences)
-    for signature in sorted(
-        {one.signature for several in scores.values() for one in several.values() if one.signature}
-    ):
+    sizes = {language: f"{len(data):,}" for language, data in sets.items()}
+    _print_scores(f"{about.metric}, {split}", about.metric, sizes, main, differences)
+    for signature in sorted({s.signature for own in scores.values() for s in own.values()} - {""}):
         typer.echo(signature)
     typer.echo(
-        f"In brackets: 95 % confidence intervals, from {resamples:,} draws of sentences (seed {seed})."
+        f"In brackets: 95 % confidence intervals from {resamples:,} bootstrap samples "
+        f"of sentences (seed {seed})."
     )
     if differences:
         typer.echo(
-            "p: how often models that are equally good would differ as much, by a paired bootstrap, two-sided."
+            "p: the probability of such a difference between equally good models "
+            "(paired bootstrap, two-sided)."
         )
 
 
-def _predictions(
-    name: str,
-    auto: str | None,
-    dtype: str | None,
-    sets: dict[str, Dataset],
-    max_length: int,
-    place: str,
+def _predict(
+    name: str, sets: dict[str, Dataset], max_length: int, loading: dict[str, Any]
 ) -> dict[str, Predictions]:
+    from deadhead.models import labels_for, load_with_tokenizer
     from deadhead.tasks import encode
-    from deadhead.training.evaluation import predict_sets
-    from deadhead.training.labels import model_labels
+    from deadhead.training.evaluation import check_sets, predict
 
-    model, tokenizer = model_and_tokenizer(name, auto, dtype, place)
-    found: dict[str, Predictions] = {}
-    with watched(name) as progress:
-        for number, (lang, data) in enumerate(sets.items()):
-            progress(number, len(sets), lang)
-            encoded = encode(
-                data, tokenizer, max_length=max_length, labels=model_labels(model, data)
-            )
-            found |= predict_sets(model, {lang: encoded}, tokenizer=tokenizer)
-    return found
-
-
-Table = dict[str, dict[str, "Interval"]]  # model -> language, or mean
+    model, tokenizer = load_with_tokenizer(name, **loading)
+    predictions: dict[str, Predictions] = {}
+    with counting(name) as progress:
+        for language, data in sets.items():
+            progress(len(predictions), len(sets), language)
+            labels = labels_for(model, data)
+            encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
+            check_sets(model, {language: encoded})
+            predictions[language] = predict(model, encoded, tokenizer=tokenizer)
+    return predictions
 
 
-def _uncertainty(
-    predictions: dict[str, dict[str, Predictions]],
-    sets: dict[str, Dataset],
-    resamples: int,
-    seed: int,
-) -> tuple[Table, Table]:
-    """The score of each model on each set with its interval, and those of the others minus the first."""
-    from deadhead.tasks.bootstrap import mean, side_by_side
-
-    intervals = {
-        model: {
-            lang: one.bootstrap(sets[lang], resamples=resamples, seed=seed)
-            for lang, one in several.items()
-        }
-        for model, several in predictions.items()
-    }
-    for several in intervals.values():
-        if len(several) > 1:
-            several[MEAN] = mean(list(several.values()))
-    return intervals, side_by_side(intervals)
-
-
-def _plain(table: Table) -> dict[str, Any]:
+def _to_dict(table: Intervals) -> dict[str, Any]:
     return {
-        model: {lang: one.to_dict() for lang, one in several.items()}
-        for model, several in table.items()
+        model: {language: interval.to_dict() for language, interval in row.items()}
+        for model, row in table.items()
     }
 
 
-def _show(
-    metric: str, split: str, sets: dict[str, Dataset], intervals: Table, differences: Table
+def _print_scores(
+    title: str, metric: str, sizes: dict[str, str], scores: Intervals, differences: Intervals
 ) -> None:
-    """In points, as tables of the field are: a row for each language, and their mean if there are several."""
+    """Tables in points: a row for each language, and one for their mean."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table as Grid
+    from rich.table import Table
 
     from deadhead.tasks import points
 
-    def spread(one: Interval, sign: str = "") -> str:
-        value, low, high = (points(metric, number) for number in (one.value, one.low, one.high))
-        return f"{value:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]"
+    def cell(interval: Interval, sign: str = "") -> str:
+        numbers = (interval.value, interval.low, interval.high)
+        value, low, high = (f"{points(metric, number):{sign}.2f}" for number in numbers)
+        return f"{value} [{low}, {high}]"
 
     console = Console()
-    first = next(iter(intervals))
-    table = Grid(f"{metric}, {split}", "examples", *map(escape, intervals))
-    for lang in intervals[first]:
-        rows = f"{len(sets[lang]):,}" if lang in sets else ""
-        table.add_row(lang, rows, *(spread(several[lang]) for several in intervals.values()))
+    first, own = next(iter(scores.items()))
+    table = Table(title, "examples", *map(escape, scores))
+    for language in own:
+        cells = [cell(row[language]) for row in scores.values()]
+        table.add_row(language, sizes.get(language, ""), *cells)
     console.print(table)
     if differences:
-        table = Grid(f"minus {escape(first)}", *map(escape, differences))
-        for lang in intervals[first]:
-            table.add_row(
-                lang,
-                *(
-                    f"{spread(several[lang], '+')}, p {several[lang].p:.3f}"
-                    for several in differences.values()
-                ),
-            )
+        table = Table(f"minus {escape(first)}", *map(escape, differences))
+        for language in own:
+            row = [model[language] for model in differences.values()]
+            table.add_row(language, *(f"{cell(gap, '+')}, p {gap.p:.3f}" for gap in row))
         console.print(table)

@@ -1,4 +1,4 @@
-"""`deadhead export`: a model as ONNX, or the records of a study as a table."""
+"""`deadhead export`: write a model as ONNX, or the records of a study as a table."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from .model_options import Auto, Dtype
-from .outputs import Force, check_file
+from ._options import AsJson, Auto, Dtype, Force
+from ._outputs import check_file
 
 
 def export(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR", help="A model, or the folder of a study.", show_default=False
-        ),
+        Path, typer.Argument(metavar="DIR", help="A model, or a study folder.", show_default=False)
     ],
     onnx: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model as ONNX.")
@@ -31,11 +28,11 @@ def export(
     auto: Auto = None,
     dtype: Dtype = None,
     force: Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document instead of a line.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Write a model as ONNX, checked against the model itself under onnxruntime; or a study as one table.
+    """Write a model as ONNX, or the records of a study as one table.
+
+    The ONNX file is run with onnxruntime and compared with the model before you get it.
 
     Examples:
 
@@ -43,50 +40,62 @@ def export(
 
         deadhead export my-study --csv my-study.csv
     """
-    facts: dict[str, Any] = {"from": str(folder)}
-    lines: list[str] = []
     if onnx is None and csv is None and parquet is None:
         raise typer.BadParameter(
-            "say --onnx FILE for a model, --csv FILE or --parquet FILE for a study"
+            "give --onnx FILE for a model, --csv FILE or --parquet FILE for a study"
         )
     if onnx is not None and (csv is not None or parquet is not None):
         raise typer.BadParameter(
-            "--onnx is for a model, --csv and --parquet are for a study: give the one or the others"
+            "--onnx is for a model, --csv and --parquet are for a study: choose one"
         )
     if onnx is None and (auto is not None or dtype is not None):
         raise typer.BadParameter("--auto and --dtype are for a model: use them with --onnx")
-    for option, file, example in (
-        ("--onnx", onnx, "model.onnx"),
-        ("--csv", csv, "study.csv"),
-        ("--parquet", parquet, "study.parquet"),
-    ):
-        check_file(file, option, example, force=force)
+    check_file(onnx, "--onnx", "model.onnx", force=force)
+    check_file(csv, "--csv", "study.csv", force=force)
+    check_file(parquet, "--parquet", "study.parquet", force=force)
     if onnx is not None:
-        from deadhead.heads.onnx import exported
-
-        made = exported(folder, onnx=onnx, auto=auto, dtype=dtype or "float32")
-        size = made.file.stat().st_size
-        facts |= {
-            "onnx": str(onnx),
-            "bytes": size,
-            "inputs": made.inputs,
-            "outputs": made.outputs,
-            "largest_difference": made.gap,
-        }
-        lines += [
-            f"{onnx}: {size / 2**20:.1f} MiB, takes {', '.join(made.inputs)}, gives {', '.join(made.outputs)}",
-            f"equal to the model in {folder} on {made.batches} batches of different sizes and lengths, padded ones among them "
-            f"(largest difference {made.gap:.0e} of the largest output)",
-        ]
-    if csv is not None or parquet is not None:
-        from deadhead.results.frame import write_csv, write_parquet
-        from deadhead.studies.store.records import damage, scan
-
-        for name, file, put in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
-            if file is not None:
-                rows = put(folder, file)
-                facts |= {name: str(file), "rows": rows}
-                lines.append(f"{rows} rows written to {file}")
-        if text := damage(scan(folder).damaged):
-            typer.secho(text, fg="yellow", err=True)
+        facts, lines = _export_model(folder, onnx, auto, dtype)
+    else:
+        facts, lines = _export_study(folder, csv, parquet)
+    facts = {"from": str(folder), **facts}
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
+
+
+def _export_model(
+    folder: Path, file: Path, auto: str | None, dtype: str | None
+) -> tuple[dict[str, Any], list[str]]:
+    from deadhead.heads.onnx import exported
+
+    result = exported(folder, onnx=file, auto=auto, dtype=dtype or "float32")
+    size = result.file.stat().st_size
+    facts = {
+        "onnx": str(file),
+        "bytes": size,
+        "inputs": result.inputs,
+        "outputs": result.outputs,
+        "largest_difference": result.gap,
+    }
+    return facts, [
+        f"{file}: {size / 2**20:.1f} MiB, takes {', '.join(result.inputs)}, "
+        f"gives {', '.join(result.outputs)}",
+        f"equal to the model in {folder} on {result.batches} batches of different sizes and "
+        f"lengths, with padding (largest difference {result.gap:.0e} of the largest output)",
+    ]
+
+
+def _export_study(
+    folder: Path, csv: Path | None, parquet: Path | None
+) -> tuple[dict[str, Any], list[str]]:
+    from deadhead.results.frame import write_csv, write_parquet
+    from deadhead.studies.store.records import damage, scan
+
+    facts: dict[str, Any] = {}
+    lines = []
+    for name, file, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
+        if file is not None:
+            rows = write(folder, file)
+            facts |= {name: str(file), "rows": rows}
+            lines.append(f"{rows} rows written to {file}")
+    if text := damage(scan(folder).damaged):
+        typer.secho(text, fg="yellow", err=True)
+    return facts, lines

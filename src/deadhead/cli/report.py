@@ -1,4 +1,4 @@
-"""`deadhead report`. Parse, call, print."""
+"""`deadhead report`: write the page of a study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="STUDY...",
-            help="The folder of a study; of several, to compare them.",
+            help="A study folder, or several to compare them.",
             show_default=False,
         ),
     ],
@@ -22,7 +22,8 @@ def report(
         typer.Option(
             "--out",
             metavar="PAGE.html",
-            help="The page; by default report.html in the study's folder, comparison.html in the first of several.",
+            help="The page to write; by default report.html in the study folder, "
+            "or comparison.html in the first of several.",
         ),
     ] = None,
     figures: Annotated[
@@ -30,11 +31,13 @@ def report(
         typer.Option(
             "--figures",
             metavar="DIR",
-            help="Also every figure as SVG, PNG and PDF, every table as CSV, Markdown and LaTeX.",
+            help="Also write figures as SVG, PNG and PDF, tables as CSV, Markdown and LaTeX.",
         ),
     ] = None,
 ) -> None:
-    """Make one page of a study: tables beside published numbers, figures, claims, every trial. It may still be running.
+    """Write a page about a study: tables beside published numbers, figures, claims, all trials.
+
+    The study may still be running.
 
     Examples:
 
@@ -45,16 +48,18 @@ def report(
     from deadhead.report.export import export
     from deadhead.report.page.html import write
 
-    page = out or studies[0] / ("report.html" if len(studies) == 1 else "comparison.html")
+    alone = len(studies) == 1
+    page = out or studies[0] / ("report.html" if alone else "comparison.html")
     write(
-        studies if len(studies) > 1 else studies[0],
+        studies[0] if alone else studies,
         page,
         lambda text: typer.secho(text, fg="yellow", err=True),
     )
     typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
-    if figures is not None:
-        names = [study.resolve().name for study in studies]
-        for i, study in enumerate(studies):
-            name = names[i] if names.count(names[i]) == 1 else f"{names[i]}-{i + 1}"
-            home = figures if len(studies) == 1 else figures / name
-            typer.echo(f"{home}: {len(export(study, home))} files")
+    if figures is None:
+        return
+    names = [study.resolve().name for study in studies]
+    for i, study in enumerate(studies):
+        name = names[i] if names.count(names[i]) == 1 else f"{names[i]}-{i + 1}"
+        folder = figures if alone else figures / name
+        typer.echo(f"{folder}: {len(export(study, folder))} files")

@@ -1,4 +1,4 @@
-"""`deadhead serve`. Parse, call, print."""
+"""`deadhead serve`: show the page of a study while it runs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ def serve(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="STUDY_OR_FOLDER", help="A study, or a folder of several.", show_default=False
+            metavar="STUDY_OR_FOLDER",
+            help="A study folder, or a folder of studies.",
+            show_default=False,
         ),
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")
+    ] = 8321,
     host: Annotated[
         str | None,
         typer.Option(
-            help="Listen on this address instead of this machine alone; whoever reaches it can read the studies."
+            help="Listen on this address instead of localhost. "
+            "Everyone who can reach it can read the studies."
         ),
     ] = None,
 ) -> None:
-    """Show the page of a study live in a browser while it runs; of a folder of studies, choose or compare them. Nothing is written.
+    """Show the live page of a study in a browser, or choose and compare studies of a folder.
+
+    It writes nothing.
 
     Example:
 
@@ -32,8 +39,8 @@ def serve(
     from deadhead.report.page.serve import served
 
     with served(folder, host=host, port=port) as server:
-        typer.echo(f"{folder} is at {server.url} (Ctrl-C ends)")
+        typer.echo(f"{folder} is at {server.url} (Ctrl-C to stop)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            typer.echo("ended.")
+            typer.echo("stopped.")

@@ -1,106 +1,99 @@
-"""`deadhead status`: how far a study has come. Parse, call, print."""
+"""`deadhead status`: the progress of a study."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .amounts import clock
-from .studies import AsJson, Study
+from deadhead.training.progress import clock
+
+from ._options import AsJson, Study
 
 if TYPE_CHECKING:
     from deadhead.studies import Status
 
-QUIET = 30.0  # seconds without a sign of life worth a word
+QUIET = 30.0  # seconds without a sign of life before it is mentioned
 
 
 def status(
     study: Study,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every second until it ends.")
+        bool, typer.Option("--watch", help="Update every second until the study ends.")
     ] = False,
     failures: Annotated[
-        bool, typer.Option("--failures", help="Show what failed, and why.")
+        bool, typer.Option("--failures", help="Show the failed trials with their errors.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """How far a study has come: done, running, failed, left, and how long it will take.
+    """Show the progress of a study: trials done, running, failed and left, and the time left.
 
     Example:
 
         deadhead status my-study --watch
     """
-    from deadhead.studies import status as look
+    from deadhead.studies import status as read_status
 
-    found = look(study)
-    if watch:
-        found = _watch(study, look)
+    progress = _watch(study) if watch else read_status(study)
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=1))
+        typer.echo(json.dumps(progress.to_dict(), indent=1))
     else:
-        for line in _lines(found):
-            typer.echo(line)
+        typer.echo("\n".join(status_lines(progress)))
     if failures:
-        _show_failures(study, found)
+        _print_failures(study, progress)
 
 
-def _watch(study: Path, look: Callable[[Path], Status]) -> Status:
+def _watch(study: Path) -> Status:
     from rich.console import Console
     from rich.live import Live
 
-    found = look(study)
+    from deadhead.studies import status as read_status
+
+    progress = read_status(study)
     with Live(console=Console(stderr=True), transient=True) as live:
-        while found.active:
-            live.update("\n".join(_lines(found)))
+        while progress.active:
+            live.update("\n".join(status_lines(progress)))
             time.sleep(1)
-            found = look(study)
-    return found
+            progress = read_status(study)
+    return progress
 
 
-def _lines(found: Status) -> Iterator[str]:
+def status_lines(status: Status) -> Iterator[str]:
     from deadhead.studies.store.records import damage
 
-    state = (
-        "stopping"
-        if found.stopping
-        else "running"
-        if found.active
-        else "complete"
-        if not found.left
-        else "not running"
+    state = "running" if status.active else "not running" if status.left else "complete"
+    state = "stopping" if status.stopping else state
+    left = ""
+    if status.eta is not None and status.left:
+        left = f", about {clock(status.eta)} left"
+    elif status.eta is None and status.running and status.done:
+        left = ", time left unknown: the running trials take longer than any before"
+    yield (
+        f"{status.name}: {status.done:,} done, {len(status.running)} running, "
+        f"{status.failed:,} failed, {status.left:,} left of {status.total:,} ({state}{left})"
     )
-    left = f", about {clock(found.eta)} to go" if found.eta is not None and found.left else ""
-    if found.eta is None and found.running:
-        left = (
-            ", the time to go cannot be told: what runs takes longer than any trial before"
-            if found.done
-            else ""
-        )
-    yield f"{found.name}: {found.done:,} done, {len(found.running)} running, {found.failed:,} failed, {found.left:,} left of {found.total:,} ({state}{left})"
-    if found.others:
-        yield f"  {found.others:,} more records are of trials the recipe no longer asks for"
-    if found.damaged:
-        yield f"  {damage(found.damaged)}"
-    for text in found.reports:
+    if status.others:
+        yield f"  {status.others:,} more records belong to trials that are not in the recipe now"
+    if status.damaged:
+        yield f"  {damage(status.damaged)}"
+    for text in status.reports:
         yield f"  {text}"
-    for name, versions in found.mixed.items():
-        yield f"  the records do not share their inputs: {name} in {versions} versions"
-    for one in found.running:
-        quiet = f"  (no sign of life for {clock(one.quiet)})" if one.quiet >= QUIET else ""
-        yield f"  {one.id}  {clock(one.seconds)}  {one.note}{quiet}"
+    for name, versions in status.mixed.items():
+        yield f"  the records have different inputs: {name} in {versions} versions"
+    for trial in status.running:
+        quiet = f"  (no sign of life for {clock(trial.quiet)})" if trial.quiet >= QUIET else ""
+        yield f"  {trial.id}  {clock(trial.seconds)}  {trial.note}{quiet}"
 
 
-def _show_failures(study: Path, found: Status) -> None:
+def _print_failures(study: Path, status: Status) -> None:
     from deadhead.studies import read
 
-    for name in found.failures:
+    for name in status.failures:
         record = read(study, name)
         fields = {k: v for k, v in record.trial.content.items() if k not in ("finetune", "steps")}
-        typer.echo(
-            f"\n{name}  {json.dumps(fields, ensure_ascii=False)}\n{(record.error or '').rstrip()}"
-        )
+        text = json.dumps(fields, ensure_ascii=False)
+        typer.echo(f"\n{name}  {text}\n{(record.error or '').rstrip()}")

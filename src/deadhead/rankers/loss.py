@@ -7,7 +7,6 @@ and lucky batch-mates weigh in; here an example has the same loss in every compa
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.errors import DataError
+from deadhead.forward import IGNORED as IGNORED
+from deadhead.forward import forward as answer
+from deadhead.forward import is_encoder_decoder, predicts_next
 
-IGNORED = -100  # the label that transformers leaves out of a loss
 # What a batch may hold besides inputs and labels, where it is not measured by its labels: see label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
 INPUTS = (
@@ -26,8 +27,6 @@ INPUTS = (
     "input_features",
     "pixel_values",
 )  # what a model reads, of which one is in a batch
-# Language models that read left to right but are trained on labels that are already in their place.
-IN_PLACE = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
 
 
 def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
@@ -40,20 +39,9 @@ def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
         return "classify" if target is not None and target.dim() == 2 else "tag"
     if labels.dim() == 1:
         return "classify"
-    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+    if is_encoder_decoder(model):
         return "seq2seq"
-    return "causal" if _shifts(type(model)) else "tag"
-
-
-def _shifts(kind: type) -> bool:
-    """Whether models of this class predict the label of the next position."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
-
-    names = [c.__name__ for c in kind.__mro__]
-    known = set(CAUSAL.values())
-    return not any(n in IN_PLACE for n in names) and any(
-        n in known or n.endswith("ForCausalLM") for n in names
-    )
+    return "causal" if predicts_next(model, labels) else "tag"
 
 
 def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -62,7 +50,7 @@ def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Ten
     With padding on the left, the first token of a decoder would be predicted from a padding position, models that count
     positions would count the padding, and queries that may read nothing make some kernels answer nan.
     """
-    both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    both = is_encoder_decoder(model)
     ours = [
         name
         for name in batch
@@ -145,26 +133,6 @@ def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tenso
         logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
     ).view(labels.shape)
     return each.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
-
-
-def answer(model: Any, batch: Mapping[str, Tensor]) -> Any:
-    """What the model says to a batch, without having it compute the loss of the whole batch or keep a cache."""
-    inputs = {
-        name: value for name, value in batch.items() if name not in ("labels", LOSS, TARGET, SEEDS)
-    }
-    both, labels = (
-        getattr(getattr(model, "config", None), "is_encoder_decoder", False),
-        batch.get("labels"),
-    )
-    if both and "decoder_input_ids" not in inputs and labels is not None and labels.dim() == 2:
-        shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
-        if shift is None:
-            inputs["labels"] = batch["labels"]  # the model shifts them itself
-        else:
-            inputs["decoder_input_ids"] = shift(labels=batch["labels"])
-    if "use_cache" in inspect.signature(type(model).forward).parameters:
-        inputs["use_cache"] = False  # type: ignore[assignment]
-    return model(**inputs)
 
 
 def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:

@@ -29,7 +29,7 @@ def check(
             "there is no training data.",
             "load a split that has rows: load_data(task, lang, 'train')",
         )
-    fits(model, train, "training")
+    check_fit(model, train, "training")
     if not any(p.requires_grad for p in model.parameters()):
         raise DataError(
             "every weight of the model is frozen, so there is nothing to train.",
@@ -41,7 +41,7 @@ def check(
                 f"there is no dev data of {one.data.lang}.",
                 "leave dev out, or load a split that has rows",
             )
-        fits(model, one, "dev")
+        check_fit(model, one, "dev")
         if one.data.task.traits is not train.data.task.traits or one.labels != train.labels:
             raise DataError(
                 "the dev data has other labels, or the same in another order, than the training data.",
@@ -71,7 +71,7 @@ def _small(train: Encoded, settings: Settings) -> list[str]:
     return notes
 
 
-def fits(model: Any, encoded: Encoded, name: str) -> None:
+def check_fit(model: Any, encoded: Encoded, name: str) -> None:
     """Raise if this model cannot read this data."""
     if not isinstance(encoded, Encoded):
         raise DataError(

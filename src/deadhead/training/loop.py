@@ -34,7 +34,7 @@ from .feed import Feed, Shape, filled
 from .graphs import Graphs
 from .history import Epoch, History, put, read
 from .progress import Progress, Tick
-from .scoring import Dev, Score, Scored, dev_sets, scoring
+from .scoring import Dev, Score, Scorer, dev_sets, scorer
 from .settings import Settings, SettingsError
 from .update import Updater, lower
 from .watch import WINDOW, Watch
@@ -86,7 +86,7 @@ def finetune(
             f"the settings are a {type(settings).__name__}.", "give Settings(...) or preset(...)"
         )
     notes = check(model, train, settings, dev_sets(dev))
-    scored = scoring(score, dev, tokenizer, bleu_every)
+    scored = scorer(score, dev, tokenizer, bleu_every)
     if settings.patience is not None and scored is None:
         raise SettingsError(
             f"patience is {settings.patience}, and nothing is scored.",
@@ -163,7 +163,7 @@ class _Run:
     """One training under way."""
 
     def __init__(
-        self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Scored | None,
+        self, model: Any, train: Encoded, settings: Settings, history: History, device: torch.device, score: Scorer | None,
         folder: Folder | None, keep_first: bool, each: Callable[[Epoch], None] | None = None,
     ):  # fmt: skip
         self.model, self.train, self.settings, self.history, self.device = (

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deadhead.rankers.loss import answer, task_of
+from deadhead.forward import forward, predicts_next
 from deadhead.tasks.encoding.encode import IGNORED
 
 # Families whose encoder takes a mask of four axes as it is. With the usual one of two axes transformers
@@ -20,8 +20,8 @@ READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) -> Tensor:
     """The summed loss of all labels in the batch; divide by their number for the mean."""
     labels = batch["labels"]
-    logits = answer(model, ready(model, batch)).logits
-    if task_of(model, batch) == "causal":
+    logits = forward(model, ready(model, batch)).logits
+    if predicts_next(model, labels):
         logits, labels = logits[:, :-1], labels[:, 1:]
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()

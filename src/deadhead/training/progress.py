@@ -30,9 +30,14 @@ class Tick:
 
 
 def clock(seconds: float) -> str:
+    """A time for people: `12 s`, `1:05`, `1:00:05` or `2.5 days`."""
     minutes, rest = divmod(round(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours >= 48:
+        return f"{hours / 24:.1f} days"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
 
 
 class Progress:

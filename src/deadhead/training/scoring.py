@@ -1,4 +1,4 @@
-"""What a training is scored by after every epoch: a function of the user's, or the metrics of dev data."""
+"""How a training is scored after every epoch: by your own function, or by the metrics of dev data."""
 
 from __future__ import annotations
 
@@ -7,61 +7,76 @@ from typing import Any
 
 import numpy as np
 
-from deadhead.tasks.encoding.encode import Encoded
+from deadhead.errors import DataError
+from deadhead.tasks.encoding.encode import IGNORED, Encoded
 
-from .pairs import on_pairs
+from .evaluation import evaluate
+from .inference import likelihoods
 
 Score = Callable[[Any], "Mapping[str, float] | float"]
-Scored = Callable[[Any, int], "Mapping[str, float] | float"]
+Scorer = Callable[[Any, int], "Mapping[str, float] | float"]  # of the model and the epoch
 Dev = Encoded | Mapping[str, Encoded]
 
 
 def dev_sets(dev: Dev | None) -> dict[str, Encoded]:
-    """The dev data by name, be it one set or several."""
+    """The dev data by name, whether it is one set or several."""
     if dev is None:
         return {}
-    return (
-        {str(name): one for name, one in dev.items()}
-        if isinstance(dev, Mapping)
-        else {getattr(getattr(dev, "data", None), "lang", ""): dev}
-    )
+    if isinstance(dev, Mapping):
+        return {str(name): encoded for name, encoded in dev.items()}
+    return {getattr(getattr(dev, "data", None), "lang", ""): dev}
 
 
-def scoring(
+def scorer(
     score: Score | None, dev: Dev | None, tokenizer: Any, bleu_every: int | None
-) -> Scored | None:
-    """What is called with the model and the number of the epoch; None where nothing is scored."""
+) -> Scorer | None:
+    """The function that scores the model after an epoch; None where nothing is scored."""
     if score is not None:
-        given = score
-        return lambda model, epoch: given(model)
-    several = {name: _on_one(one, tokenizer, bleu_every) for name, one in dev_sets(dev).items()}
-    if not several:
-        return None
-    if len(several) == 1:
-        return next(iter(several.values()))
+        own = score
+        return lambda model, epoch: own(model)
+    scorers = {name: _on_set(dev, tokenizer, bleu_every) for name, dev in dev_sets(dev).items()}
+    if len(scorers) < 2:
+        return next(iter(scorers.values()), None)
 
-    def scored(model: Any, epoch: int) -> dict[str, float]:
-        """The mean of every metric over the sets, and then each of them, such as `micro_f1 de`."""
-        found = {name: one(model, epoch) for name, one in several.items()}
-        metrics = list(next(iter(found.values())))
-        means = {
-            metric: float(np.mean([scores[metric] for scores in found.values()]))
-            for metric in metrics
-        }
-        return means | {
-            f"{metric} {name}": scores[metric]
-            for metric in metrics
-            for name, scores in found.items()
-        }
+    def score_all(model: Any, epoch: int) -> dict[str, float]:
+        """The mean of every metric over the sets, then the metric of each, such as `accuracy de`."""
+        scores = {name: score_set(model, epoch) for name, score_set in scorers.items()}
+        metrics = list(next(iter(scores.values())))
+        means = {m: float(np.mean([own[m] for own in scores.values()])) for m in metrics}
+        return means | {f"{m} {name}": own[m] for m in metrics for name, own in scores.items()}
 
-    return scored
+    return score_all
 
 
-def _on_one(
+def _on_set(
     dev: Encoded, tokenizer: Any, bleu_every: int | None
 ) -> Callable[[Any, int], Mapping[str, float]]:
-    from .evaluation import evaluate
-
     if dev.data.task.traits.label_unit == "text":
-        return on_pairs(dev, tokenizer, bleu_every)
-    return lambda model, epoch: next(iter(evaluate(model, {dev.data.lang: dev}).values()))
+        return _on_translations(dev, tokenizer, bleu_every)
+    return lambda model, epoch: _evaluate(model, dev)
+
+
+def _evaluate(model: Any, dev: Encoded, tokenizer: Any = None) -> Mapping[str, float]:
+    return evaluate(model, {dev.data.lang: dev}, tokenizer=tokenizer)[dev.data.lang]
+
+
+def _on_translations(
+    dev: Encoded, tokenizer: Any, bleu_every: int | None
+) -> Callable[[Any, int], dict[str, float]]:
+    """The mean log-likelihood of a sub-word (minus the loss), and BLEU every few epochs."""
+    if bleu_every is not None and bleu_every < 1:
+        raise DataError(f"bleu_every is {bleu_every}.", "give a number of epochs, or leave it out")
+    if bleu_every is not None and tokenizer is None:
+        raise DataError(
+            "scoring translations of the dev data needs a tokenizer.",
+            "give finetune tokenizer=tokenizer",
+        )
+    size = int((np.asarray(dev.arrays["labels"]) != IGNORED).sum())
+
+    def score(model: Any, epoch: int) -> dict[str, float]:
+        scores = {"log_likelihood": float(likelihoods(model, dev).sum()) / size}
+        if bleu_every is not None and epoch % bleu_every == 0:
+            scores["bleu"] = _evaluate(model, dev, tokenizer)["bleu"]
+        return scores
+
+    return score

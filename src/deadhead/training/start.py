@@ -1,7 +1,7 @@
-"""The model a training starts from: with a classifier for the labels, in float32, and the precision it came in.
+"""The model a training starts from: with a classifier for the labels, in float32.
 
-Weights are trained in float32, whatever they were saved in: updates are too small for half precision.
-What comes of it is written in the precision of the source again, so that it is not twice as large.
+Weights are trained in float32, whatever their saved precision: updates are too small for half
+precision. The trained model is written in the precision of its source, so it is not twice as large.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from deadhead.errors import DataError
-from deadhead.heads import load
+from deadhead.models import is_unnamed, load_for_task, some
 from deadhead.tasks import Dataset
 
 
@@ -23,7 +23,7 @@ class Start:
     """A model ready to learn a task."""
 
     model: Any  # in float32
-    dtypes: Mapping[str, torch.dtype]  # of its weights in the source, by name
+    dtypes: Mapping[str, torch.dtype]  # precision of the weights in the source, by name
 
     @property
     def dtype(self) -> torch.dtype:
@@ -36,18 +36,16 @@ class Start:
 
     @property
     def digest(self) -> str:
-        """A hash of the weights, by which a start is known again."""
-        found = hashlib.sha256()
+        """A hash of the weights, which identifies a start."""
+        digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
-            found.update(name.encode())
-            found.update(
-                tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-                if tensor.numel()
-                else b""
-            )
-        return found.hexdigest()[:16]
+            digest.update(name.encode())
+            if tensor.numel():
+                flat = tensor.detach().cpu().contiguous().flatten()
+                digest.update(flat.view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
 
-    def lower(self, dtype: torch.dtype | None = None) -> Any:
+    def in_precision(self, dtype: torch.dtype | None = None) -> Any:
         """The trained model in the precision of its source, or in another one."""
         for name, parameter in self.model.named_parameters():
             if parameter.is_floating_point():
@@ -56,33 +54,24 @@ class Start:
 
 
 def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
-    """The model of this name with a classifier for these labels: its own, where it has learnt them, else a new one, drawn by the seed."""
-    import transformers
+    """Load a model with a classifier for the labels of the data.
 
-    kind = data.task.traits
-    auto = getattr(transformers, kind.model) if auto is None else auto
-
-    def loaded(dtype: Any, **labels: Any) -> Any:
-        torch.manual_seed(seed)
-        return load(name, auto=auto, dtype=dtype, **labels)
-
-    model = loaded("auto")
+    A model that knows the labels keeps its classifier; another one gets a new one, drawn with the
+    seed.
+    """
+    model = load_for_task(name, data.task, None, seed=seed, auto=auto, dtype="auto")
     dtypes = {key: parameter.dtype for key, parameter in model.named_parameters()}
     known = [*map(str, (getattr(model.config, "id2label", None) or {}).values())]
-    labels: dict[str, Any] = {}
-    if kind.label_unit != "text" and not set(known) >= set(data.labels):
-        named = known != [f"LABEL_{i}" for i in range(len(known))]
-        if named and type(model).__name__ in (
-            model.config.architectures or ()
-        ):  # as many other labels would take their places
+    labels = None
+    if data.task.traits.label_unit != "text" and not set(known) >= set(data.labels):
+        trained = type(model).__name__ in (model.config.architectures or ())
+        if trained and not is_unnamed(known):  # else its classifier would silently be reused
             raise DataError(
-                f"{name} has learnt other labels ({', '.join(known[:4])}{', ...' if len(known) > 4 else ''}) than those of {data.task.name}.",
-                "name the model as it was before it learnt another task",
+                f"{name} was trained with other labels ({some(known)}) than {data.task.name} has.",
+                "name the model as it was before it was fine-tuned",
             )
-        labels = {
-            "id2label": dict(enumerate(data.labels)),
-            "label2id": {label: i for i, label in enumerate(data.labels)},
-        }
-    if labels or any(dtype != torch.float32 for dtype in dtypes.values()):
-        model = loaded(torch.float32, **labels)  # a new classifier is drawn in float32 too
+        labels = data.labels
+    if labels is not None or any(dtype != torch.float32 for dtype in dtypes.values()):
+        # a new classifier is drawn in float32 too
+        model = load_for_task(name, data.task, labels, seed=seed, auto=auto)
     return Start(model, dtypes)

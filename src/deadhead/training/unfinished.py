@@ -1,6 +1,6 @@
-"""A training that was begun by a command and may be killed: what it was asked for, and its states, in OUT/.training.
+"""An interrupted `deadhead finetune`: its arguments and its state, in OUT/.training.
 
-The same command finds it there and goes on; another command is refused, and told what differs.
+The same command resumes it. Another command for the same folder is refused, with the differences.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ class Unfinished:
     """The folder of a training inside the folder that its model will be written to."""
 
     def __init__(self, out: Path):
-        self.out, self.path = out, out / NAME
+        self.out = out
+        self.path = out / NAME
         self.file = self.path / "command.json"
-        self.made_out = not out.exists()
+        self.created_out = not out.exists()
 
     @property
     def begun(self) -> bool:
@@ -31,62 +32,65 @@ class Unfinished:
 
     @property
     def epochs(self) -> int:
-        """Epochs that are kept."""
+        """The number of finished epochs."""
         try:
-            return len(
-                json.loads((self.path / "history.json").read_text(encoding="utf-8"))["epochs"]
-            )
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-        ):  # damage is reported when it is read to go on from
+            text = (self.path / "history.json").read_text(encoding="utf-8")
+            return len(json.loads(text)["epochs"])
+        except (OSError, ValueError, KeyError, TypeError):  # reported when the training resumes
             return 0
 
-    def check(self, facts: Mapping[str, Any]) -> None:
-        """An error where a training is under way here of which any of these facts is otherwise."""
+    def check(self, command: Mapping[str, Any], *, force: bool = False) -> None:
+        """Raise an error if another command was begun here, or with `force`, discard it."""
         if not self.begun:
             return
         try:
-            held = json.loads(self.file.read_text(encoding="utf-8"))
+            self._compare(json.loads(json.dumps(command)))
+        except FolderError:
+            if not force:
+                raise
+            self.discard()
+
+    def _compare(self, command: dict[str, Any]) -> None:
+        try:
+            stored = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as problem:
             raise FolderError(
                 f"{self.file} is damaged: {problem}.", "add --force to train from scratch"
             ) from problem
-        now = json.loads(json.dumps(facts))
-        apart = [
-            f"{name} was {held.get(name)} and is {value}"
-            for name, value in now.items()
-            if held.get(name) != value
+        differences = [
+            f"{name} was {stored.get(name)} and is {value}"
+            for name, value in command.items()
+            if stored.get(name) != value
         ]
-        if apart:
+        if differences:
             raise FolderError(
-                f"{self.out} holds an unfinished training of another command: {'; '.join(apart)}.",
-                "give the same command again to resume it, name another --out, or add --force to train from scratch",
+                f"{self.out} has an unfinished training of another command: "
+                f"{'; '.join(differences)}.",
+                "repeat the same command to resume it, name another --out, "
+                "or add --force to train from scratch",
             )
 
-    def begin(self, facts: Mapping[str, Any]) -> None:
-        """Note what was asked for, unless it is there already."""
+    def begin(self, command: Mapping[str, Any]) -> None:
+        """Store the command, unless it is stored already."""
         if self.begun:
             return
         try:
             self.discard()
             self.path.mkdir(parents=True)
-            files.write(self.file, json.dumps(facts, indent=1) + "\n")
+            files.write(self.file, json.dumps(command, indent=1) + "\n")
         except OSError as problem:
             raise FolderError(
                 f"{self.path} cannot be written: {problem.strerror}.",
-                "name a folder you may write to",
+                "name a folder you can write to",
             ) from problem
 
     def discard(self) -> None:
-        """Forget the training."""
+        """Delete the state of the training."""
         files.remove_folder(self.path)
 
     def give_up(self) -> None:
-        """Leave nothing behind of a training that came to nothing."""
+        """Delete the state, and the output folder if this training created it."""
         self.discard()
-        if self.made_out:
+        if self.created_out:
             with suppress(OSError):  # not empty
                 self.out.rmdir()

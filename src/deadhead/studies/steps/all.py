@@ -22,7 +22,6 @@ from .state import State
 
 EVERY = 1.0  # seconds between words on how it goes
 FIRST = "@1"  # behind the name of a split: scored with the weights after epoch 1
-IN_ORDER = ("per_batch", "cumulative")  # units of a ranking for which the order of the data counts
 
 
 class TrainingFailed(DeadheadError):
@@ -98,6 +97,7 @@ def _train(
 
 def rank(state: State, trial: Trial) -> None:
     """Score every head on the source languages."""
+    from deadhead.rank_data import keeps_order
     from deadhead.rankers import rank as score
     from deadhead.tasks import batches
 
@@ -110,9 +110,7 @@ def rank(state: State, trial: Trial) -> None:
     data = material.encoded(
         state, trial, languages, split, material.labels_of(model, trial), examples
     )
-    made = batches(
-        data, size=size, sort=options.get("unit") not in IN_ORDER, device=material.device()
-    )
+    made = batches(data, size=size, sort=not keeps_order(options), device=material.device())
     facts = {
         "task": trial.get("task"),
         "lang": "+".join(languages),

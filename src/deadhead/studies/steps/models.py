@@ -13,11 +13,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from deadhead.hub import at_commit, source
+from deadhead.hub import at_commit
 from deadhead.measures import Given
+from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
 from deadhead.studies.trial import Trial
-from deadhead.tasks import Batches, Dataset, Encoded, batches, concatenate, encode, task_of
-from deadhead.tasks.dataset import shuffled
+from deadhead.tasks import (
+    Batches,
+    Dataset,
+    Encoded,
+    batches,
+    concatenate,
+    draw_examples,
+    encode,
+    task_of,
+)
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.reading.records import UNSPACED
 
@@ -49,9 +58,7 @@ def model_of(trial: Trial) -> str:
 
 @lru_cache(maxsize=4)
 def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(**source(folder), trust_remote_code=False)
+    return tokenizer_for(folder)
 
 
 def tokenizer(state: State, trial: Trial) -> Any:
@@ -65,9 +72,7 @@ def tokenizer(state: State, trial: Trial) -> Any:
 
 @lru_cache(maxsize=16)
 def _some(data: Dataset, examples: int, seed: int) -> Dataset:
-    return replace(
-        data, rows=[data.rows[i] for i in sorted(shuffled(len(data), f"rank/{seed}")[:examples])]
-    )
+    return replace(draw_examples(data, examples, seed), notes=data.notes)
 
 
 def encoded(
@@ -196,7 +201,7 @@ def from_scratch(state: State, trial: Trial, seed: int, vocabulary: int) -> Any:
         (text for row in data.rows for text in row.texts), vocabulary
     )
     state.details["vocabulary"] = len(state.tokenizer)
-    return _settled(state, translation.build(trial.get("model"), state.tokenizer, seed))
+    return _settled(state, trial, translation.build(trial.get("model"), state.tokenizer, seed))
 
 
 def model(state: State, trial: Trial) -> Any:
@@ -213,12 +218,13 @@ def model(state: State, trial: Trial) -> Any:
             import torch
 
             state.model = load(model_of(trial), dtype=torch.float32)
-        _settled(state, state.model)
+        _settled(state, trial, state.model)
     return state.model
 
 
-def _settled(state: State, model: Any) -> Any:
+def _settled(state: State, trial: Trial, model: Any) -> Any:
     state.model = model.to(device())
+    set_padding(model, lambda: tokenizer(state, trial))
     state.versions["device"] = _device_name()
     state.cost.setdefault("parameters", count(model))
     return model
@@ -234,31 +240,19 @@ def look_ahead(trial: Trial) -> None:
 
 def _pretrained(trial: Trial, at: int) -> Any:
     """The model every trial begins with, with a new classifier for the task; the seed decides its weights."""
-    import torch
-    import transformers
-
-    from deadhead.heads import load
-
     place = trial.steps.index("finetune", at)
-    kind = task_of(trial.get("task")).traits
-    torch.manual_seed(trial.seed_of(place))
-    options: dict[str, Any] = {}
-    if kind.label_unit != "text":
+    task = task_of(trial.get("task"))
+    labels = None
+    if task.traits.label_unit != "text":
         labels = dataset(trial, trial.languages(place), "train").labels
-        options = {
-            "id2label": dict(enumerate(labels)),
-            "label2id": {name: i for i, name in enumerate(labels)},
-        }
-    return load(
-        model_of(trial), auto=getattr(transformers, kind.model), dtype=torch.float32, **options
-    )
+    return load_for_task(model_of(trial), task, labels, seed=trial.seed_of(place))
 
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
     """The labels of the model, in its order; None for translation."""
     if task_of(trial.get("task")).traits.label_unit == "text":
         return None
-    return tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
+    return label_names(model)
 
 
 def count(model: Any) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from deadhead.device import computing
 from deadhead.errors import DataError
-from deadhead.rankers.loss import answer
+from deadhead.forward import forward
 from deadhead.tasks import batches
 from deadhead.tasks.encoding.encode import Encoded
 
@@ -62,7 +62,7 @@ def _places(encoded: Encoded, sizes: np.ndarray) -> np.ndarray:
 
 def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
     labels = batch.pop("labels")
-    logits = answer(model, {**ready(model, batch), "labels": labels}).logits
+    logits = forward(model, {**ready(model, batch), "labels": labels}).logits
     return logits.argmax(-1).to(torch.int32)
 
 

@@ -1,0 +1,156 @@
+"""Options that several commands share, each declared once, and how their text is read. Loads no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from deadhead.tasks import Task
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Seed = Annotated[int, typer.Option(help="The seed of everything that is random.")]
+
+# Models
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).",
+        show_default=False,
+    ),
+]
+Auto = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASS",
+        help="Load the model with this auto class of transformers, such as "
+        "AutoModelForTokenClassification; by default with the class it was saved with.",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE",
+        help="Precision of the weights: float32, bfloat16, float16, or auto (as saved).",
+    ),
+]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+
+# Data
+TaskName = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help="The task, such as pos.")
+]
+TaskFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A YAML file with your own task, instead of --task."),
+]
+Languages = Annotated[
+    str, typer.Option(help="Languages of the data, comma-separated: en,de", show_default=False)
+]
+Split = Annotated[str, typer.Option(help="train, dev or test.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="The data folder; by default DEADHEAD_DATA, or the hub."
+    ),
+]
+Corpus = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="CORPUS",
+        help="A corpus other than the default one, such as wikiann or ud-2.17.",
+    ),
+]
+Length = Annotated[int, typer.Option(help="The largest number of sub-words in a window.")]
+MaxExamples = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Use N random examples of each data set; by default all of them."
+    ),
+]
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="Another setting; can be repeated."),
+]
+
+# Studies
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="A built-in recipe, or your own .yaml file.", show_default=False
+    ),
+]
+Study = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="The study folder.", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="A.B=C", help="Override a field; can be repeated."),
+]
+Scale = Annotated[str | None, typer.Option(help="A scale of the recipe, such as mini.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="The number of trials that run at the same time.",
+        show_default="one per GPU, or as many as cores and memory allow",
+    ),
+]
+
+
+def task_from(name: str | None, file: Path | None) -> str | Task | None:
+    """The task that --task or --task-file names, if any."""
+    if name is not None and (file is not None or name.endswith((".yaml", ".yml"))):
+        raise _task_expected()
+    from deadhead.tasks import read_task_file
+
+    return name if file is None else read_task_file(file)
+
+
+def required_task(name: str | None, file: Path | None) -> str | Task:
+    task = task_from(name, file)
+    if task is None:
+        raise _task_expected()
+    return task
+
+
+def _task_expected() -> typer.BadParameter:
+    return typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
+
+
+def languages_from(text: str) -> list[str]:
+    """Comma-separated languages, without duplicates."""
+    languages = [*dict.fromkeys(part.strip() for part in text.split(",") if part.strip())]
+    if not languages:
+        raise typer.BadParameter("name at least one language", param_hint="--lang")
+    return languages
+
+
+def options_from(texts: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE pairs. A value is read as JSON (2, 0.5, true, [1, 2]) if possible, else as text."""
+    options: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"expects NAME=VALUE, got {text!r}", param_hint="--option")
+        try:
+            options[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip()] = value
+    return options
+
+
+def numbers_from(text: str, option: str) -> list[int]:
+    """Comma-separated whole numbers."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"expects whole numbers such as 1,8, got {text!r}", param_hint=option
+        ) from None

@@ -1,0 +1,62 @@
+"""Check where a command will write, before it works: the parent folder exists and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from deadhead.errors import DeadheadError
+
+
+def check_file(file: Path | None, option: str, example: str, *, force: bool) -> None:
+    """Raise an error unless this file may be written. A device such as /dev/stdout always may."""
+    if file is None or (file.exists() and not file.is_file() and not file.is_dir()):
+        return
+    if file.is_dir():
+        raise DeadheadError(
+            f"{option} {file} is a folder.", f"name a file, for instance {file / example}"
+        )
+    _check_parent(file, option)
+    _check_writable(file, option, file.parent)
+    if file.is_file() and not force:
+        raise DeadheadError(
+            f"{option} {file}: the file already exists.",
+            "name another file, or add --force to overwrite it",
+        )
+
+
+def check_folder(
+    folder: Path, option: str, *, model: str, force: bool, resumes: bool = False
+) -> None:
+    """Raise an error unless a model may be written into this folder; never into its own source.
+
+    resumes: the folder has an unfinished training that this command may resume.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DeadheadError(f"{option} {folder} is a file.", "name a folder")
+    if folder.exists() and folder.resolve() == Path(model).resolve():
+        raise DeadheadError(
+            f"{option} {folder} is MODEL itself, which would be overwritten.", "name another folder"
+        )
+    _check_parent(folder, option)
+    _check_writable(folder, option, folder if folder.is_dir() else folder.parent)
+    if folder.is_dir() and any(folder.iterdir()) and not force and not resumes:
+        raise DeadheadError(
+            f"{option} {folder}: the folder is not empty.",
+            "name another folder, or add --force to overwrite its files",
+        )
+
+
+def _check_parent(path: Path, option: str) -> None:
+    if not path.parent.is_dir():
+        raise DeadheadError(
+            f"{option} {path}: there is no folder {path.parent}.",
+            f"create it first: mkdir -p {path.parent}",
+        )
+
+
+def _check_writable(path: Path, option: str, folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise DeadheadError(
+            f"{option} {path}: {folder} is not writable.", "name a folder you can write to"
+        )

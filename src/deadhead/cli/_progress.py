@@ -1,0 +1,189 @@
+"""What a user sees on standard error while a command works: a bar in a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from deadhead.training.progress import clock
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    from deadhead.rankers import Progress
+    from deadhead.studies import Recipe
+    from deadhead.training import Epoch, Tick
+
+TRAINING_LINE = 30.0  # seconds between two lines of a log
+STUDY_LINE = 60.0
+
+
+def _bar(console: Console, *columns: Any) -> Bar:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    shared = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (*shared, *(columns or (TimeRemainingColumn(),)))
+    return Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Progress]:
+    """A bar that counts; call it with the number done, the total and a note."""
+    from rich.console import Console
+
+    with _bar(Console(stderr=True)) as bar:
+        line = bar.add_task(title, total=None)
+
+        def progress(done: int, total: int, note: str = "") -> None:
+            bar.update(line, completed=done, total=total, description=f"{title} {note}".strip())
+
+        yield progress
+
+
+@contextmanager
+def training(epochs: int) -> Iterator[tuple[Callable[[Tick], None], Callable[[Epoch], None]]]:
+    """Show a training: what to call after every update, and after every epoch."""
+    from rich.console import Console
+    from rich.progress import TextColumn
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    last = time.monotonic()
+    with _bar(console, TextColumn("{task.fields[left]} left")) as bar:
+        line = bar.add_task("", total=None, left="?")
+
+        def update(tick: Tick) -> None:
+            nonlocal last
+            if not console.is_terminal:
+                if time.monotonic() - last >= TRAINING_LINE:
+                    last = time.monotonic()
+                    console.print(str(tick), markup=False)
+                return
+            loss = "" if tick.loss is None else f" loss {tick.loss:.3f}"
+            bar.update(
+                line,
+                description=f"epoch {tick.epoch}/{tick.epochs}{loss} {tick.speed:,.0f} examples/s",
+                completed=(tick.epoch - 1) * tick.updates + tick.update,
+                total=tick.epochs * tick.updates,
+                left=clock(tick.left),
+            )
+
+        yield update, lambda epoch: console.print(epoch_line(epoch, epochs), markup=False)
+
+
+def epoch_line(epoch: Epoch, epochs: int) -> str:
+    """An epoch in one line.
+
+    Such as `epoch 1/3: mean loss 0.512, dev micro_f1 81.20 (en 85.00, de 77.40), 12 s`.
+    """
+    dev = f", dev {scores_text(epoch.scores)}" if epoch.scores else ""
+    seconds = epoch.seconds + epoch.scoring
+    return f"epoch {epoch.number}/{epochs}: mean loss {epoch.loss:.3f}{dev}, {seconds:,.0f} s"
+
+
+def scores_text(scores: dict[str, float]) -> str:
+    """The first metric in points; for several data sets, their mean and the score of each."""
+    metric = next(iter(scores))
+    own = f"{metric} "
+    each = ", ".join(
+        f"{name.removeprefix(own)} {_score(metric, value)}"
+        for name, value in scores.items()
+        if name.startswith(own)
+    )
+    return f"{metric} {_score(metric, scores[metric])}" + (f" ({each})" if each else "")
+
+
+def _score(metric: str, value: float) -> str:
+    """A metric of a task in points of 100; a log-likelihood as it is."""
+    from deadhead.tasks import METRICS, points
+
+    return f"{points(metric, value):.2f}" if metric in METRICS else f"{value:.3f}"
+
+
+Watch = Callable[[dict[str, Any]], None]
+
+
+@contextmanager
+def study(recipe: Recipe, *, quiet: bool) -> Iterator[Watch | None]:
+    """Show a running study; after a second Ctrl-C, say how to resume it."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    try:
+        if quiet:
+            yield None
+        elif not console.is_terminal:
+            yield log_lines()
+        else:
+            with _bar(console) as bar:
+                yield _study_bar(recipe, bar)
+    except KeyboardInterrupt:
+        typer.echo(
+            "stopped at once; finished trials are kept. To resume, repeat the command.", err=True
+        )
+        raise typer.Exit(130) from None
+
+
+def _study_bar(recipe: Recipe, bar: Bar) -> Watch:
+    line = bar.add_task(recipe.name, total=len(recipe.trials))
+    news = _news(bar.console.print)
+
+    def watch(facts: dict[str, Any]) -> None:
+        news(facts)
+        notes = [trial["note"] for trial in facts["running"].values() if trial["note"]]
+        state = notes[0] if notes else ""
+        if facts["stopping"]:
+            state = "finishing the running trials (Ctrl-C again: at once)"
+        done, failed = _recorded(facts)
+        title = f"{recipe.name} {failed} failed" if failed else recipe.name
+        bar.update(line, completed=done + failed, description=f"{title} {state}".strip())
+
+    return watch
+
+
+def log_lines(every: float = STUDY_LINE) -> Watch:
+    """Lines for a log: news at once, and counts every minute."""
+
+    def say(text: str) -> None:
+        typer.echo(text, err=True)
+
+    last = 0.0
+    news = _news(say)
+
+    def watch(facts: dict[str, Any]) -> None:
+        nonlocal last
+        news(facts)
+        if time.monotonic() - last >= every:
+            last = time.monotonic()
+            done, failed = _recorded(facts)
+            running = len(facts["running"])
+            say(f"{done}/{facts['total']} done, {failed} failed, {running} running")
+
+    return watch
+
+
+def _recorded(facts: dict[str, Any]) -> tuple[int, int]:
+    """How many trials are done and how many failed, in this run and before it."""
+    return facts["before"]["done"] + facts["done"], facts["before"]["failed"] + facts["failed"]
+
+
+def _news(say: Callable[[str], None]) -> Watch:
+    """Say each report once, and how workers share a GPU: without MPS that is slow."""
+    from deadhead.studies.execution.gpu_sharing import ALONE
+
+    known: set[str] = set()
+
+    def watch(facts: dict[str, Any]) -> None:
+        how = facts.get("sharing")
+        sharing = [f"{facts['workers']} workers share a GPU {how}."] if how and how != ALONE else []
+        for text in (*sharing, *facts.get("reports", ())):
+            if text not in known:
+                known.add(text)
+                say(text)
+
+    return watch

@@ -1,0 +1,187 @@
+"""`deadhead finetune`: train a model on a task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deadhead.errors import unknown_name
+
+from . import _options as opt
+from . import _progress
+from ._format import plural
+from ._outputs import check_folder
+
+if TYPE_CHECKING:
+    from deadhead.training import History, Settings
+    from deadhead.training.saved import Sets
+    from deadhead.training.start import Start
+
+WEIGHTS = ("last", "best")
+
+
+def finetune(
+    model: opt.Model,
+    lang: opt.Languages,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)
+    ],
+    task: opt.TaskName = None,
+    task_file: opt.TaskFile = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Passes over the data; by default 3.", show_default=False
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="The highest learning rate; by default 3e-5.", show_default=False),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Examples per update; by default 32.", show_default=False
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The settings of a paper, such as contributions."),
+    ] = None,
+    option: opt.MethodOptions = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="The seed of the new classifier, the order of the data and dropout; "
+            "by default 0, or that of the preset.",
+            show_default=False,
+        ),
+    ] = None,
+    weights: Annotated[
+        str, typer.Option(help="Save the weights of the last epoch, or of the best one on dev.")
+    ] = "last",
+    data: opt.Data = None,
+    source: opt.Corpus = None,
+    max_examples: opt.MaxExamples = None,
+    max_length: opt.Length = 256,
+    auto: opt.Auto = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="Precision of the saved weights: float32, bfloat16 or float16; "
+            "by default that of MODEL. Training uses float32.",
+        ),
+    ] = None,
+    device: opt.Device = None,
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Train a model on a task. A model that already knows the labels keeps its classifier.
+
+    After every epoch the dev data is scored and the state is kept in DIR/.training. To resume an
+    interrupted training, repeat the command.
+
+    Examples:
+
+        deadhead finetune bert-base-multilingual-cased --task pos --lang en --rate 5e-5 --out tagger
+
+        deadhead prune bert-base-multilingual-cased --lowest 36 --ranking en.json --out start
+
+        deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
+    """
+    # the long list of parameters is the list of flags; each line below hands some of them on
+    known = opt.required_task(task, task_file)
+    if weights not in WEIGHTS:
+        raise unknown_name("weights to write", weights, WEIGHTS)
+    from deadhead.device import device_named
+    from deadhead.heads.model_class import dtype_named
+    from deadhead.training.saved import Listener, Output, finetune_saved, load_sets
+    from deadhead.training.unfinished import Unfinished
+
+    unfinished = Unfinished(out)
+    check_folder(out, "--out", model=model, force=force, resumes=unfinished.begun)
+    flags = {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
+    settings = _settings(preset, task, option, flags)
+    place = device_named(device)
+    precision = None if dtype in (None, "auto") else dtype_named(dtype)
+    command: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang}
+    command |= settings.to_dict()
+    command |= {"--max-examples": max_examples, "--max-length": max_length, "--auto": auto}
+    command |= {"--dtype": dtype, "--weights": weights}
+    unfinished.check(command, force=force)
+    where = {"root": data, "source": source}
+    sets = load_sets(known, opt.languages_from(lang), where, max_examples, settings.seed)
+    with _progress.training(settings.epochs) as (update, epoch):
+        start, history = finetune_saved(
+            model,
+            sets,
+            settings,
+            Output(folder=out, weights=weights, dtype=precision, force=force),
+            command=command,
+            listener=Listener(update=update, epoch=epoch, say=_say),
+            auto=auto,
+            device=place,
+            max_length=max_length,
+        )
+    facts = _facts(start, history, sets, out, weights)
+    typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(_lines(facts, start, sets)))
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _settings(
+    preset: str | None, task: str | None, option: list[str] | None, flags: dict[str, Any]
+) -> Settings:
+    from deadhead.training import Settings
+    from deadhead.training import preset as settings_of
+
+    named = {name: value for name, value in flags.items() if value is not None}
+    others = opt.options_from(option)
+    for name in named.keys() & others.keys():
+        raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
+    if preset is None:
+        return Settings.from_dict(named | others)
+    return settings_of(preset, task, **named, **others)
+
+
+def _facts(start: Start, history: History, sets: Sets, out: Path, weights: str) -> dict[str, Any]:
+    counts = [f"{name}: {count}" for name, count in sets.train.notes.items()]
+    return {
+        "out": str(out),
+        "examples": len(sets.train),
+        "fingerprint": sets.train.fingerprint,
+        "settings": history.settings.to_dict(),
+        "losses": [epoch.loss for epoch in history.epochs],
+        "seconds": round(sum(epoch.seconds for epoch in history.epochs), 1),
+        "dev": {name: len(data) for name, data in sets.dev.items()},
+        "metric": history.metric,
+        "scores": [epoch.scores for epoch in history.epochs],
+        "best": history.best if history.metric else None,
+        "weights": weights,
+        "dtype": str(next(start.model.parameters()).dtype).removeprefix("torch."),
+        "notes": [*sets.notes, *history.notes, *counts],
+    }
+
+
+def _lines(facts: dict[str, Any], start: Start, sets: Sets) -> list[str]:
+    losses = ", ".join(f"{loss:.3f}" for loss in facts["losses"])
+    epochs = plural(len(facts["losses"]), "epoch")
+    lines = [
+        f"{facts['examples']:,} examples, {epochs}, mean loss {losses}; "
+        f"{facts['seconds']:,.0f} s, in {facts['out']}"
+    ]
+    if facts["metric"]:
+        scores = "; ".join(_progress.scores_text(epoch) for epoch in facts["scores"])
+        size = sum(facts["dev"].values())
+        lines.append(f"dev ({size:,} examples): {scores}; best after epoch {facts['best']}")
+    written, source = facts["dtype"], str(start.dtype).removeprefix("torch.")
+    how = "in float32" if written == "float32" else f"trained in float32, written in {written}"
+    origin = ", as in MODEL" if written == source else f" (MODEL has {source})"
+    lines.append(f"the weights of the {facts['weights']} epoch, {how}{origin}")
+    return lines + facts["notes"][len(sets.notes) :]  # the others were printed before the training

@@ -1,0 +1,178 @@
+"""`deadhead heads`: what a model has to prune, and whether pruning it is exact."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deadhead.errors import DeadheadError, unknown_name
+
+from ._options import AsJson, Auto, Dtype
+from ._progress import counting
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COLOURS = {"pass": "green", "refused": "yellow", "n/a": "dim"}  # of the states of model types
+PROOF = ("effect", "opened", "pruned", "reloaded", "generated")
+
+
+def heads(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODEL]", help="A folder with a saved model, or its name on the hub."
+        ),
+    ] = "",
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Prove masked = pruned = reloaded on the model's weights."),
+    ] = False,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Prove it for every model type of transformers.")
+    ] = False,
+    only: Annotated[
+        str,
+        typer.Option(metavar="TYPES", help="With --coverage: only these types, comma-separated."),
+    ] = "",
+    auto: Auto = None,
+    dtype: Dtype = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="With --check: cpu or cuda; by default a GPU if there is one."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the heads of a model: heads per layer, parameters, share of the model.
+
+    Examples:
+
+        deadhead heads bert-base-multilingual-cased
+
+        deadhead heads ./my-model --check
+
+        deadhead heads --coverage --json
+    """
+    if coverage:
+        if model or check or auto or dtype or device:
+            raise typer.BadParameter(
+                "--coverage builds its own models: "
+                "leave out MODEL, --check, --auto, --dtype and --device",
+                param_hint="--coverage",
+            )
+        _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
+        return
+    if not model:
+        raise typer.BadParameter("name a model, or add --coverage", param_hint="MODEL")
+    if device is not None and not check:
+        raise typer.BadParameter("only --check uses a device: add --check", param_hint="--device")
+    from deadhead.device import device_named
+    from deadhead.heads import load
+    from deadhead.heads.summary import summary
+    from deadhead.heads.verify.own_weights import prove_model
+
+    place = device_named(device) if check else None  # an unknown device is an error at once
+    loaded = load(model, auto=auto, dtype=dtype or "auto")
+    facts = {"model": model, **summary(loaded)}
+    if check:
+        proofs = prove_model(loaded.to(place))
+        facts["check"] = {title: proof.to_dict() for title, proof in proofs.items()}
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+    else:
+        _print_heads(facts)
+    if check and not all(proof["holds"] for proof in facts["check"].values()):
+        raise DeadheadError(
+            "the proof does not hold: removing heads of this model is not exact.",
+            "do not prune it; please report the model type",
+        )
+
+
+def _print_heads(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    share = facts["attention_parameters"] / facts["parameters"]
+    console.print(
+        f"[bold]{facts['class']}[/]: {facts['heads']} heads, "
+        f"{facts['parameters']:,} parameters, {share:.0%} of them in attention",
+        highlight=False,
+    )
+    for block in dict.fromkeys(layer["block"] for layer in facts["layers"]):
+        _print_block(console, block, [r for r in facts["layers"] if r["block"] == block])
+    for path, reason in facts["skipped"].items():
+        console.print(f"[yellow]skipped[/] {path}: {reason}", highlight=False)
+    if "check" in facts:
+        _print_proofs(console, facts["check"])
+
+
+def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    size = max(layer["built"] for layer in layers)
+    digits = len(str(size - 1))
+    numbers = " ".join(f"{i:{digits}}" for i in range(size))
+    table = Table("layer", numbers, "left", "weights per head", title=block, title_justify="left")
+    table.columns[1].no_wrap = True
+    for layer in layers:
+        marks = ["●" if i in layer["left"] else "·" for i in range(layer["built"])]
+        note = f" (x {layer['shared_by']} layers)" if layer["shared_by"] > 1 else ""
+        table.add_row(
+            f"{layer['layer']}{note}",
+            f"[green]{' '.join(mark.rjust(digits) for mark in marks)}[/]",
+            f"{len(layer['left'])} of {layer['built']}",
+            f"{layer['parameters_per_head']:,}",
+        )
+    console.print(table)
+    if layers[0]["group"] > 1:
+        console.print(
+            f"Every {layers[0]['group']} consecutive heads share one key/value head: "
+            "remove whole groups, or the same number of heads from each group."
+        )
+    if layers[0]["shared_by"] > 1:
+        console.print(
+            f"{layers[0]['shared_by']} layers share these weights: "
+            "a removed head is removed from all of them."
+        )
+
+
+def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    title = "largest difference in any output"
+    table = Table("heads removed", *PROOF, "holds", title=title, title_justify="left")
+    words = {True: "same", False: "differs", None: "-"}
+    for name, proof in proofs.items():
+        values = [proof[column] for column in PROOF]
+        cells = [f"{v:.1e}" if isinstance(v, float) else words[v] for v in values]
+        holds = "[green]yes[/]" if proof["holds"] else "[red]no[/]"
+        table.add_row(f"{name} ({proof['removed']})", *cells, holds)
+    console.print(table)
+
+
+def _coverage(types: list[str], as_json: bool) -> None:
+    from deadhead.heads.verify.coverage import coverage, model_types
+
+    known = model_types()
+    for name in types:
+        if name not in known:
+            raise unknown_name("model type", name, known)
+    rows = []
+    with counting("") as progress:
+        for row in coverage(types or known):
+            rows.append(row)
+            progress(len(rows), len(types or known), f"{row.model_type} {row.status}")
+    if as_json:
+        typer.echo(json.dumps([vars(row) for row in rows], indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("model type", "status", "reason")
+    for row in rows:
+        table.add_row(row.model_type, f"[{COLOURS[row.status]}]{row.status}[/]", row.reason)
+    Console().print(table)
+    counts = {status: sum(row.status == status for row in rows) for status in COLOURS}
+    typer.echo(", ".join(f"{number} {status}" for status, number in counts.items()))

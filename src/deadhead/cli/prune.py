@@ -1,0 +1,135 @@
+"""`deadhead prune`: remove heads from a model and save the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deadhead.errors import HeadError
+from deadhead.strategies import STRATEGIES, choose
+
+from ._options import AsJson, Auto, Dtype, Force, Model, Seed
+from ._outputs import check_folder
+from ._strategy_flags import WithStrategyFlags, flags
+
+if TYPE_CHECKING:
+    from deadhead.heads.prune_saved import Pruned
+    from deadhead.layout import HeadLayout
+    from deadhead.ranking import Ranking
+
+
+@WithStrategyFlags
+def prune(
+    model: Model,
+    out: Annotated[
+        Path, typer.Option(help="The folder to write the pruned model to.", show_default=False)
+    ],
+    heads: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="These heads, comma-separated: encoder.3.7,encoder.4.0"),
+    ] = "",
+    per: Annotated[
+        str, typer.Option(help="With --random: this share of the model, or of each block or layer.")
+    ] = "model",
+    ranking: Annotated[
+        Path | None, typer.Option(help="A ranking written by `deadhead rank`.")
+    ] = None,
+    seed: Seed = 0,
+    auto: Auto = None,
+    dtype: Dtype = None,
+    drop_output_bias: Annotated[
+        bool,
+        typer.Option(
+            "--drop-output-bias", help="Also remove the output bias of layers without heads."
+        ),
+    ] = False,
+    form: Annotated[
+        str,
+        typer.Option(
+            help="compact: small weights, read by deadhead. padded: full shapes with zeros, "
+            "read by transformers too."
+        ),
+    ] = "compact",
+    force: Force = False,
+    as_json: AsJson = False,
+    **amounts: Any,  # by strategy, each with a flag of its own
+) -> None:
+    """Remove heads from a model and save the rest.
+
+    Examples:
+
+        deadhead prune bert-base-cased --heads encoder.3.7,encoder.4.0 --out small
+
+        deadhead prune ./my-model --random 50 --seed 1 --out half
+
+        deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
+    """
+    strategy, amount = _choice(heads, amounts)
+    check_folder(out, "--out", model=model, force=force)
+    scored = _ranking(strategy, ranking, model)
+
+    def choose_heads(layout: HeadLayout) -> Any:
+        if not strategy:
+            return heads.split(",")
+        options: dict[str, Any] = {"per": per} if strategy == "random" else {}
+        if scored is not None:
+            options["scores"] = scored.scores_for(layout)
+        return choose(strategy, layout, amount, seed=seed, **options)
+
+    from deadhead.heads.prune_saved import prune_saved
+
+    pruned = prune_saved(
+        model,
+        out,
+        choose_heads,
+        auto=auto,
+        dtype=dtype,
+        drop_output_bias=drop_output_bias,
+        form=form,
+    )
+    if as_json:
+        facts = {**vars(pruned), "removed": [str(head) for head in pruned.removed]}
+        typer.echo(json.dumps({"out": str(out), "form": form, **facts}, indent=1))
+    else:
+        _print_pruned(pruned, out, dtype)
+
+
+def _choice(heads: str, amounts: dict[str, Any]) -> tuple[str, Any]:
+    """The strategy that has an amount, checked; an empty one for a list of heads."""
+    chosen = {name: value for name, value in amounts.items() if value not in ("", None)}
+    number = len(chosen) + bool(heads)
+    if number != 1:
+        known = ", ".join(["--heads", *flags().values()])
+        raise typer.BadParameter(f"give exactly one of {known} (got {number or 'none'})")
+    for strategy, amount in chosen.items():
+        STRATEGIES[strategy].check_amount(strategy, amount)
+        return strategy, amount
+    return "", None
+
+
+def _ranking(strategy: str, file: Path | None, model: str) -> Ranking | None:
+    if not strategy or not STRATEGIES[strategy].needs_scores:
+        return None
+    if file is None:
+        raise HeadError(
+            f"{flags()[strategy]} needs a ranking.",
+            f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json",
+        )
+    from deadhead.ranking import Ranking
+
+    return Ranking.load(file)
+
+
+def _print_pruned(pruned: Pruned, out: Path, dtype: str | None) -> None:
+    removed, (before, after) = len(pruned.removed), pruned.parameters
+    typer.echo(
+        f"{removed} of {removed + pruned.left} heads removed, "
+        f"{before:,} -> {after:,} parameters ({1 - after / before:.1%} less), in {out}"
+    )
+    reason = "as in the source" if dtype in (None, "auto") else "as --dtype says"
+    typer.echo(f"weights in {pruned.dtype}, {reason}: {pruned.bytes / 2**20:.1f} MiB")
+    if pruned.kept_files:
+        typer.echo(f"kept from the source: {', '.join(pruned.kept_files)}")

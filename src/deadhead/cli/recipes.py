@@ -1,0 +1,31 @@
+"""`deadhead recipes`: list the built-in recipes."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from ._options import AsJson
+
+
+def recipes(as_json: AsJson = False) -> None:
+    """List the built-in recipes, one line each."""
+    from deadhead.studies import built_in
+    from deadhead.studies.recipe.yaml import read
+
+    abouts = {}
+    for name, file in built_in().items():
+        stored = read(file.read_text(encoding="utf-8"), name).data
+        abouts[name] = str(stored.get("about", "")) if isinstance(stored, dict) else ""
+    if as_json:
+        rows = [{"name": name, "about": about} for name, about in abouts.items()]
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    width = max(map(len, abouts), default=0)
+    for name, about in abouts.items():
+        typer.echo(f"{name:{width}}  {about}")
+    typer.echo(
+        "\nTable 1 of contributions lists the sizes of its data. To compare yours: "
+        "deadhead data check DIR --paper contributions"
+    )

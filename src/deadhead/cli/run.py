@@ -1,0 +1,158 @@
+"""`deadhead run`: run the trials of a recipe."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import _progress
+from ._format import size_text
+from ._options import AsJson, Data, Overrides, RecipeName, Scale, Workers
+
+if TYPE_CHECKING:
+    from deadhead.studies import Result
+
+LARGE = 100_000_000  # bytes of models that are worth a hint
+
+
+def run(
+    recipe: RecipeName,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="STUDY",
+            help="The study folder; the same folder again resumes the study.",
+            show_default=False,
+        ),
+    ],
+    workers: Workers = None,
+    executor: Annotated[str, typer.Option(help="local, serial or ray.")] = "local",
+    scale: Scale = None,
+    overrides: Overrides = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also run failed trials again.")
+    ] = False,
+    accept_changed: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changed",
+            help="Continue although model or data files changed; old records stay, marked.",
+        ),
+    ] = False,
+    data: Data = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="CPU threads of a trial; they change last digits.", show_default="1"
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="With ray: the address of a cluster, or auto. By default a local one is started."
+        ),
+    ] = None,
+    gpus: Annotated[
+        float | None, typer.Option(help="With ray: GPUs per trial, such as 0.25.")
+    ] = None,
+    trial_timeout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS|off",
+            help="Stop a trial that takes longer, and try it once more.",
+            show_default="when it hangs",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run all trials of a recipe that have no record yet.
+
+    Ctrl-C finishes the running trials first; a second Ctrl-C stops at once. To resume, repeat the
+    command.
+
+    Examples:
+
+        deadhead run weak-link/table4 --out table4 --workers 4
+
+        deadhead run my.yaml --out study --set finetune.epochs=1 --set seed=[0,1]
+    """
+    from deadhead.claims.in_recipe import load_recipe
+    from deadhead.studies import run as run_study
+    from deadhead.studies.plan import usual_workers
+
+    chosen = load_recipe(recipe, overrides or (), scale)
+    set_environment(data, threads)
+    options: dict[str, Any] = {"address": address, "gpus": gpus}
+    options = {name: value for name, value in options.items() if value is not None}
+    if options and executor != "ray":
+        flags = " and ".join(f"--{name}" for name in options)
+        raise typer.BadParameter(f"{flags}: only with --executor ray")
+    timeout = _timeout(trial_timeout)
+    with _progress.study(chosen, quiet=as_json) as watch:
+        result = run_study(
+            chosen,
+            out,
+            workers=workers or usual_workers(chosen),
+            executor=executor,
+            retry_failed=retry_failed,
+            accept_changed=accept_changed,
+            watch=watch,
+            options=options,
+            trial_timeout=timeout,
+        )
+    if as_json:
+        typer.echo(json.dumps(vars(result)))
+    else:
+        print_result(result, out)
+    if result.failed or result.left:
+        raise typer.Exit(1)
+
+
+def _timeout(text: str | None) -> float | str | None:
+    """The time limit of a trial: seconds, None for `off`, or by default found by the study."""
+    from deadhead.studies.execution.watchdog import AUTO
+
+    if text is None or text == "off":
+        return AUTO if text is None else None
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"expects a number of seconds, or off, got {text!r}", param_hint="--trial-timeout"
+        ) from None
+
+
+def set_environment(data: Path | None, threads: int | None = None) -> None:
+    """Set the variables that workers inherit."""
+    for name, value in (("DEADHEAD_DATA", data), ("DEADHEAD_THREADS", threads)):
+        if value is not None:
+            os.environ[name] = str(value)
+
+
+def print_result(result: Result, out: Path) -> None:
+    from deadhead.training.progress import clock
+
+    typer.echo(
+        f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; "
+        f"{result.ran} run in {clock(result.seconds)}."
+    )
+    if result.failed:
+        typer.echo(
+            f"To see what failed: deadhead status {out} --failures; to try again: --retry-failed."
+        )
+    if result.left:
+        typer.echo("To resume, repeat the command.")
+        return
+    from deadhead.studies import clean
+
+    models, size = clean(out, dry=True)
+    if size >= LARGE:
+        typer.echo(
+            f"{models} trained models that no trial needs take {size_text(size)}; "
+            f"to delete them: deadhead clean {out}"
+        )

@@ -1,0 +1,54 @@
+"""Run a model on a batch, for every kind of model: encoder, decoder or both. Loads no torch itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IGNORED = -100  # the label that transformers leaves out of a loss
+OWN = "deadhead."  # prefix of what a batch holds for deadhead and not for the model
+# Causal language models whose labels are already in their place: transformers does not shift them.
+UNSHIFTED = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
+
+
+def forward(model: Any, batch: Mapping[str, Any]) -> Any:
+    """The outputs of the model, without the loss of the whole batch and without a cache."""
+    labels = batch.get("labels")
+    inputs = {
+        name: value
+        for name, value in batch.items()
+        if name != "labels" and not name.startswith(OWN)
+    }
+    if (
+        is_encoder_decoder(model)
+        and "decoder_input_ids" not in inputs
+        and labels is not None
+        and labels.dim() == 2
+    ):
+        shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+        if shift is None:
+            inputs["labels"] = labels  # the model shifts them itself
+        else:
+            inputs["decoder_input_ids"] = shift(labels=labels)
+    if "use_cache" in inspect.signature(type(model).forward).parameters:
+        inputs["use_cache"] = False
+    return model(**inputs)
+
+
+def is_encoder_decoder(model: Any) -> bool:
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
+def predicts_next(model: Any, labels: Tensor) -> bool:
+    """Whether the output at a position is for the label of the next one, as in causal models."""
+    if labels.dim() == 1 or is_encoder_decoder(model):
+        return False
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+    names = {cls.__name__ for cls in type(model).__mro__}
+    causal = names & set(CAUSAL.values()) or any(name.endswith("ForCausalLM") for name in names)
+    return bool(causal) and not names & set(UNSHIFTED)

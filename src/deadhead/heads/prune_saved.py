@@ -1,0 +1,76 @@
+"""Prune a saved model into another folder, in its own precision and with its other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deadhead.layout import Head, HeadLayout
+
+from .discover import discover
+from .load import load
+from .model_files import fetch, source_of, stored_dtype, taken_along
+from .prune import prune
+from .save import save
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """What was removed, and what was written."""
+
+    removed: tuple[Head, ...]
+    left: int  # heads
+    parameters: tuple[int, int]  # before, after
+    dtype: str
+    bytes: int  # of the weights
+    kept_files: list[str]  # copied from the source, besides weights and model card
+
+
+def prune_saved(
+    name: str,
+    out: Path,
+    choose: Callable[[HeadLayout], Iterable[Head | str]],
+    *,
+    auto: str | None = None,
+    dtype: str | None = None,
+    drop_output_bias: bool = False,
+    form: str = "compact",
+) -> Pruned:
+    """Load a model, remove the heads that `choose` picks from its layout, and save it to `out`.
+
+    dtype: precision to write; by default that of the stored weights.
+    """
+    # the config may name a precision twice as large as that of the stored weights
+    model = load(name, auto=auto, dtype=_precision(name, dtype))
+    layout = discover(model)
+    removed = layout.check(choose(layout))
+    before = _count(model)
+    prune(model, removed, drop_output_bias=drop_output_bias)
+    fetch(name)
+    save(model, out, form=form)
+    return Pruned(
+        removed=removed,
+        left=len(layout) - len(removed),
+        parameters=(before, _count(model)),
+        dtype=str(model.dtype).removeprefix("torch."),
+        bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
+        kept_files=_kept_files(model),
+    )
+
+
+def _precision(name: str, dtype: str | None) -> Any:
+    stored = stored_dtype(name) if dtype in (None, "auto") else dtype
+    return "auto" if stored is None else stored
+
+
+def _count(model: Any) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def _kept_files(model: Any) -> list[str]:
+    source = source_of(model)
+    if source is None:
+        return []
+    return [str(f) for f in taken_along(source, tokenizer=True) if (source / f).is_file()]

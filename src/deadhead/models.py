@@ -1,0 +1,147 @@
+"""Models for a task, the same for the command line and for studies.
+
+load_for_task("bert-base-cased", task, labels, seed=0)  a model with a classifier for the labels
+tokenizer_for("bert-base-cased")                        the tokenizer saved with a model
+set_padding(model, tokenizer)                           a pad token for a decoder that has none
+labels_for(model, data)                                 the labels in the order of the model
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from deadhead.errors import DataError
+from deadhead.hub import source
+from deadhead.tasks import Dataset, Task
+from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
+
+OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
+RENAME = "name the task the model was fine-tuned on, or set id2label in its config.json"
+
+
+def load_for_task(
+    name: str,
+    task: Task,
+    labels: Sequence[str] | None,
+    *,
+    seed: int,
+    auto: Any = None,
+    dtype: Any = "float32",
+) -> Any:
+    """Load a model for a task. Layers that the folder does not have are drawn with this seed.
+
+    labels: of the classifier; None for those of the saved config, and for translation.
+    auto: an auto class of transformers; by default that of the task.
+    """
+    import torch
+
+    from deadhead.heads import load
+
+    fields: dict[str, Any] = {}
+    if labels is not None and task.traits.label_unit != "text":
+        fields["id2label"] = dict(enumerate(labels))
+        fields["label2id"] = {label: number for number, label in enumerate(labels)}
+    torch.manual_seed(seed)
+    return load(name, auto=auto or task.traits.model, dtype=dtype, **fields)
+
+
+def tokenizer_for(name: str) -> Any:
+    """The tokenizer that is saved with a model."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
+    except UNREADABLE as problem:
+        raise DataError(
+            f"{name} has no readable tokenizer: {str(problem).splitlines()[0]}",
+            "save the tokenizer into the model's folder",
+        ) from None
+
+
+def set_padding(model: Any, tokenizer: Callable[[], Any]) -> None:
+    """Set the pad token of a model without one: a decoder needs it to find the end of a text.
+
+    tokenizer: returns the tokenizer; called only if it is needed.
+    """
+    if getattr(model.config, "pad_token_id", None) is None:
+        model.config.pad_token_id = Pieces(tokenizer()).pad
+
+
+def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tuple[Any, Any]:
+    """A saved model on a device, and its tokenizer. By default a CPU computes in float32."""
+    from deadhead.heads import load
+
+    if dtype is None:  # half precision is slow on a CPU, and rounds
+        dtype = "float32" if str(device) == "cpu" else "auto"
+    model = load(name, auto=auto, dtype=dtype).to(device)
+    tokenizer = tokenizer_for(name)
+    set_padding(model, lambda: tokenizer)
+    return model, tokenizer
+
+
+def label_names(model: Any) -> tuple[str, ...]:
+    """The labels of a classifier, in its order."""
+    return tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
+
+
+def is_unnamed(names: Sequence[str]) -> bool:
+    """Whether these are the default labels of transformers: LABEL_0, LABEL_1, ..."""
+    return all(name == f"LABEL_{i}" for i, name in enumerate(names))
+
+
+def fits_task(model: Any, task: Task) -> bool:
+    """Whether the model has the layer that this kind of task needs."""
+    import transformers
+
+    auto = getattr(transformers, task.traits.model)
+    return isinstance(model, auto._model_mapping.get(type(model.config), ()))
+
+
+def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
+    """The labels of the data in the order of the model; None for translation.
+
+    Raises an error if the model was trained for another task.
+    """
+    task = data.task
+    if not fits_task(model, task):
+        raise DataError(
+            f"{type(model).__name__} does not fit {task.name}, which needs a model loaded as "
+            f"{task.traits.model}.",
+            f"fine-tune it first: deadhead finetune MODEL --task {task.name} --lang en --out DIR",
+        )
+    if task.traits.label_unit == "text":
+        return None
+    names = label_names(model)
+    if _knows(names, data):
+        return names
+    if len(names) == len(data.labels) and is_unnamed(names):
+        return tuple(data.labels)  # the model was saved without names for its classes
+    raise DataError(
+        f"the model's classes ({some(names)}) are not the labels of {task.name} "
+        f"({some(data.labels)}).",
+        RENAME,
+    )
+
+
+def _knows(names: Sequence[str], data: Dataset) -> bool:
+    """Whether these are classes for this data: they cover half of its labels, `O` aside."""
+    if not set(names) & (set(data.labels) - {OUTSIDE} or {OUTSIDE}):
+        return False
+    counts = Counter(label for row in data.rows for label in row.labels if label != OUTSIDE)
+    unknown = {label: number for label, number in counts.items() if label not in names}
+    if 2 * sum(unknown.values()) > counts.total():
+        share = sum(unknown.values()) / counts.total()
+        raise DataError(
+            f"the model does not know {share:.0%} of the labels of this {data.task.name} data: "
+            f"{some(sorted(unknown))}.",
+            RENAME,
+        )
+    return True
+
+
+def some(names: Iterable[str]) -> str:
+    """The first four names of a list, for a message."""
+    names = [*names]
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

@@ -1,0 +1,104 @@
+"""The data that heads are ranked on: labelled batches of a task, or texts without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deadhead.errors import DataError
+from deadhead.forward import is_encoder_decoder
+from deadhead.models import fits_task, labels_for
+from deadhead.tasks import Batches, Dataset, batches, encode
+from deadhead.tasks.dataset import shuffled
+from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
+
+IN_FILE_ORDER = (
+    "per_batch",
+    "cumulative",
+)  # units of a ranker that depend on the order of the data
+TOKENS_ON_GPU = 32768  # in one batch
+BATCH = 32  # examples
+UNKNOWN = "labels the model does not know"
+
+Texts = list[tuple[str, ...]]
+
+
+def keeps_order(options: Mapping[str, Any]) -> bool:
+    """Whether a ranking with these options depends on the order of its data."""
+    return options.get("unit") in IN_FILE_ORDER
+
+
+def sample_texts(file: Path, most: int | None, seed: int) -> Texts:
+    """The texts of a file, or at most `most` random ones, in file order."""
+    texts = read_texts(file)
+    if most is None:
+        return texts
+    return [texts[i] for i in sorted(shuffled(len(texts), f"rank/{seed}")[:most])]
+
+
+def rank_batches(
+    model: Any,
+    tokenizer: Any,
+    data: Dataset | Texts,
+    *,
+    needs_labels: bool,
+    loss: str | None,
+    size: int | None,
+    max_length: int,
+    in_file_order: bool,
+) -> tuple[Any, dict[str, Any]]:
+    """The batches to rank on, and what the ranking records about them.
+
+    Only the texts are used if the loss needs no labels, or the model has no layer for the task and
+    the method needs no labels.
+    """
+    if isinstance(data, list):
+        return _unlabelled(model, tokenizer, data, {}, size or BATCH, max_length)
+    label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
+    if label_free and not is_encoder_decoder(model):  # a decoder beside an encoder reads the labels
+        texts = texts_of(data)
+        return _unlabelled(model, tokenizer, texts, data.notes, size or BATCH, max_length)
+    try:
+        labels = labels_for(model, data)
+    except DataError as problem:
+        hint = f"{problem.hint}; or rank it without labels: --loss self"
+        raise DataError(problem.message, hint) from None
+    encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
+    if size is None and model.device.type == "cuda" and not in_file_order:
+        labelled = batches(encoded, tokens=TOKENS_ON_GPU)
+    else:
+        labelled = batches(encoded, size=size or BATCH, sort=not in_file_order)
+    return labelled, _facts(data, labelled)
+
+
+def _unlabelled(
+    model: Any, tokenizer: Any, texts: Texts, notes: Mapping[str, int], size: int, max_length: int
+) -> tuple[Any, dict[str, Any]]:
+    if is_encoder_decoder(model):
+        raise DataError(
+            f"{type(model).__name__} reads two texts, one with its decoder.",
+            "name a translation task with --task",
+        )
+    unlabelled = text_batches(texts, tokenizer, size=size, max_length=max_length)
+    return unlabelled.batches, {
+        "examples": unlabelled.examples,
+        "windows": unlabelled.examples,
+        "padding": round(unlabelled.padding, 4),
+        "notes": {**notes, **unlabelled.notes},
+        "fingerprint": fingerprint(texts),
+    }
+
+
+def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:
+    encoded = batches.encoded
+    labels = sum(len(row.labels) for row in data.rows)
+    unknown = encoded.notes.get(UNKNOWN, 0) / max(1, labels)
+    return {
+        "examples": len(data),
+        "windows": len(encoded),
+        "padding": round(batches.padding, 4),
+        "fingerprint": data.fingerprint,
+        "notes": {**data.notes, **encoded.notes},
+        **({"unknown_labels": round(unknown, 4)} if unknown else {}),
+    }
