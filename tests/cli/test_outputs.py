@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deadhead import cli
-from deadhead.cli.outputs import check_file
+from deadhead.cli._outputs import check_file
 from deadhead.heads import save
 from deadhead.heads.verify.coverage import tiny
 

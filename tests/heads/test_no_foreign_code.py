@@ -9,9 +9,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from deadhead import load, save
-from deadhead.cli.loading import tokenizer_of
 from deadhead.errors import DataError
 from deadhead.heads.save import FolderError
+from deadhead.models import tokenizer_for
 from deadhead.world import MODELS
 
 
@@ -44,7 +44,6 @@ def test_of_a_config(folder: Path, tmp_path: Path) -> None:
 
 
 def test_of_a_tokenizer(folder: Path, tmp_path: Path) -> None:
-    model = load(folder)
     changed(folder / "config.json", model_type="own")
     changed(
         folder / "tokenizer_config.json",
@@ -52,17 +51,16 @@ def test_of_a_tokenizer(folder: Path, tmp_path: Path) -> None:
         tokenizer_class="Own",
     )
     with pytest.raises(DataError, match="custom code"):
-        tokenizer_of(str(folder), model)
+        tokenizer_for(str(folder))
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_tokenizer_that_is_damaged_is_told(folder: Path) -> None:
-    model = load(folder)
+def test_a_damaged_tokenizer_is_reported(folder: Path) -> None:
     for name, text in (
         ("tokenizer_config.json", '{"tokenizer_class": 5}'),
         ("tokenizer.json", '{"a": 1}'),
     ):
         (folder / name).write_text(text)
-        with pytest.raises(DataError, match="no tokenizer lies with"):
-            tokenizer_of(str(folder), model)
+        with pytest.raises(DataError, match="has no readable tokenizer"):
+            tokenizer_for(str(folder))
         (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')

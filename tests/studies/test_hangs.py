@@ -16,7 +16,7 @@ from test_crash import workers_of
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.cli.status import _lines
+from deadhead.cli.status import status_lines
 from deadhead.studies import load, run, status
 from deadhead.studies.execution import watchdog
 from deadhead.studies.execution.watchdog import (
@@ -207,7 +207,7 @@ def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly: Path) -> None:
         live(nearly, running=running)
         found = status(nearly)
         assert found.eta is None
-        line, *others = _lines(found)
+        line, *others = status_lines(found)
         assert "the time to go cannot be told" in line
         assert "no sign of life for 1:40" in others[0]
         live(nearly, running={"a": {**running["a"], "seconds": 5.0, "quiet": 0.0}})
@@ -235,7 +235,7 @@ def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> No
         found = status(nearly)
         assert all(one.seconds >= 0 and one.quiet >= 0 for one in found.running)
         assert found.eta is None or found.eta >= 0
-        assert "-" not in next(_lines(found)).split("(")[-1]
+        assert "-" not in next(status_lines(found)).split("(")[-1]
 
 
 def test_the_option_of_the_command(tmp_path: Path) -> None:

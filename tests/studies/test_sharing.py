@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deadhead.cli.studies import _log_line
+from deadhead.cli._progress import log_lines
 from deadhead.studies.execution import gpu_sharing as sharing
 
 SCRIPT = """#!/bin/sh
@@ -107,7 +107,7 @@ def test_it_ends_with_the_last_study_that_uses_it(
 
 
 def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    watch = _log_line()
+    watch = log_lines()
     facts = {
         "before": {"done": 0, "failed": 0},
         "done": 0,

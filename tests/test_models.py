@@ -1,0 +1,105 @@
+"""Models for a task: what `deadhead finetune` can train, a study can train too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+
+from deadhead import load, save
+from deadhead.errors import DataError
+from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
+from deadhead.studies import load as load_recipe
+from deadhead.studies import run
+from deadhead.tasks import load_data, task_of
+from deadhead.world import MODELS
+
+ENCODER = MODELS / "encoder"
+RECIPE = """
+about: "a decoder without a pad token"
+steps: [prune, finetune, evaluate]
+fixed:
+  model: {model}
+  task: {task}
+  data: {{{root}examples: 24}}
+  source: en
+  targets: [en]
+  splits: [dev]
+  finetune: {{epochs: 1, rate: 1e-3, batch: 8, scored: none}}
+axes:
+  remove: [none, {{random_k: 1}}]
+"""
+TASK = """
+name: reviews
+kind: classify
+texts: [review]
+label: stars
+labels: [bad, good]
+languages: [en]
+files: {train: "{lang}-train.tsv", dev: "{lang}-dev.tsv"}
+"""
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 that does not know its pad token."""
+    tokenizer = AutoTokenizer.from_pretrained(ENCODER)
+    size = {"n_layer": 1, "n_head": 2, "n_embd": 8, "n_positions": 64}
+    special = {"bos_token_id": None, "eos_token_id": None}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **size, **special))
+    assert model.config.pad_token_id is None
+    return save(model, tmp_path_factory.mktemp("models") / "decoder", tokenizer)
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    """A task of sentences with different lengths, so that batches have padding."""
+    rows = ["Maria bought a red car .\tgood", "The dog sleeps .\tbad", "A house .\tgood"]
+    text = "\n".join(["review\tstars", *rows * 8]) + "\n"
+    for split in ("train", "dev"):
+        (tmp_path / f"en-{split}.tsv").write_text(text)
+    (tmp_path / "reviews.yaml").write_text(TASK)
+    return tmp_path / "reviews.yaml"
+
+
+@pytest.mark.parametrize("kind", ["classify", "tag"])
+def test_a_study_of_a_decoder_without_a_pad_token(
+    kind: str, decoder: Path, reviews: Path, tmp_path: Path
+) -> None:
+    task, root = (reviews, "") if kind == "classify" else ("pos", "root: world, ")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE.format(model=decoder, task=task, root=root))
+    result = run(load_recipe(recipe), tmp_path / "study", executor="serial")
+    records = (tmp_path / "study" / "records").glob("*.json")
+    errors = [json.loads(record.read_text())["error"] for record in records]
+    assert (result.done, result.total, errors) == (2, 2, [None, None])
+
+
+def test_the_pad_token_is_that_of_the_tokenizer_and_only_set_if_missing(decoder: Path) -> None:
+    tokenizer = tokenizer_for(str(decoder))
+    model = load(decoder)
+    set_padding(model, lambda: tokenizer)
+    assert model.config.pad_token_id == tokenizer.pad_token_id
+
+    def never() -> None:
+        raise AssertionError("the tokenizer is not needed")
+
+    set_padding(model, never)
+
+
+def test_a_new_classifier_has_the_labels_and_depends_on_the_seed(decoder: Path) -> None:
+    data = load_data("pos", "en", "dev", root="world")
+    same, again, other = (
+        load_for_task(str(decoder), task_of("pos"), data.labels, seed=seed) for seed in (1, 1, 2)
+    )
+    assert label_names(same) == tuple(data.labels)
+    weights = [model.classifier.weight for model in (same, again, other)]
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(weights[2])
+
+
+def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="has no readable tokenizer"):
+        tokenizer_for(str(tmp_path))
