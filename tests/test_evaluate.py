@@ -17,8 +17,8 @@ import small_tasks
 
 from deadhead.errors import DataError, FolderError
 from deadhead.tasks import Encoded, Row, batches, collect, dataset, encode, score
-from deadhead.training import Settings, finetune
 from deadhead.tasks.predictions import Predictions
+from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate, predict, rescore
 
 

@@ -40,7 +40,7 @@ def test_check_without_a_folder_takes_the_one_of_the_environment(
     monkeypatch.delenv("DEADHEAD_DATA")
     done = run(app, ["check"])
     assert done.exit_code == 2
-    assert "name a folder of data, or set DEADHEAD_DATA" in " ".join(
+    assert "name a data folder, or set DEADHEAD_DATA" in " ".join(
         done.output.replace("│", " ").split()
     )
 

@@ -123,7 +123,7 @@ def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
         f"{100 * gain['value']:+.2f} [{100 * gain['low']:+.2f}, {100 * gain['high']:+.2f}], p {gain['p']:.3f}"
         in shown
     )
-    assert "1,000 draws of sentences (seed 0)" in shown
+    assert "1,000 bootstrap samples of sentences (seed 0)" in shown
 
 
 def test_the_same_seed_draws_the_same(taggers: Path) -> None:
@@ -152,5 +152,5 @@ def test_it_takes_an_auto_class_and_a_precision(taggers: Path) -> None:
     assert (
         json.loads(said(*words))["scores"] == json.loads(said(*given(taggers, "--json")))["scores"]
     )
-    with pytest.raises(DataError, match="BertModel is not made for letters"):
+    with pytest.raises(DataError, match="BertModel does not fit letters"):
         said(*given(taggers, "--auto", "AutoModel"))

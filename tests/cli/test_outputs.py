@@ -1,4 +1,4 @@
-"""Where commands write: looked at before any work, and nothing that is there is lost unasked."""
+"""Where commands write: checked before any work, and nothing is overwritten without --force."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from deadhead import cli
 from deadhead.cli._outputs import check_file
 from deadhead.heads import save
+from deadhead.heads.onnx import Exported
 from deadhead.heads.verify.coverage import tiny
 
 Type = Callable[..., tuple[int, str]]
@@ -60,11 +61,11 @@ WRONG = [
     ),
     (
         (*RANK, "--out", "nodir/r.json"),
-        "--out nodir/r.json: there is no folder nodir.\n  Hint: make it first: mkdir -p nodir",
+        "--out nodir/r.json: there is no folder nodir.\n  Hint: create it first: mkdir -p nodir",
     ),
     (
         (*RANK, "--out", "old.json"),
-        "--out old.json: the file is there already.\n  Hint: name another file, or add --force to write over it",
+        "--out old.json: the file already exists.\n  Hint: name another file, or add --force to overwrite it",
     ),
     (
         (*RANK, "--out", "r.json", "--plot", "nodir/r.html"),
@@ -72,13 +73,13 @@ WRONG = [
     ),
     (
         (*PRUNE, "--out", "model"),
-        "--out model is MODEL itself, which would be lost.\n  Hint: name another folder",
+        "--out model is MODEL itself, which would be overwritten.\n  Hint: name another folder",
     ),
-    ((*PRUNE, "--out", "full/../model", "--force"), "is MODEL itself, which would be lost."),
-    ((*PRUNE, "--out", "link"), "is MODEL itself, which would be lost."),
+    ((*PRUNE, "--out", "full/../model", "--force"), "is MODEL itself, which would be overwritten."),
+    ((*PRUNE, "--out", "link"), "is MODEL itself, which would be overwritten."),
     (
         (*PRUNE, "--out", "full"),
-        "--out full: the folder holds files already.\n  Hint: name another folder, or add --force to write over them",
+        "--out full: the folder is not empty.\n  Hint: name another folder, or add --force to overwrite its files",
     ),
     ((*PRUNE, "--out", "nodir/small"), "--out nodir/small: there is no folder nodir."),
     ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Hint: name a folder"),
@@ -90,8 +91,8 @@ WRONG = [
         ("export", "model", "--onnx", "full"),
         "--onnx full is a folder.\n  Hint: name a file, for instance full/model.onnx",
     ),
-    (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file is there already."),
-    (("export", "study", "--csv", "old.json"), "--csv old.json: the file is there already."),
+    (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file already exists."),
+    (("export", "study", "--csv", "old.json"), "--csv old.json: the file already exists."),
     (
         ("export", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"),
         "--parquet nodir/s.parquet: there is no folder nodir.",
@@ -99,37 +100,46 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), WRONG, ids=[" ".join(words[-4:]) for words, _ in WRONG])
-def test_a_wrong_place_costs_no_time(
-    words: tuple[str, ...], said: str, typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+LATER = (  # what must not be called before the output is checked
+    "deadhead.heads.prune_saved.load",
+    "deadhead.heads.onnx.exported",
+    "deadhead.models.load_with_tokenizer",
+    "deadhead.tasks.load_data",
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), WRONG, ids=[" ".join(words[-4:]) for words, _ in WRONG]
+)
+def test_a_wrong_output_is_refused_before_any_work(
+    words: tuple[str, ...], message: str, typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_late(*_: Any, **__: Any) -> None:
-        raise AssertionError("loaded before the place to write to was looked at")
+        raise AssertionError("loaded before the place to write to was checked")
 
     (here / "link").symlink_to("model")
     before = everything(here)
-    monkeypatch.setattr("deadhead.heads.load", too_late)
-    monkeypatch.setattr("deadhead.heads.onnx", too_late)
-    monkeypatch.setattr("deadhead.tasks.load_data", too_late)
+    for name in LATER:
+        monkeypatch.setattr(name, too_late)
     code, err = typed(*words)
     assert code == 1
-    assert said in err
+    assert message in err
     assert everything(here) == before
 
 
-def test_a_folder_one_may_not_write_to(
+def test_a_read_only_folder_is_refused(
     typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     code, err = typed(*PRUNE, "--out", "small")
     assert code == 1
-    assert "--out small: nothing can be written into ." in err
+    assert "--out small: . is not writable" in err
 
 
-def test_what_counts_is_the_folder_that_is_written_into(
+def test_only_the_output_folder_needs_to_be_writable(
     typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is there is written into itself, so its parent may be anybody's; one that is closed is told before the work."""
+    """An existing folder needs no writable parent; a read-only one is refused before the work."""
     monkeypatch.setattr(
         os, "access", lambda place, mode: Path(place).name == "empty" or not mode & os.W_OK
     )
@@ -139,20 +149,20 @@ def test_what_counts_is_the_folder_that_is_written_into(
         os, "access", lambda place, mode: Path(place).name != "full" or not mode & os.W_OK
     )
     monkeypatch.setattr(
-        "deadhead.heads.load",
-        lambda *_, **__: pytest.fail("loaded before the folder was looked at"),
+        "deadhead.heads.prune_saved.load",
+        lambda *_, **__: pytest.fail("loaded before the folder was checked"),
     )
     code, err = typed(*PRUNE, "--out", "full", "--force")
     assert code == 1
-    assert "--out full: nothing can be written into full." in err
+    assert "--out full: full is not writable." in err
 
 
-def test_a_device_may_lie_in_a_folder_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_in_a_read_only_folder_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     check_file(Path(os.devnull), "--out", "ranking.json", force=False)
 
 
-def test_an_empty_folder_will_do_and_a_full_one_with_force(typed: Type, here: Path) -> None:
+def test_an_empty_folder_is_accepted_and_a_full_one_with_force(typed: Type, here: Path) -> None:
     for words in (("empty",), ("full", "--force")):
         code, err = typed(*PRUNE, "--out", *words)
         assert code == 0, err
@@ -160,18 +170,24 @@ def test_an_empty_folder_will_do_and_a_full_one_with_force(typed: Type, here: Pa
     assert (here / "full" / "note.txt").read_text() == "mine"
 
 
-def test_a_file_is_written_over_with_force(
+def exported(folder: Path, *, onnx: Path, **_: object) -> Exported:
+    onnx.write_bytes(b"graph")
+    return Exported(onnx, ("input_ids",), ("logits",), 0.0, 1)
+
+
+def test_a_file_is_overwritten_with_force(
     typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.onnx", lambda folder, *, onnx: onnx)
+    monkeypatch.setattr("deadhead.heads.onnx.exported", exported)
     assert typed("export", "model", "--onnx", "old.json", "--force")[0] == 0
+    assert (here / "old.json").read_bytes() == b"graph"
 
 
 def test_a_model_and_a_study_are_not_exported_at_once(
     typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(here)
-    monkeypatch.setattr("deadhead.heads.onnx", lambda folder, *, onnx: onnx.write_bytes(b"graph"))
+    monkeypatch.setattr("deadhead.heads.onnx.exported", exported)
     code, err = typed("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(
@@ -180,6 +196,6 @@ def test_a_model_and_a_study_are_not_exported_at_once(
     assert everything(here) == before
 
 
-def test_no_tokenizer_is_made_up_for_a_model_that_has_none(typed: Type, here: Path) -> None:
+def test_no_tokenizer_is_invented_for_a_model_without_one(typed: Type, here: Path) -> None:
     assert typed(*PRUNE, "--out", "small")[0] == 0
     assert not [*(here / "small").glob("tokenizer*")]

@@ -21,7 +21,8 @@ from transformers import (
 from typer.testing import CliRunner
 
 from deadhead.cli import app as whole
-from deadhead.cli import rank as commands
+from deadhead.cli.compare import compare
+from deadhead.cli.rank import rank
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
@@ -33,8 +34,8 @@ LABELS = ("O", "B-PER", "I-PER")
 
 def app() -> typer.Typer:
     made = typer.Typer(pretty_exceptions_enable=False)
-    made.command()(commands.rank)
-    made.command()(commands.compare)
+    made.command()(rank)
+    made.command()(compare)
     return made
 
 
@@ -188,7 +189,7 @@ def test_compare(place, tmp_path):
     assert told["methods"] == ["taylor", "ablation", "taylor"]
     for name in ("en taylor", "flat ablation", "en taylor / flat ablation"):
         assert name in " ".join(shown.replace("┃", " ").replace("│", " ").split())
-    assert "scored by different methods: taylor, ablation" in " ".join(shown.split())
+    assert "rankings are of different methods: taylor, ablation" in " ".join(shown.split())
 
 
 def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
@@ -214,7 +215,7 @@ def test_compare_refuses_rankings_of_different_models(place, tmp_path):
         tmp_path / "elsewhere.json"
     )
     shown = " ".join(run("compare", tmp_path / "en.json", tmp_path / "elsewhere.json").split())
-    assert "These are of different models: tagger, elsewhere." in shown
+    assert "These rankings are of different models: tagger, elsewhere." in shown
 
 
 def test_mistakes_cost_no_time(place, tmp_path):
@@ -242,7 +243,7 @@ def test_mistakes_cost_no_time(place, tmp_path):
 
 
 def test_a_model_of_another_task_is_refused(place, tmp_path):
-    with pytest.raises(DataError, match="BertForMaskedLM is not made for ner"):
+    with pytest.raises(DataError, match="BertForMaskedLM does not fit ner"):
         ask(place, tmp_path / "r.json", model="bare")
 
 

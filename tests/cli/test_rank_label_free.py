@@ -78,7 +78,7 @@ def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
         ranked(embedder, tmp_path / "e.json", *given, "--method", "confidence")["data"]["examples"]
         == 6
     )
-    with pytest.raises(DataError, match=r"(?s)is not made for pos.*--loss self"):
+    with pytest.raises(DataError, match=r"(?s)does not fit pos.*--loss self"):
         ranked(embedder, tmp_path / "x.json", *given)
 
 
