@@ -32,27 +32,29 @@ ALLOWED = {
     "registry": "errors",
     "numerics": "errors",
     "device": "errors numerics",
+    "forward": "",
     # heads and what scores or chooses them
     "heads": "device errors files hub layout numerics",
     "translation": "errors heads",
     "strategies": "errors layout options papers registry",
     "ranking": "errors files layout",
-    "rankers": "device errors heads layout numerics ranking version",
+    "rankers": "device errors forward heads layout numerics ranking version",
     "measures": "device errors heads layout rankers",
     # data and training
     "world": "errors files",
     "papers": "errors",
     "tasks": "errors files papers world",
-    "training": "device errors files heads hub layout models numerics papers rankers tasks",
-    "models": "device errors files heads hub layout numerics tasks translation world",
+    "models": "errors heads hub tasks",
+    "rank_data": "errors forward models tasks",
+    "training": "device errors files forward heads layout models numerics papers tasks",
     # studies
     "studies.trial": "errors strategies",
     "studies.store": "errors files layout studies.trial training",
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
     "studies.recipe": "errors files hub layout measures options papers rankers ranking "
     "strategies studies.inputs studies.steps studies.trial tasks training translation",
-    "studies.steps": "device errors files heads hub layout measures models rankers ranking "
-    "strategies studies.inputs studies.store studies.trial tasks training translation world",
+    "studies.steps": "device errors files heads hub layout measures models rank_data rankers "
+    "ranking strategies studies.inputs studies.store studies.trial tasks training translation world",
     "studies.execution": "errors numerics studies.inputs studies.steps studies.store "
     "studies.trial version",
     "studies.resume": "studies.inputs studies.recipe studies.store studies.trial",
@@ -85,7 +87,7 @@ ALLOWED = {
     # doors
     "deadhead": "heads layout rankers ranking strategies tasks training version",
     "cli": "claims device errors files heads hub layout measures models numerics paper papers "
-    "rankers ranking report report.export report.page report.tables results strategies studies "
+    "rank_data rankers ranking report report.export report.page report.tables results strategies studies "
     "studies.execution studies.plan studies.recipe studies.status studies.store tasks training "
     "translation version world",
     "__main__": "cli",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deadhead.errors import UnknownName
-from deadhead.studies import Recipe, load
+from deadhead.studies.recipe.load import Recipe, load
 from deadhead.studies.recipe.yaml import RecipeError
 
 
