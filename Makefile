@@ -58,7 +58,7 @@ bench: setup
 
 # pre-trains the two tiny models of the small world again: minutes on a GPU, hours on two cores
 world: setup
-	$(BIN)/python -m deadhead.world.build
+	$(BIN)/python tools/world/build.py
 
 clean:
 	rm -rf .venv build dist out site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -228,7 +228,7 @@ def test_withheld_labels_are_refused_with_their_place(put: Put) -> None:
 def test_offline_says_what_to_do(put: Put) -> None:
     with pytest.raises(
         DataError,
-        match=rf"could not be had from nyu-mll/glue at {PINNED} on the hub: .*\n  Hint: put SST-2/.*DEADHEAD_DATA",
+        match=rf"could not be downloaded from nyu-mll/glue at {PINNED} on the hub: .*\n  Hint: put SST-2/.*DEADHEAD_DATA",
     ):
         load_data("sst2", "en", "train")
 

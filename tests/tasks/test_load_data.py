@@ -100,7 +100,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_splits_as_given(root: Path) -> None:
     data = load_data("pos", "en", "dev", root=root)
-    assert (data.lang, data.split, len(data), data.labels[0], data.found) == (
+    assert (data.lang, data.split, len(data), data.labels[0], data.used_labels) == (
         "en",
         "dev",
         5,
@@ -151,9 +151,9 @@ def test_pooled_takes_all_files_of_the_corpus(root: Path) -> None:
 
 
 def test_entity_types_are_merged_unless_asked_not_to(root: Path) -> None:
-    assert load_data("ner", "fa", "test", root=root).found == ("B-LOC",)
+    assert load_data("ner", "fa", "test", root=root).used_labels == ("B-LOC",)
     raw = load_data("ner", "fa", "test", root=root, merge=False)
-    assert raw.labels == raw.found == ("B-loc",)
+    assert raw.labels == raw.used_labels == ("B-loc",)
 
 
 def test_a_task_of_one_corpus(root: Path) -> None:
@@ -401,7 +401,7 @@ def test_data_of_different_kinds_does_not_mix() -> None:
 def test_the_small_world_takes_the_same_road(task: str, lang: str) -> None:
     train, test = (load_data(task, lang, split, root="world") for split in ("train", "test"))
     assert len(train) > len(test) > 0
-    assert set(test.found) <= set(train.labels)
+    assert set(test.used_labels) <= set(train.labels)
     assert train.fingerprint != test.fingerprint
     if task != "parallel":
         gold = [row.labels if train.task.kind == "tag" else row.labels[0] for row in test.rows]
@@ -483,7 +483,7 @@ def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
 
 def test_no_parts_at_all() -> None:
     data = load_data("pos", "en", "dev", root="world")
-    with pytest.raises(DataError, match="0 parts"):
+    with pytest.raises(DataError, match="expects 1 or more parts, got 0"):
         cut_parts(data, of=0)
     assert len(cut_parts(data, of=1)[0]) == len(data)
 

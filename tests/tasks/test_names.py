@@ -45,7 +45,11 @@ def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None
     rows = "# text: hola\n1\tpon\talarm/set\tNoLabel\n2\thoy\talarm/set\tB-datetime\n\n"
     put(tmp_path, {"slots/es/train-es.conllu": rows * 3, "slots/es/eval-es.conllu": rows})
     data = load_data("slots", "es", "train", root=tmp_path)
-    assert (len(data), data.found, data.notes) == (3, ("O", "B-datetime"), {"tags read as O": 3})
+    assert (len(data), data.used_labels, data.notes) == (
+        3,
+        ("O", "B-datetime"),
+        {"tags read as O": 3},
+    )
 
 
 def test_facebook_slot_tables(tmp_path: Path) -> None:

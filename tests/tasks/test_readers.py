@@ -48,7 +48,7 @@ def test_conllu_takes_syntactic_words_only(tmp_path: Path) -> None:
         ("vamos", "nos", "a", "el", "mar"), ("VERB", "PRON", "ADP", "DET", "NOUN")
     )
     assert rows[1] == Row(("#",), ("SYM",))
-    assert notes == {"multiword ranges and empty nodes passed over": 3}
+    assert notes == {"multiword ranges and empty nodes skipped": 3}
 
 
 @pytest.mark.parametrize(

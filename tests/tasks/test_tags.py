@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS, is_plain, split_tag, to_bio
+from deadhead.tasks.reading.tags import (
+    BIO_ENTITIES,
+    NER_TYPES,
+    UPOS,
+    has_no_prefixes,
+    split_tag,
+    to_bio,
+)
 from deadhead.tasks.spans import spans
 
 Span = tuple[str, int, int]
@@ -78,10 +85,10 @@ def test_types_not_in_the_table_are_misc() -> None:
 
 def test_plain_tags_are_runs_and_other_is_outside() -> None:
     tags = ["Person", "Person", "Other", "Location", "Person"]
-    assert is_plain(tags)
-    assert to_bio(tags, NER_TYPES, plain=True)[0] == ("B-PER", "I-PER", "O", "B-LOC", "B-PER")
-    assert not is_plain(["O", "B-PER"])
-    assert not is_plain(["O", "O"])
+    assert has_no_prefixes(tags)
+    assert to_bio(tags, NER_TYPES, unprefixed=True)[0] == ("B-PER", "I-PER", "O", "B-LOC", "B-PER")
+    assert not has_no_prefixes(["O", "B-PER"])
+    assert not has_no_prefixes(["O", "O"])
 
 
 def test_hebrew_news_writes_an_underscore() -> None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import build
+import exercises
 import numpy as np
+import pretrain
 import pytest
 import torch
+from corpus import corpus
 from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-from deadhead.world import LANGUAGES, MODELS, build, exercises, pretrain, rows
-from deadhead.world.facts import corpus
+from deadhead.world import LANGUAGES, MODELS, rows
 
 
 @pytest.fixture(scope="module")
 def learnt() -> tuple[object, pretrain.Sentences, exercises.Pairs]:
     tokenizer = pretrain.train_tokenizer(corpus(300))
-    return tokenizer, *exercises.material(tokenizer, 300)
+    return tokenizer, *exercises.training_data(tokenizer, 300)
 
 
 def batches_of(
@@ -117,4 +120,4 @@ def test_building_one_model_leaves_what_is_known_of_the_other(
     assert log["encoder"] == {"steps": "as before"}
     assert [step["step"] for step in log["seq2seq"]["steps"]] == [1, 2]
     assert log["bytes"] == sum(file.stat().st_size for file in (tmp_path / "seq2seq").iterdir())
-    assert build.shown(log).splitlines()[-1] == "| translated exactly | |" + " 50 |" * 9 + " |"
+    assert build.as_table(log).splitlines()[-1] == "| translated exactly | |" + " 50 |" * 9 + " |"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from random import Random
 
+import build
+import exercises
 import numpy as np
 import pytest
+from corpus import corpus, neighbours
+from pretrain import CLS, MASK, PAD, SEP, SPECIAL, VOCABULARY, Sentence, Sentences
 
-from deadhead.world import LANGUAGES, build, exercises, tokens
-from deadhead.world.facts import corpus, facts, neighbours, pairs, split_of
-from deadhead.world.pretrain import CLS, MASK, PAD, SEP, SPECIAL, VOCABULARY, Sentence, Sentences
+from deadhead.world import LANGUAGES, tokens
+from deadhead.world.facts import facts, pairs, split_of
 
 
 @pytest.fixture(scope="module")
 def learnt() -> tuple[Sentences, exercises.Pairs]:
-    return exercises.material(build._tokenizer(), 200)
+    return exercises.training_data(build._tokenizer(), 200)
 
 
 def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:

@@ -11,19 +11,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from corpus import corpus
 
 from deadhead.errors import UnknownName
 from deadhead.world import LANGUAGES, SPLITS, TASKS, rows, sentiment
-from deadhead.world.facts import (
-    LABELS,
-    combination,
-    corpus,
-    fact,
-    facts,
-    hypotheses,
-    pairs,
-    split_of,
-)
+from deadhead.world.facts import LABELS, combination, fact, facts, hypotheses, pairs, split_of
 from deadhead.world.grammar import Phrase, world
 
 HERE = Path(__file__).parent

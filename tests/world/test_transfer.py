@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import build
 import pytest
 import torch
+from transfer import TASKS, majority, slots, transfer
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 
-from deadhead.world import LANGUAGES, MODELS, build
-from deadhead.world.transfer import TASKS, majority, slots, transfer
+from deadhead.world import LANGUAGES, MODELS
 
 OTHERS = LANGUAGES[1:]
 # English examples to learn from, and what the mean over the other languages and the worst of them must exceed. The
@@ -28,7 +29,7 @@ def encoder() -> Path:
     for name in ("encoder", "seq2seq"):
         if not (MODELS / name / "model.safetensors").is_file():
             pytest.fail(
-                f"there is no {name} in {MODELS}; make it with: python -m deadhead.world.build"
+                f"there is no {name} in {MODELS}; make it with: python tools/world/build.py"
             )
     return MODELS / "encoder"
 

@@ -1,4 +1,4 @@
-"""What a data folder holds, and whether all of it can be read: the answer of `deadhead data check`."""
+"""What a data folder holds, and whether all of it can be read: `deadhead data check`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from deadhead.errors import DataError, DeadheadError
 from deadhead.tasks.locating.folder import survey
 from deadhead.tasks.locating.releases import release_of
 from deadhead.tasks.locating.small_world import WORLD, all_of_world, is_world
-from deadhead.tasks.locating.split_files import Entry, Skipped
+from deadhead.tasks.locating.split_files import Skipped, SplitFiles
 
-from .load import SHOWN, read_entry
+from .dataset import Dataset
 from .registry import task_of
+from .split_reader import MAX_NAMED, read_files
 from .task import Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One split of one corpus: what is in it, or why it cannot be read."""
 
-    task: str
-    language: str
-    split: str
+    task: str = ""
+    language: str = ""
+    split: str = ""
     source: str
     sentences: int = 0
     labels: tuple[str, ...] = ()
@@ -33,81 +34,89 @@ class Finding:
     error: str | None = None
     skipped: str | None = None  # why the file is not read
     release: str = ""  # of Universal Dependencies
-    only_with: str = (
-        ""  # the source to name for it, where another file of the corpus is read by default
-    )
+    only_with: str = ""  # the source to name for it, if another file is read by default
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "labels": list(self.labels)}
+
+    def of(self, data: Dataset) -> Finding:
+        """Fill in what the data holds."""
+        return replace(
+            self,
+            sentences=len(data),
+            labels=data.used_labels,
+            fingerprint=data.fingerprint,
+            notes=dict(data.notes),
+        )
 
 
 def check_folder(
     root: str | Path, task: str | Task | None = None, malformed: str | None = None
 ) -> Iterator[Finding]:
-    """A finding for each split in the folder, then one for each file that is skipped; bad files do not stop the walk."""
+    """Yield a finding for each split in the folder, then one for each file that is skipped.
+
+    A file that cannot be read is a finding too; it does not end the check.
+    """
     if is_world(root):
-        yield from (
-            Finding(
-                d.task.name, d.lang, d.split, WORLD, len(d), d.found, d.fingerprint, dict(d.notes)
-            )
-            for d in all_of_world()
-        )
+        for d in all_of_world():
+            yield Finding(task=d.task.name, language=d.lang, split=d.split, source=WORLD).of(d)
         return
     known = None if task is None else task_of(task)
     entries, skipped = survey(Path(root), known)
-    entries = list(_pairs(entries))
+    entries = list(_paired(entries))
     if not entries:
-        why = "".join(f"\n  {path.relative_to(root)}: {reason}" for path, reason in skipped[:SHOWN])
-        why += f"\n  and {len(skipped) - SHOWN} more files" if len(skipped) > SHOWN else ""
-        raise DataError(
-            f"{root}: nothing here that looks like data.{why}",
-            "name folders by task, files by language and split: pos/en/train.conllu",
-        )
-    main = {(e.task, e.lang, e.split, e.source) for e in entries if e.default and not e.variant}
-    for entry in entries:
-        if known is None or known.files or known.name in (entry.task, entry.task.partition("-")[0]):
-            finding = _finding(entry, task, malformed)
-            place = (entry.task, entry.lang, entry.split, entry.source)
-            yield (
-                replace(finding, only_with=entry.variant)
-                if entry.variant and place in main
-                else finding
-            )
+        raise _nothing(root, skipped)
+    main = {_place(e) for e in entries if e.default and not e.variant}
+    for e in entries:
+        if known is None or known.files or known.name in (e.task, e.task.partition("-")[0]):
+            finding = _finding(e, task, malformed)
+            variant = e.variant if _place(e) in main else ""
+            yield replace(finding, only_with=variant)
         else:
-            skipped.append(Skipped(entry.first, f"data of another task, {entry.task}"))
+            skipped.append(Skipped(e.first, f"data of another task, {e.task}"))
     for path, reason in sorted(skipped):
-        yield Finding("", "", "", str(path.relative_to(root)), skipped=reason)
+        yield Finding(source=str(path.relative_to(root)), skipped=reason)
 
 
-def _finding(entry: Entry, task: str | Task | None, malformed: str | None) -> Finding:
-    place = (entry.task, entry.lang, entry.split, entry.source)
-    try:
-        data = read_entry(
-            task_of(task if task is not None else entry.task), entry, {"malformed": malformed}
-        )
-    except DeadheadError as error:
-        return Finding(*place, error=error.message)
-    release = release_of(entry.first) if entry.format == "conllu" else ""
-    return Finding(
-        *place, len(data), data.found, data.fingerprint, dict(data.notes), release=release
+def _nothing(root: str | Path, skipped: list[Skipped]) -> DataError:
+    why = "".join(f"\n  {s.path.relative_to(root)}: {s.reason}" for s in skipped[:MAX_NAMED])
+    if len(skipped) > MAX_NAMED:
+        why += f"\n  and {len(skipped) - MAX_NAMED} more files"
+    return DataError(
+        f"{root}: nothing here that looks like data.{why}",
+        "name folders by task, files by language and split: pos/en/train.conllu",
     )
 
 
-def _pairs(entries: list[Entry]) -> Iterator[Entry]:
-    """Single sides of parallel text, each beside the first language of its set; everything else as it is."""
-    first: dict[tuple[str, str, str], Entry] = {}
-    for entry in entries:
-        try:
-            single = task_of(entry.task).kind == "translate" and "-" not in entry.lang
-        except DeadheadError:
-            single = False
-        if not single:
-            yield entry
+def _place(entry: SplitFiles) -> tuple[str, ...]:
+    return entry.task, entry.lang, entry.split, entry.source
+
+
+def _finding(e: SplitFiles, task: str | Task | None, malformed: str | None) -> Finding:
+    finding = Finding(task=e.task, language=e.lang, split=e.split, source=e.source)
+    try:
+        data = read_files(task_of(e.task if task is None else task), e, {"malformed": malformed})
+    except DeadheadError as error:
+        return replace(finding, error=error.message)
+    release = release_of(e.first) if e.format == "conllu" else ""
+    return replace(finding.of(data), release=release)
+
+
+def _paired(entries: list[SplitFiles]) -> Iterator[SplitFiles]:
+    """Pair single sides of parallel text with the first language of their set."""
+    first: dict[tuple[str, str, str], SplitFiles] = {}
+    for e in entries:
+        if not _is_one_side(e):
+            yield e
             continue
-        lead = first.setdefault((entry.task, entry.split, entry.source), entry)
-        if lead is not entry:
-            yield replace(
-                entry,
-                lang=f"{lead.lang}-{entry.lang}",
-                files={lead.lang: lead.first, entry.lang: entry.first},
-            )
+        lead = first.setdefault((e.task, e.split, e.source), e)
+        if lead is not e:
+            files = {lead.lang: lead.first, e.lang: e.first}
+            yield replace(e, lang=f"{lead.lang}-{e.lang}", files=files)
+
+
+def _is_one_side(entry: SplitFiles) -> bool:
+    try:
+        return task_of(entry.task).traits.language_pair and "-" not in entry.lang
+    except DeadheadError:  # a manifest may name any task
+        return False

@@ -18,48 +18,55 @@ class HubSet:
     repository: str
     revision: str
     config: str  # {lang}, {pair} and {treebank} are filled in
-    dev: str = "validation"  # what the set calls the dev split
-    unasked: bool = True  # the papers' own corpus, so it is taken where no source is named
+    dev: str = "validation"  # the set's name for the dev split
+    default: bool = True  # the papers' own corpus: used if no source is named
     languages: tuple[str, ...] | None = None  # None: whatever the hub has
-    rows: Mapping[str, int] = field(
-        default_factory=dict
-    )  # training rows by language, where they are known
+    rows: Mapping[str, int] = field(default_factory=dict)  # known training rows by language
 
-    def speaks(self, lang: str) -> bool:
+    def has(self, lang: str) -> bool:
+        """Whether the set has a language, or a pair in either direction."""
         turned = "-".join(reversed(lang.split("-")))
         return self.languages is None or lang in self.languages or turned in self.languages
 
-    def called(self, source: str) -> HubSet | None:
-        """The set itself if `source` names it, at the release that `source` says."""
-        if self.name.endswith("*") and source.lower().startswith(self.name[:-1]):
-            release = source[len(self.name) - 1 :]
-            return (
-                replace(self, name=source.lower(), revision=release)
-                if release.replace(".", "").isdigit()
-                else None
-            )
-        return self if source.lower() == self.name else None
+    def named(self, source: str) -> HubSet | None:
+        """Return the set if `source` names it, at the release that `source` says."""
+        source = source.lower()
+        prefix = self.name.removesuffix("*")
+        if prefix == self.name:
+            return self if source == self.name else None
+        release = source.removeprefix(prefix)
+        if not source.startswith(prefix) or not release.replace(".", "").isdigit():
+            return None
+        return replace(self, name=source, revision=release)
 
     def config_of(self, lang: str) -> str:
+        """Return the configuration that holds a language."""
         source, _, target = lang.partition("-")
-        pair = (
-            f"{target}-{source}" if source == "en" else lang
-        )  # the hub writes de-en for either direction
+        pair = f"{target}-{source}" if source == "en" else lang  # de-en for both directions
         return self.config.format(lang=lang, pair=pair, treebank=TREEBANKS.get(lang, ""))
 
 
 # The treebanks with the papers' numbers of sentences.
-TREEBANKS = {"en": "en_ewt", "de": "de_gsd", "nl": "nl_alpino", "ar": "ar_padt", "he": "he_htb", "zh": "zh_gsd", "ja": "ja_gsd",
-             "ur": "ur_udtb", "fa": "fa_seraji"}  # fmt: skip
+TREEBANKS = {
+    "en": "en_ewt",
+    "de": "de_gsd",
+    "nl": "nl_alpino",
+    "ar": "ar_padt",
+    "he": "he_htb",
+    "zh": "zh_gsd",
+    "ja": "ja_gsd",
+    "ur": "ur_udtb",
+    "fa": "fa_seraji",
+}
 
 
 def glue(config: str, rows: int, dev: str = "validation") -> tuple[HubSet, ...]:
-    commit = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
+    """Return the set of a GLUE task."""
     return (
         HubSet(
             name="glue",
             repository="nyu-mll/glue",
-            revision=commit,
+            revision="bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
             config=config,
             dev=dev,
             languages=("en",),
@@ -69,12 +76,12 @@ def glue(config: str, rows: int, dev: str = "validation") -> tuple[HubSet, ...]:
 
 
 def xnli(languages: tuple[str, ...]) -> tuple[HubSet, ...]:
-    commit = "b8dd5d7af51114dbda02c0e3f6133f332186418e"
+    """Return the set of XNLI."""
     return (
         HubSet(
             name="xnli",
             repository="facebook/xnli",
-            revision=commit,
+            revision="b8dd5d7af51114dbda02c0e3f6133f332186418e",
             config="{lang}",
             languages=languages,
         ),
@@ -105,17 +112,17 @@ NER = (
         repository="unimelb-nlp/wikiann",
         revision="f0a3be6dc5564c0cc4150bb660144800a1f539d4",
         config="{lang}",
-        unasked=False,
+        default=False,
     ),
 )
 POS = (
     HubSet(
-        name="ud-*",  # a later release than the papers' 2.7, so it is asked for by its number: ud-2.17
+        name="ud-*",  # a later release than the papers' 2.7, so it needs its number: ud-2.17
         repository="commul/universal_dependencies",
         revision="2.17",
         config="{treebank}",
         dev="dev",
-        unasked=False,
+        default=False,
         languages=tuple(TREEBANKS),
     ),
 )
@@ -123,20 +130,13 @@ NEWEST_UD = "ud-2.17"
 
 
 def hub_set(sets: tuple[HubSet, ...], lang: str, source: str | None) -> HubSet | None:
-    """The set to ask for a language: the one named, or the papers' own."""
-    named = (
-        [one.called(source) for one in sets]
-        if source
-        else [one if one.unasked else None for one in sets]
-    )
-    return next((one for one in named if one is not None and one.speaks(lang)), None)
+    """Return the set that has a language: the named one, or the papers' own."""
+    chosen = [s.named(source) if source else s if s.default else None for s in sets]
+    return next((s for s in chosen if s is not None and s.has(lang)), None)
 
 
 def other_names(sets: tuple[HubSet, ...], lang: str, source: str | None) -> list[str]:
-    """The names of sets that have the language and are taken only where they are named."""
-    names = [
-        NEWEST_UD if one.name == "ud-*" else one.name
-        for one in sets
-        if not one.unasked and one.speaks(lang)
-    ]
+    """Return the names of sets that have the language but are used only if they are named."""
+    others = [s for s in sets if not s.default and s.has(lang)]
+    names = [NEWEST_UD if s.name == "ud-*" else s.name for s in others]
     return [name for name in names if name != (source or "").lower()]

@@ -117,7 +117,7 @@ def unseen(train: Encoded, other: Encoded) -> list[str]:
     """A line about labels that another set has and training never sees: no model can get them right."""
     if train.data.task.traits.label_unit == "text":
         return []
-    known = set(train.data.found) & set(train.labels)
+    known = set(train.data.used_labels) & set(train.labels)
     strange = Counter(
         label for row in other.data.rows for label in row.labels if label not in known
     )

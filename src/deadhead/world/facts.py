@@ -190,41 +190,10 @@ def facts(kind: str) -> dict[str, list[Fact]]:
     return _fill(kind, lambda rng: iter([make(rng)]), split_of)
 
 
-def corpus(n: int) -> list[Fact]:
-    """Facts to pre-train on: n different ones of all kinds, all from the training side of the split."""
-    rng, found = Random("deadhead world corpus"), dict[Fact, None]()
-    while len(found) < n:
-        drawn = rng.choice((statement, statement, statement, statement, review, request))(rng)
-        if split_of(drawn) == "train":
-            found[drawn] = None
-    return list(found)
-
-
 @cache
 def pairs() -> dict[str, list[tuple[Fact, Fact, str]]]:
     """Premise, hypothesis and label, by the split of the premise; the three labels equally often."""
     return _fill("pair", _pairs_from, lambda pair: split_of(pair[0]))
-
-
-def neighbours(facts: list[Fact]) -> list[tuple[Fact, Fact]]:
-    """Pairs to pre-train on, in no order and with no label: facts, each with up to three that are said almost alike.
-
-    Nothing of them is in the dev and test sets: neither a combination, nor a sentence of an entailment pair.
-    """
-    rng = Random("deadhead world neighbours")
-    tested = {one for split in ("dev", "test") for pair in pairs()[split] for one in pair[:2]}
-    found = dict[tuple[Fact, Fact], None]()
-    for one in facts:
-        if one.frame in world()["slots"] or one in tested:
-            continue
-        near = [
-            other
-            for _, other in hypotheses(one, rng)
-            if other != one and split_of(other) == "train" and other not in tested
-        ]
-        for other in rng.sample(near, min(3, len(near))):
-            found[(one, other) if rng.random() < 0.5 else (other, one)] = None
-    return list(found)
 
 
 def _fill(

@@ -127,7 +127,7 @@ def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
     seen = {
         label
         for place in trained
-        for label in dataset(trial, trial.languages(place), "train").found
+        for label in dataset(trial, trial.languages(place), "train").used_labels
     }
     counted = Counter(
         label for row in encoded.data.rows for label in row.labels if label not in seen

@@ -1,4 +1,4 @@
-"""What a file is, by its name and its first line of data: its format, and whether it can belong to a task."""
+"""The format of a file, and whether it can be data of a task, by its name and first line."""
 
 from __future__ import annotations
 
@@ -16,79 +16,75 @@ from deadhead.tasks.task import Task
 SENTENCE_COLUMNS = {
     name
     for task in TASKS.values()
-    if task.kind == "classify"
+    if task.traits.label_unit == "row"
     for names in task.texts
     for name in names.split("|")
 }
-MOST_COLUMNS = 4  # of words with tags in public corpora; CoNLL-2003 has this many
+MAX_COLUMNS = 4  # of words with tags in public corpora; CoNLL-2003 has this many
+SELF_DESCRIBING = (".jsonl", ".csv", ".conllu")
 
 
-def guess(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("",)) -> str:
-    """The format of a file."""
+def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("",)) -> str:
+    """Return the format of a file: a key of FORMATS."""
     suffix = Path(path.name.removesuffix(".gz")).suffix
     if fields[0]:
-        return "lines" if task.kind == "translate" else "lines-seq.in"
+        return "lines" if task.traits.language_pair else "lines-seq.in"
     if suffix in (".jsonl", ".csv"):
         return suffix[1:]
-    if task.kind != "tag":
+    if task.traits.label_unit != "word":
         return "conllu" if suffix == ".conllu" else "tsv"
-    cells = head(path)
-    if any(name in cells for name in task.label.split("|")):
+    cells = first_cells(path)
+    if _names_labels(cells, task):
         return "tsv"
     if is_facebook(cells):
         return "fb-tsv"
-    if (suffix == ".conllu" and not (task.spans and len(cells) == 4)) or (
-        cells[0] == "1" and len(cells) == 10
-    ):
-        return (
-            "conllu"  # Facebook's slot files are called .conllu and have the four columns of xSID
-        )
-    if cells[0] == "1" and len(cells) > 2:
+    numbered = cells[0] == "1"
+    # Facebook's slot files are called .conllu and have the four columns of xSID
+    is_xsid = task.spans and len(cells) == 4
+    if (suffix == ".conllu" and not is_xsid) or (numbered and len(cells) == 10):
+        return "conllu"
+    if numbered and len(cells) > 2:
         return "germeval" if split_tag(cells[2]) else "xsid-conll"
     return "wikiann" if cells[0].startswith(f"{lang}:") else "columns"
 
 
 def fits(path: Path, task: Task, parallel: bool) -> bool:
     """Whether a file in a folder that names no task can be data of this one, by its first line."""
-    cells = head(path)
-    if (
-        parallel
-        or cells == [""]
-        or path.name.removesuffix(".gz").endswith((".jsonl", ".csv", ".conllu"))
-    ):
-        return True  # what its reader cannot read it refuses, with the line
-    if task.kind != "tag":
+    cells = first_cells(path)
+    if parallel or cells == [""] or path.name.removesuffix(".gz").endswith(SELF_DESCRIBING):
+        return True  # its reader says what is wrong with it, with the line
+    if task.traits.label_unit != "word":
         return len(cells) > 1
-    if (
-        cells[0] == "1"
-        or is_facebook(cells)
-        or any(name in cells for name in task.label.split("|"))
-    ):
+    if cells[0] == "1" or is_facebook(cells) or _names_labels(cells, task):
         return True
     if SENTENCE_COLUMNS & {*cells} or any(" " in cell for cell in cells):
         return False
-    if task.spans:
-        return (
-            split_tag(cells[-1]) is not None or len(cells) <= MOST_COLUMNS
-        )  # some corpora tag without prefixes
+    if task.spans:  # some corpora tag without prefixes
+        return split_tag(cells[-1]) is not None or len(cells) <= MAX_COLUMNS
     return not task.labels or cells[-1] in task.labels
 
 
 def lacks_labels(path: Path, task: Task) -> bool:
-    """Whether the header of a file of a sentence task names the texts and no label."""
-    if task.kind != "classify":
+    """Whether the header of a file of a sentence task names the texts but no label."""
+    if task.traits.label_unit != "row":
         return False
-    cells = {*head(path)}
-    texts = all(cells & {*names.split("|")} for names in task.texts)
-    return texts and not cells & {*task.label.split("|")}
+    cells = first_cells(path)
+    has_texts = all({*cells} & {*names.split("|")} for names in task.texts)
+    return has_texts and not _names_labels(cells, task)
 
 
-def head(path: Path) -> list[str]:
-    """The cells of the first line that is not blank or a comment; empty for a file that cannot be read (its reader says why)."""
+def _names_labels(cells: list[str], task: Task) -> bool:
+    return any(name in cells for name in task.label.split("|"))
+
+
+def first_cells(path: Path) -> list[str]:
+    """Return the cells of the first line that is not blank or a comment.
+
+    A file that cannot be read gives one empty cell; its reader says why.
+    """
     try:
-        line = next(
-            (line for _, line in lines(path) if line.strip() and not re.match(r"#[ \t]", line)), ""
-        )
+        data = (line for _, line in lines(path) if line.strip() and not re.match(r"#[ \t]", line))
+        line = next(data, "")
     except DataError:
         line = ""
-    return line.split("\t") if "\t" in line else line.split(" ")
+    return line.split("\t" if "\t" in line else " ")

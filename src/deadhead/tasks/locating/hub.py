@@ -1,4 +1,4 @@
-"""Data from the hub, by the sets of `hubsets.py`: only when no local folder has it, and only then imported."""
+"""Data from the hub, by the sets of `hub_sets.py`, for what no local folder has."""
 
 from __future__ import annotations
 
@@ -16,93 +16,80 @@ from deadhead.tasks.task import Row, Task
 from .places import place_of
 
 
-def local(task: Task, lang: str) -> str:
-    """What to do for data from a folder."""
-    return f"put {place_of(task, lang)} into a folder and name it with --data DIR or DEADHEAD_DATA"
-
-
 def read_hub(
     task: Task, lang: str, split: str, source: str | None = None, root: Path | None = None
 ) -> Dataset:
-    """The rows of a split as the hub has it."""
+    """Download the rows of a split."""
     place = on_hub(task, lang, split, source, root)
     import datasets
 
-    found = _set(task, lang, source)
-    config = found.config_of(lang)
+    hub, name = _set(task, lang, source), f"{task.name} in {lang} ({split})"
+    config, part = hub.config_of(lang), hub.dev if split == "dev" else split
     try:
-        table = datasets.load_dataset(
-            found.repository,
-            config,
-            split=found.dev if split == "dev" else split,
-            revision=found.revision,
-        )
-    except (
-        Exception
-    ) as error:  # the hub client has a family of errors of its own for each way of failing
+        table = datasets.load_dataset(hub.repository, config, split=part, revision=hub.revision)
+    except Exception as error:  # the hub client has its own error for each way of failing
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
-            f"{task.name} in {lang} ({split}) could not be had from {found.repository} at {found.revision} on the hub: {first}",
-            local(task, lang),
+            f"{name} could not be downloaded from {hub.repository} at {hub.revision} "
+            f"on the hub: {first}",
+            _from_folder(task, lang),
         ) from error
     notes: Counter[str] = Counter()
-    rows = list(_rows(table, task, lang, f"{found.repository} ({config}, {split})", notes))
+    rows = list(_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes))
     return dataset(task, lang, split, rows, notes, (place,))
 
 
 def on_hub(
     task: Task, lang: str, split: str, source: str | None = None, root: Path | None = None
 ) -> str:
-    """Where on the hub a split would be, as far as one can tell without asking it."""
-    found = _set(task, lang, source)
+    """Say where on the hub a split should be, without a connection."""
+    hub = _set(task, lang, source)
     try:
         import datasets  # noqa: F401
     except ImportError as error:
         tried = f" (nothing of it is in {root})" if root else ""
-        raise MissingExtra(
-            "datasets", "hub", f"{task.name} in {lang} from the hub{tried}", local(task, lang)
-        ) from error
-    return f"hub:{found.repository}@{found.revision}:{found.config_of(lang)}:{split}"
+        what = f"{task.name} in {lang} from the hub{tried}"
+        raise MissingExtra("datasets", "hub", what, _from_folder(task, lang)) from error
+    return f"hub:{hub.repository}@{hub.revision}:{hub.config_of(lang)}:{split}"
 
 
 def _set(task: Task, lang: str, source: str | None) -> HubSet:
-    found = hub_set(task.hub, lang, source)
-    if found is None:
-        known = ", ".join(code for one in task.hub if one.unasked for code in one.languages or ())
+    hub = hub_set(task.hub, lang, source)
+    if hub is None:
+        known = ", ".join(code for s in task.hub if s.default for code in s.languages or ())
         raise DataError(
-            f"the hub has {task.name} in {known} only; got {lang!r}.", local(task, lang)
+            f"the hub has {task.name} in {known} only; got {lang!r}.", _from_folder(task, lang)
         )
-    return found
+    return hub
+
+
+def _from_folder(task: Task, lang: str) -> str:
+    return f"put {place_of(task, lang)} into a folder and name it with --data DIR or DEADHEAD_DATA"
 
 
 def _rows(table: Any, task: Task, lang: str, where: str, notes: Counter[str]) -> Iterator[Row]:
-    names = {
-        column: labels
-        for column, feature in table.features.items()
-        if (labels := _label_names(feature))
-    }
-    if task.kind != "tag":
-        names = {}  # numbers are read by the task's own labels
+    label_names: dict[str, list[str]] = {}
+    if task.traits.label_unit == "word":  # other tasks have the names of their numbers themselves
+        columns = {name: _label_names(feature) for name, feature in table.features.items()}
+        label_names = {name: labels for name, labels in columns.items() if labels}
     for number, record in enumerate(table, 1):
         try:
-            yield row_of({**record, **_named(record, names)}, task, lang, notes)
+            yield row_of({**record, **_with_names(record, label_names)}, task, lang, notes)
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:
-            raise DataError(f"{where}, row {number}: {reason}", local(task, lang)) from None
+            raise DataError(f"{where}, row {number}: {reason}", _from_folder(task, lang)) from None
 
 
 def _label_names(feature: Any) -> list[str] | None:
-    """The names behind a column of label numbers, single or in a list."""
-    inner = getattr(feature, "feature", feature)
-    return getattr(inner, "names", None)
+    """Return the names behind a column of label numbers, single or in a list."""
+    return getattr(getattr(feature, "feature", feature), "names", None)
 
 
-def _named(record: Mapping[str, Any], names: Mapping[str, list[str]]) -> dict[str, list[str]]:
+def _with_names(record: Mapping[str, Any], names: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Replace the numbers of labels by their names; other values stay, for the reader to refuse."""
     return {
-        column: [
-            labels[i] if isinstance(i, int) and 0 <= i < len(labels) else i for i in record[column]
-        ]
+        column: [labels[i] if isinstance(i, int) and 0 <= i < len(labels) else i for i in values]
         for column, labels in names.items()
-        if isinstance(record[column], list)
+        if isinstance(values := record[column], list)
     }

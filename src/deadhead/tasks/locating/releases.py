@@ -9,32 +9,24 @@ from pathlib import Path
 from deadhead.errors import DataError
 from deadhead.tasks.reading.lines import lines
 
-RELEASE_FOLDER = re.compile(
-    r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE
-)  # what the archive of a release unpacks to
+# The folder that the archive of a release unpacks to.
+RELEASE_FOLDER = re.compile(r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE)
 VERSION = re.compile(r"\bv?([12]\.[0-9]{1,2})\b", re.IGNORECASE)
 READMES = ("README.md", "README.txt", "README")
 
 
 def release_of(file: Path) -> str:
-    """`2.7, by its folder`, `2.7 or later, by its README`; empty where nothing says it."""
-    folder = next(
-        (
-            match[1]
-            for part in reversed(file.resolve().parts)
-            if (match := RELEASE_FOLDER.search(part))
-        ),
-        None,
-    )
-    if folder:
-        return f"{folder}, by its folder"
+    """Return `2.7, by its folder`, `2.7 or later, by its README`, or nothing."""
+    for part in reversed(file.resolve().parts):
+        if match := RELEASE_FOLDER.search(part):
+            return f"{match[1]}, by its folder"
     newest = _last_change(file.parent)
     return f"{newest} or later, by its README" if newest else ""
 
 
 @lru_cache(maxsize=256)
 def _last_change(folder: Path) -> str:
-    """The newest release that the change log of a treebank names: later ones left it as it was."""
+    """Return the newest release in a treebank's change log; later ones did not change it."""
     readme = next((folder / name for name in READMES if (folder / name).is_file()), None)
     if readme is None:
         return ""

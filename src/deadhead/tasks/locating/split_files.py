@@ -1,9 +1,10 @@
-"""One split of one corpus on disk."""
+"""The files of one split of one corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,18 +14,18 @@ ON_REQUEST = ("mismatched",)  # variants that are read only by their name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class SplitFiles:
     """The files of one split of one corpus."""
 
-    task: str  # as the folder calls it: `slots`, `slots-atis`
+    task: str  # as the folder names it: `slots`, `slots-atis`
     lang: str
     split: str
     source: str  # the corpus
-    format: str
+    format: str  # a key of FORMATS
     files: Mapping[
         str, Path
-    ]  # by field, where one split is several line-parallel files; "" for the only one
-    default: bool = True  # meant when no source is named
+    ]  # by field, where a split has line-parallel files; "" for a single one
+    default: bool = True  # read if no source is named
     partition: str | None = None  # the part of a file that holds all splits (MASSIVE)
     variant: str = ""  # an alternative to the main file of the split: `fold2`, `mismatched`
     clash: tuple[Path, ...] = ()  # all files, where several claim to be this split
@@ -34,11 +35,12 @@ class Entry:
         return next(iter(self.files.values()))
 
     def check(self) -> None:
-        """Refuse a split that several files claim: any choice between them could be the wrong one."""
+        """Refuse a split that several files claim: any choice could be the wrong one."""
         if self.clash:
             names = " and ".join(map(str, self.clash))
             raise DataError(
-                f"{len(self.clash)} files for one split, {self.split} of {self.task} in {self.lang}: {names}.",
+                f"{len(self.clash)} files for one split, {self.split} of {self.task} "
+                f"in {self.lang}: {names}.",
                 "keep one of them, or list the right one in manifest.json, under `tasks`",
             )
 
@@ -48,3 +50,18 @@ class Skipped(NamedTuple):
 
     path: Path
     reason: str
+
+
+def mark_clashes(entries: Iterable[SplitFiles]) -> Iterator[SplitFiles]:
+    """Yield one entry for each split of a corpus; where several files claim it, it names them."""
+    groups: dict[tuple[str, ...], list[SplitFiles]] = defaultdict(list)
+    for e in entries:
+        groups[e.task, e.lang, e.split, e.source, e.variant].append(e)
+    for first, *others in groups.values():
+        if not others:
+            yield first
+            continue
+        group = [first, *others]
+        paths = tuple(dict.fromkeys(path for e in group for path in e.files.values()))
+        own = tuple(path for path in paths if any(path not in e.files.values() for e in group))
+        yield replace(first, clash=own or paths)

@@ -1,1 +1,1 @@
-"""Files in, rows out: one reader for each format."""
+"""Readers: files in, rows out, one for each format."""

@@ -1,7 +1,8 @@
-"""The tables of Facebook's multilingual slot data (Schuster et al. 2019): intent, slots, utterance, locale, tokens as JSON.
+"""Reader of Facebook's multilingual slot data (Schuster et al. 2019).
 
-Slots are `start:end:type` by character, and each token has its place, so tags are computed:
-a token inside a slot is B- where it is the first of it, else I-.
+Its columns are intent, slots, utterance, locale, and tokens as JSON. Slots are `start:end:type` by
+character and each token has its place, so tags are computed: a token inside a slot is B- if it is
+the first of it, else I-.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ TOKENS = '{"tokenizations"'  # how the last column begins
 
 
 def is_facebook(cells: list[str]) -> bool:
+    """Whether the cells are those of a line of this data."""
     return len(cells) == COLUMNS and cells[-1].startswith(TOKENS)
 
 
 def read_facebook(
     files: Mapping[str, Path], task: Task, notes: Counter[str], **_: Any
 ) -> list[Row]:
-    """One utterance a line."""
+    """Read one utterance a line."""
     (path,) = files.values()
     rows = []
     for number, line in lines(path):
@@ -35,32 +37,24 @@ def read_facebook(
         if not line.strip():
             continue
         if not is_facebook(cells):
-            raise bad(
-                path,
-                number,
-                f"got {len(cells)} columns; expected intent, slots, utterance, locale and tokens.",
-            )
+            expected = "intent, slots, utterance, locale and tokens"
+            raise bad(path, number, f"got {len(cells)} columns; expected {expected}.")
         try:
             rows.append(_row(cells[1], json.loads(cells[-1])["tokenizations"][0]))
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise bad(
-                path,
-                number,
-                f"the slots or tokens cannot be read ({type(error).__name__}: {error}).",
-            ) from error
+            message = f"the slots or tokens cannot be read ({type(error).__name__}: {error})."
+            raise bad(path, number, message) from error
     return rows
 
 
 def _row(slots: str, tokens: Mapping[str, Any]) -> Row:
-    spans = [
-        (int(start), int(end), kind)
-        for start, end, kind in (one.split(":", 2) for one in slots.split(",") if one)
-    ]
+    parts = [slot.split(":", 2) for slot in slots.split(",") if slot]
+    spans = [(int(start), int(end), kind) for start, end, kind in parts]
     tags, before = [], None
     for place in tokens["tokenSpans"]:
-        inside = next((span for span in spans if span[0] <= place["start"] < span[1]), None)
-        tags.append("O" if inside is None else f"{'I' if inside == before else 'B'}-{inside[2]}")
-        before = inside
+        span = next((span for span in spans if span[0] <= place["start"] < span[1]), None)
+        tags.append("O" if span is None else f"{'I' if span == before else 'B'}-{span[2]}")
+        before = span
     words = tuple(map(str, tokens["tokens"]))
     if len(words) != len(tags) or not words:
         raise ValueError(f"{len(words)} tokens with {len(tags)} places")

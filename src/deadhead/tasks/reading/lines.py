@@ -1,8 +1,8 @@
-"""Lines out of files: plain or gzip, UTF-8 only, each with its number.
+"""Lines of files: plain or gzip, UTF-8 only, each with its number.
 
-Every reader goes through `lines`, so damage of the bytes is met in one place and every complaint
-names the file and the line. A byte-order mark and Windows line ends are taken off; anything else
-that is not plain text (bad UTF-8, NUL bytes, stray carriage returns, a broken gzip) is refused.
+Every reader uses `lines`, so damaged bytes are handled in one place and every error names the file
+and the line. A byte-order mark and Windows line ends are removed; anything else that is not plain
+text (bad UTF-8, NUL bytes, stray carriage returns, a broken gzip) is refused.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from typing import BinaryIO, cast
 from deadhead.errors import DataError
 
 GZIP = b"\x1f\x8b"
-UTF8 = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-8"  # CoNLL-2002 comes in Latin-1
+# CoNLL-2002 comes in Latin-1
+UTF8 = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-8"
 
 
 def bad(path: Path | str, number: int, message: str, hint: str | None = None) -> DataError:
-    """The error for a line that cannot be read: `file:line: what was met`."""
+    """Return the error for a line that cannot be read: `file:line: message`."""
     return DataError(f"{path}:{number}: {message}", hint)
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file, numbered from 1, without their ends."""
+    """Yield the lines of a file, numbered from 1, without their ends."""
     number = 0
     try:
         with _open(path) as file:
@@ -33,16 +34,10 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, _decode(path, number, raw)
     except (OSError, EOFError, zlib.error) as error:
         if number == 0 and not path.is_file():
-            raise DataError(
-                f"{path}: there is no such file.",
-                "check the folder given with --data or DEADHEAD_DATA",
-            ) from error
-        raise bad(
-            path,
-            number + 1,
-            f"the file cannot be read further ({error}).",
-            "fetch the file again; it looks cut off",
-        ) from error
+            hint = "check the folder given with --data or DEADHEAD_DATA"
+            raise DataError(f"{path}: there is no such file.", hint) from error
+        message = f"the file cannot be read further ({error})."
+        raise bad(path, number + 1, message, "fetch the file again; it looks cut off") from error
 
 
 def _open(path: Path) -> BinaryIO:
@@ -58,10 +53,20 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
     if b"\0" in raw:
         raise bad(path, number, "a NUL byte: this is not UTF-8 text.", UTF8)
     if b"\r" in raw:
-        raise bad(
-            path, number, "a carriage return inside the line.", "end every line with a line feed"
-        )
+        hint = "end every line with a line feed"
+        raise bad(path, number, "a carriage return inside the line.", hint)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise bad(path, number, f"not UTF-8 (byte {error.start + 1} of the line).", UTF8) from error
+
+
+def at_blanks(line: str) -> list[str]:
+    """Split at blanks and nowhere else: a no-break space is part of a word."""
+    return [cell for cell in line.split(" ") if cell]
+
+
+def shorten(value: object) -> str:
+    """Return a value for a message, cut at 40 characters."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "..."

@@ -1,8 +1,8 @@
-"""Records in, rows out: tsv, csv, jsonl and hub data are all fields with names, and one function reads them.
+"""Readers of records: tsv, csv, jsonl and hub data are all fields with names.
 
-Columns are found by the names in the task's table (`premise|sentence1`); a tsv without a header has
-the texts first and the label last. MASSIVE's `[slot : words]` and MultiATIS++'s blank-separated
-columns are records too.
+Columns are matched by the names in the task (`premise|sentence1`); a tsv without a header has the
+texts first and the label last. MASSIVE's `[slot : words]` and MultiATIS++'s blank-separated columns
+are records too.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deadhead.errors import DataError
 from deadhead.tasks.languages import code_of, languages
 from deadhead.tasks.splits import SPLIT_NAMES
 from deadhead.tasks.task import Row, Task
 
-from .lines import bad, lines
+from .columns import BLANK_WORDS
+from .lines import at_blanks, bad, lines, shorten
 from .tags import split_tag, to_bio
 
+Notes = Counter[str]
+Record = Mapping[str, Any]
 NO_LABEL = "-"  # MNLI and SNLI: the annotators did not agree
 SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated training sets of XNLI
-BLANK = "rows with a text that is blank"
-BLANK_WORDS = "words that are blank"
-MANY_DIGITS = 9  # no task has labels beyond; a longer number is not turned into one
+MAX_DIGITS = 9  # a longer number is no label
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
+DROP = (
+    'malformed="drop" in Python, data: {malformed: drop} in a recipe, '
+    "--malformed drop in deadhead data check"
+)
+_SLOT = re.compile(r"\[([^\[\]:]+):([^\[\]]*)\]|([^\[\]]+)")
 
 
 class Unusable(Exception):
@@ -40,71 +45,66 @@ class Unlabelled(Unusable):
     """The record has no label by intent, so it is dropped and counted."""
 
 
-def row_of(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
-    """The row of a record for a task, or `Unusable`; what is odd about it is counted in `notes`."""
-    return _ROW_OF[task.kind](record, task, lang, notes)
+def row_of(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """Return the row of a record for a task, or raise `Unusable`; `notes` counts oddities."""
+    return _ROW_OF[task.traits.label_unit](record, task, lang, notes)
 
 
-def _classify(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
+def _text_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """One or two texts and a label."""
     texts = tuple(_text(_get(record, names)) for names in task.texts)
     row = Row(texts, (label_of(_get(record, task.label), task),))
-    notes[BLANK] += not all(text.strip() for text in texts)  # kept and told
+    notes["rows with a text that is blank"] += not all(text.strip() for text in texts)
     return row
 
 
 def label_of(value: Any, task: Task) -> str:
-    """The name of a label given by name or by number."""
-    text = (
-        str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    )
+    """Return the name of a label given by name or by number."""
+    is_label = isinstance(value, str | int) and not isinstance(value, bool)
+    text = str(value).strip() if is_label else ""
     text = SAME_LABEL.get(text, text)
     if text in task.labels or (text and not task.labels):
         return text
-    if text.isdecimal() and len(text) <= MANY_DIGITS and int(text) < len(task.labels):
+    if text.isdecimal() and len(text) <= MAX_DIGITS and int(text) < len(task.labels):
         return task.labels[int(text)]
     if text == NO_LABEL:
         raise Unlabelled("no label")
     hidden = " (the label is withheld)" if text == "-1" else ""
+    known = ", ".join(task.labels) or "words"
     raise Unusable(
-        f"{_short(value)} is not a label of {task.name}{hidden}; its labels are {', '.join(task.labels) or 'words'}."
+        f"{shorten(value)} is not a label of {task.name}{hidden}; its labels are {known}."
     )
 
 
-def _tag(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
+def _word_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """Words and their tags."""
     if "annot_utt" in record:
         words, tags = massive(_text(record["annot_utt"]), str(record.get("locale", lang))[:2])
     else:
-        words, tags = (
-            _many(_get(record, "|".join(task.texts)), blank=True),
-            _many(_get(record, task.label)),
-        )
+        words = _list(_get(record, "|".join(task.texts)), blank=True)
+        tags = _list(_get(record, task.label))
     if len(words) != len(tags):
         raise Unusable(f"{len(tags)} tags for {len(words)} words.")
     if not words:
         raise Unusable("no words.")
-    notes[BLANK_WORDS] += sum(
-        not word.strip() for word in words
-    )  # some corpora tag them, so they are kept and counted
-    wrong = next((tag for tag in tags if task.spans and split_tag(tag) is None), None)
-    if wrong is not None:
-        raise Unusable(
-            f"{_short(wrong)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE."
-        )
+    notes[BLANK_WORDS] += sum(not word.strip() for word in words)  # some corpora tag them
+    for tag in tags:
+        if task.spans and split_tag(tag) is None:
+            raise Unusable(
+                f"{shorten(tag)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE."
+            )
     if task.types is not None:
         tags, begun = to_bio(tags, task.types or None)
         notes["spans begun by I-"] += begun
         return Row(words, tags)
-    unknown = next((tag for tag in tags if task.labels and tag not in task.labels), None)
-    if unknown is not None:
-        raise Unusable(f"{_short(unknown)} is not a label of {task.name}.")
+    for tag in tags:
+        if task.labels and tag not in task.labels:
+            raise Unusable(f"{shorten(tag)} is not a label of {task.name}.")
     return Row(words, tags)
 
 
-_SLOT = re.compile(r"\[([^\[\]:]+):([^\[\]]*)\]|([^\[\]]+)")
-
-
 def massive(text: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words and slot tags of MASSIVE's `wake me at [time : nine am]`."""
+    """Return the words and slot tags of MASSIVE's `wake me at [time : nine am]`."""
     words: list[str] = []
     tags: list[str] = []
     end = 0
@@ -112,40 +112,38 @@ def massive(text: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if match.start() != end:
             break
         end = match.end()
-        part = (match[2] if match[1] else match[3]).split()
-        part = [char for piece in part for char in piece] if lang in UNSPACED else part
+        slot = match[1]
+        part = (match[2] if slot else match[3]).split()
+        if lang in UNSPACED:
+            part = [char for piece in part for char in piece]
         words += part
-        tags += (
-            [("I-" if i else "B-") + match[1].strip() for i in range(len(part))]
-            if match[1]
-            else ["O"] * len(part)
-        )
+        tags += [f"{'I' if i else 'B'}-{slot.strip()}" if slot else "O" for i in range(len(part))]
     if end != len(text):
-        raise Unusable(f"unmatched bracket in {_short(text)}.")
+        raise Unusable(f"unmatched bracket in {shorten(text)}.")
     return tuple(words), tuple(tags)
 
 
-def _translate(record: Mapping[str, Any], task: Task, lang: str, notes: Counter[str]) -> Row:
+def _pair_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """A source and a target text."""
     inner = record.get("translation", record)
-    source, target = lang.split("-") if "-" in lang else ("source", "target")
     if not isinstance(inner, Mapping):
         raise Unusable("the field 'translation' is not an object.")
-    pair = tuple(
-        _text(_get(inner, names)).strip() for names in (f"{source}|source", f"{target}|target")
-    )
+    source, target = lang.split("-") if "-" in lang else ("source", "target")
+    sides = (f"{source}|source", f"{target}|target")
+    pair = tuple(_text(_get(inner, names)).strip() for names in sides)
     if not all(pair):
         raise Unlabelled("an empty side")
     return Row(pair)
 
 
-_ROW_OF: Mapping[str, Callable[[Mapping[str, Any], Task, str, Counter[str]], Row]] = {
-    "classify": _classify,
-    "tag": _tag,
-    "translate": _translate,
+_ROW_OF: Mapping[str, Callable[[Record, Task, str, Notes], Row]] = {
+    "row": _text_row,
+    "word": _word_row,
+    "text": _pair_row,
 }
 
 
-def _get(record: Mapping[str, Any], names: str) -> Any:
+def _get(record: Record, names: str) -> Any:
     for name in names.split("|"):
         if record.get(name) is not None:
             return record[name]
@@ -154,43 +152,34 @@ def _get(record: Mapping[str, Any], names: str) -> Any:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unusable(f"{_short(value)} where a text was expected.")
+        raise Unusable(f"{shorten(value)} where a text was expected.")
     if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
         raise Unusable("half of a surrogate pair: this is not Unicode text.")
     return value
 
 
-def _many(value: Any, blank: bool = False) -> tuple[str, ...]:
-    items = [item for item in value.split(" ") if item] if isinstance(value, str) else value
+def _list(value: Any, blank: bool = False) -> tuple[str, ...]:
+    items = at_blanks(value) if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
-        raise Unusable(f"{_short(value)} where a list was expected.")
+        raise Unusable(f"{shorten(value)} where a list was expected.")
     if not all(isinstance(item, str) and (blank or item.strip()) for item in items):
         raise Unusable("an empty tag, or a word or tag that is not a text.")
     return tuple(map(_text, items))
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:40] + "..."
-
-
-def read_tsv(
-    files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any
-) -> list[Row]:
-    """Tab-separated, never quoted, with or without a header."""
+def read_tsv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:
+    """Read tab-separated lines, never quoted, with or without a header."""
     (path,) = files.values()
     cells = ((number, line.split("\t")) for number, line in lines(path) if line.strip(" "))
-    return _collect(_named(path, cells, task, options), path, task, notes, options)
+    return _collect(_records(path, cells, task, options), path, task, notes, options)
 
 
-def read_csv(
-    files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any
-) -> list[Row]:
-    """Comma-separated, with quotes where needed."""
+def read_csv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:
+    """Read comma-separated lines, with quotes where needed."""
     (path,) = files.values()
     before = csv.field_size_limit(sys.maxsize)
     try:
-        return _collect(_named(path, _csv(path), task, options), path, task, notes, options)
+        return _collect(_records(path, _csv(path), task, options), path, task, notes, options)
     finally:
         csv.field_size_limit(before)
 
@@ -204,15 +193,14 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield begin, cells
             begin = reader.line_num + 1
     except csv.Error as error:
-        raise bad(
-            path, begin, f"not csv ({error}).", "double the quotes inside quoted fields"
-        ) from error
+        hint = "double the quotes inside quoted fields"
+        raise bad(path, begin, f"not csv ({error}).", hint) from error
 
 
-def _named(
+def _records(
     path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, options: Mapping[str, Any]
 ) -> Iterator[tuple[int, Any]]:
-    """Cells with the names of their columns; a line of another width gives no record but its complaint."""
+    """Yield cells with the names of their columns; for a line of another width, an `Unusable`."""
     header: list[str] = []
     for number, cells in rows:
         if not header:
@@ -227,41 +215,34 @@ def _named(
 
 
 def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:
-    """The first line, if it names the task's columns; else the names of a file without a header."""
-    texts = task.texts or tuple(
-        f"{side}|{name}" for side, name in zip(lang.split("-"), ("source", "target"), strict=False)
-    )
-    wanted = texts if task.kind == "translate" else (*texts, task.label)
-    there = [any(name in cells for name in names.split("|")) for names in wanted]
-    if all(there) or "annot_utt" in cells:
+    """Return the first line if it names the task's columns; else the names of a bare file."""
+    if task.traits.label_unit != "text":
+        columns = (*task.texts, task.label)
+    else:
+        sides = zip(lang.split("-"), ("source", "target"), strict=False)
+        columns = task.texts or tuple(f"{side}|{name}" for side, name in sides)
+    named = [any(name in cells for name in names.split("|")) for names in columns]
+    if all(named) or "annot_utt" in cells:
         return cells
-    if any(there):  # a header with a column misnamed or missing, which must not become a row
-        gone = wanted[there.index(False)].replace("|", " or ")
-        raise bad(
-            path,
-            number,
-            f"the first line names columns, but none is {gone}.",
-            "name the columns as the task does, or leave the first line out",
-        )
-    return [names.partition("|")[0] for names in wanted]
+    if any(named):  # a header with a column misnamed or missing, which must not become a row
+        missing = columns[named.index(False)].replace("|", " or ")
+        message = f"the first line names columns, but none is {missing}."
+        hint = "name the columns as the task does, or leave the first line out"
+        raise bad(path, number, message, hint)
+    return [names.partition("|")[0] for names in columns]
 
 
 def _check_header(path: Path, number: int, header: list[str], task: Task) -> None:
     read = {name for names in (*task.texts, task.label) for name in names.split("|")}
-    twice = next((name for name in header if name in read and header.count(name) > 1), None)
-    if twice is not None:
-        raise bad(
-            path,
-            number,
-            f"{header.count(twice)} columns are named {twice!r}.",
-            "give every column that is read a name of its own",
-        )
+    for name in header:
+        if name in read and header.count(name) > 1:
+            message = f"{header.count(name)} columns are named {name!r}."
+            hint = "give every column that is read a name of its own"
+            raise bad(path, number, message, hint)
 
 
-def read_jsonl(
-    files: Mapping[str, Path], task: Task, notes: Counter[str], **options: Any
-) -> list[Row]:
-    """One JSON object a line."""
+def read_jsonl(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:
+    """Read one JSON object a line."""
     (path,) = files.values()
     return _collect(_json(path, options.get("partition")), path, task, notes, options)
 
@@ -279,56 +260,46 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
             yield number, Unusable("not a JSON object.")
         elif partition is None:
             yield number, record
-        elif not isinstance(record.get("partition"), str) or record["partition"] not in SPLIT_NAMES:
-            yield (
-                number,
-                Unusable(
-                    f"{_short(record.get('partition'))} in the field 'partition', which names no split."
-                ),
-            )
-        elif SPLIT_NAMES[record["partition"]] == partition:
-            yield number, record
+        else:
+            part = record.get("partition")
+            if not isinstance(part, str) or part not in SPLIT_NAMES:
+                message = f"{shorten(part)} in the field 'partition', which names no split."
+                yield number, Unusable(message)
+            elif SPLIT_NAMES[part] == partition:
+                yield number, record
 
 
 def _collect(
     items: Iterable[tuple[int, Any]],
     path: Path,
     task: Task,
-    notes: Counter[str],
+    notes: Notes,
     options: Mapping[str, Any],
 ) -> list[Row]:
-    """Rows of the records; with `malformed="drop"` the bad ones are counted instead of refused."""
+    """Return the rows of the records; with `malformed="drop"`, count bad ones."""
     rows: list[Row] = []
+    lang = str(options.get("lang", ""))
     for number, item in items:
         try:
             if isinstance(item, Unusable):
                 raise item
-            lang = str(options.get("lang", ""))
-            if not _other_language(
-                item, lang, notes
-            ):  # in a file of all languages each is read for itself
+            if not _is_other_language(item, lang, notes):
                 rows.append(row_of(item, task, lang, notes))
         except Unlabelled as reason:
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:
             if options.get("malformed") != "drop":
-                raise _refusal(path, number, reason) from None
+                hint = f"correct the line, or skip such lines and count them: {DROP}"
+                raise bad(path, number, str(reason), hint) from None
             notes["malformed lines dropped"] += 1
     return rows
 
 
-def _other_language(record: Mapping[str, Any], lang: str, notes: Counter[str]) -> bool:
-    """XNLI's own files hold all languages, each row with its code; a row of a language that nobody knows is kept and told."""
+def _is_other_language(record: Record, lang: str, notes: Notes) -> bool:
+    """Whether a row is of another language: XNLI's own files hold all, each row with its code."""
     name = record.get("language")
     if not isinstance(name, str) or lang not in languages():
         return False
     code = code_of(name)
     notes["rows of an unknown language kept"] += code is None
     return code is not None and code != lang
-
-
-def _refusal(path: Path, number: int, reason: Unusable) -> DataError:
-    drop = 'malformed="drop" in Python, data: {malformed: drop} in a recipe, --malformed drop in deadhead data check'
-    return bad(
-        path, number, str(reason), f"correct the line, or skip such lines and count them: {drop}"
-    )

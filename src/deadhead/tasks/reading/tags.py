@@ -1,9 +1,9 @@
-"""Tag schemes and entity types: whatever a corpus writes comes out as BIO over PER, ORG, LOC, MISC.
+"""Tag schemes and entity types: every corpus becomes BIO over PER, ORG, LOC and MISC.
 
-IOB1 and IOB2 need no telling apart: in both a span begins at a `B-` and wherever an `I-` follows
-something of another type. BIOES and BILOU are recognised by their letters, and a file whose tags
-have no prefix at all is plain: a run of equal tags is one span. The merge table is visible here
-and follows Ma et al.: every type that is not listed becomes MISC.
+IOB1 and IOB2 need not be distinguished: in both a span begins at a `B-` and wherever an `I-`
+follows something of another type. BIOES and BILOU are recognised by their letters. In a file whose
+tags have no prefix, a run of equal tags is one span. The table of types follows Ma et al.: every
+type that is not listed becomes MISC.
 """
 
 from __future__ import annotations
@@ -12,29 +12,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+# fmt: off
 UPOS = (
-    "ADJ",
-    "ADP",
-    "ADV",
-    "AUX",
-    "CCONJ",
-    "DET",
-    "INTJ",
-    "NOUN",
-    "NUM",
-    "PART",
-    "PRON",
-    "PROPN",
-    "PUNCT",
-    "SCONJ",
-    "SYM",
-    "VERB",
-    "X",
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
+    "PUNCT", "SCONJ", "SYM", "VERB", "X",
 )
+# fmt: on
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 BIO_ENTITIES = ("O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI"))
 
-# What the corpora call their entity types, in capitals, and what we call them. Not listed: MISC.
+# The corpora's names of entity types, in capitals, and ours. Not listed: MISC.
 NER_TYPES: Mapping[str, str] = {
     "PER": "PER",  # CoNLL, WikiANN, GermEval, People's Daily, AQMAR, NEMO
     "PERS": "PER",  # ArmanPersoNER, Hebrew news
@@ -59,37 +46,38 @@ NER_TYPES: Mapping[str, str] = {
     "GPE.NOM": "LOC",
 }
 
-OUTSIDE = ("O", "OTHER")  # in files of plain tags; with prefixes, B-OTHER is an entity
+OUTSIDE = ("O", "OTHER")  # in files without prefixes; with them, B-OTHER is an entity
 _TAG = re.compile(r"([BIESLUM])[-_](.+)", re.DOTALL)
 _BEGIN, _INSIDE = "BSU", "IELM"
 
 
 @lru_cache(4096)
 def split_tag(tag: str) -> tuple[str, str] | None:
-    """Prefix and type of a tag: `("B", "PER")`; `("O", "")` outside; nothing if it is of no scheme."""
+    """Return prefix and type: `("B", "PER")`, `("O", "")` outside, None if it is of no scheme."""
     if tag == "O":
         return "O", ""
     match = _TAG.fullmatch(tag)
     return (match[1], match[2]) if match else None
 
 
-def is_plain(tags: Iterable[str]) -> bool:
+def has_no_prefixes(tags: Iterable[str]) -> bool:
     """Whether the tags of a file have no prefixes at all (and are not all outside)."""
     named = {tag for tag in tags if tag != "O"}
     return bool(named) and not any(split_tag(tag) for tag in named)
 
 
 def to_bio(
-    tags: Sequence[str], types: Mapping[str, str] | None = None, plain: bool = False
+    tags: Sequence[str], types: Mapping[str, str] | None = None, unprefixed: bool = False
 ) -> tuple[tuple[str, ...], int]:
-    """Tags of one sentence as BIO, with their types merged, and how many `I-` had to become `B-`.
+    """Return the tags of a sentence in BIO with merged types, and how many `I-` became `B-`.
 
-    Spans are found before types are merged, so two neighbours that become the same type stay two.
+    Types are merged after spans, so two neighbours that get the same type stay two.
+    unprefixed: the tags have no prefixes.
     """
     result: list[str] = []
     begun, last = 0, ("O", "")
     for tag in tags:
-        prefix, kind = _plain(tag, last[1]) if plain else split_tag(tag) or ("O", "")
+        prefix, kind = _without_prefix(tag, last[1]) if unprefixed else split_tag(tag) or ("O", "")
         if prefix in _INSIDE and (kind != last[1] or last[0] in "ESLU"):
             begun += prefix == "I"
             begins = True
@@ -101,7 +89,7 @@ def to_bio(
     return tuple(result), begun
 
 
-def _plain(tag: str, last: str) -> tuple[str, str]:
+def _without_prefix(tag: str, last: str) -> tuple[str, str]:
     if tag.upper() in OUTSIDE:
         return "O", ""
     return ("I" if tag == last else "B"), tag

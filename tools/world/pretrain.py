@@ -23,8 +23,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from . import LANGUAGES, tokens
-from .grammar import Fact, Token
+from deadhead.world import LANGUAGES, tokens
+from deadhead.world.grammar import Fact, Token
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = range(5)

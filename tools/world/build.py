@@ -1,9 +1,9 @@
-"""Pre-train the two tiny models of the small world: `python -m deadhead.world.build [--out DIR] [--only encoder]`.
+"""Pre-train the two tiny models of the small world: `python tools/world/build.py [--out DIR] [--only encoder]`.
 
 Writes `encoder/` and `seq2seq/` (config, half-precision safetensors, tokenizer) and `log.json`, at most
 6 MB in all, and ends with the proof that they are of use: four tasks learnt in English alone and scored in
 every language (`transfer.py`), and translations. To ask a folder that is already there:
-`python -m deadhead.world.build --evaluate DIR`.
+`python tools/world/build.py --evaluate DIR`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import exercises
 import numpy as np
+import pretrain
 import torch
 import transformers
+from corpus import corpus
+from transfer import TASKS, measured
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from deadhead.errors import DataError
-
-from . import LANGUAGES, MODELS, exercises, pretrain, rows
-from .facts import corpus
-from .transfer import TASKS, measured
+from deadhead.world import LANGUAGES, MODELS, rows
 
 LARGEST = 6_000_000  # bytes, both models with their tokenizers
 STEPS = {"encoder": 4500, "seq2seq": 4500}
@@ -75,7 +76,7 @@ def _log(folder: Path) -> dict[str, Any]:
 
 
 def _tokenizer() -> Any:
-    """The package's own where there is one: training it anew gives another each time, and both models must share it."""
+    """The package's own where there is one: training gives another one each time, and both models must share it."""
     from tokenizers import Tokenizer
 
     kept = MODELS / "seq2seq" / "tokenizer.json"
@@ -90,7 +91,7 @@ def _batches(name: str, tokenizer: Any) -> tuple[int, pretrain.Batches]:
     """The size of the batches that a model learns from, and the batches."""
     rng = np.random.default_rng(0)
     if name == "encoder":
-        return exercises.BATCH, exercises.encoder_batches(*exercises.material(tokenizer), rng)
+        return exercises.BATCH, exercises.encoder_batches(*exercises.training_data(tokenizer), rng)
     return pretrain.BATCH, pretrain.seq2seq_batches(
         pretrain.encoded(tokenizer, corpus(pretrain.SENTENCES)), rng
     )
@@ -140,7 +141,7 @@ def translate(models: Path, device: str, n: int = 100) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m deadhead.world.build",
+        prog="python tools/world/build.py",
         description="Pre-train the tiny models of the small world.",
     )
     parser.add_argument(
@@ -155,7 +156,7 @@ def main() -> None:
         "--evaluate",
         type=Path,
         metavar="DIR",
-        help="train nothing; tell how well the models in this folder do",
+        help="train nothing; report how well the models in this folder do",
     )
     options = parser.parse_args()
     device, models = (
@@ -171,10 +172,10 @@ def main() -> None:
             {"encoder": options.encoder_steps, "seq2seq": options.seq2seq_steps},
             device,
         )
-    print(shown(log))
+    print(as_table(log))
 
 
-def shown(log: dict[str, Any]) -> str:
+def as_table(log: dict[str, Any]) -> str:
     """What was measured, in percent, as a Markdown table."""
     lines = [
         f"| from English, % | {' | '.join(LANGUAGES)} | mean of the others | most frequent label |",

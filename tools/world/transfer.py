@@ -23,7 +23,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from . import LANGUAGES, rows
+from deadhead.world import LANGUAGES, rows
 
 TASKS = ("pos", "slots", "nli", "sentiment")
 TAGGING = ("pos", "slots")

@@ -19,11 +19,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from . import LANGUAGES
-from .facts import corpus, neighbours
-from .grammar import Fact, world
-from .pretrain import (
+from corpus import corpus, neighbours
+from pretrain import (
     CLS,
     MASK,
     PAD,
@@ -40,6 +37,9 @@ from .pretrain import (
     tensors,
     two,
 )
+
+from deadhead.world import LANGUAGES
+from deadhead.world.grammar import Fact, world
 
 BATCH = 192
 COMPARED, TRANSLATED = 0.3, 0.28  # of all rows
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     asked: dict[int, tuple[int, int]]
 
 
-def material(tokenizer: Any, n: int = SENTENCES) -> tuple[Sentences, Pairs]:
+def training_data(tokenizer: Any, n: int = SENTENCES) -> tuple[Sentences, Pairs]:
     """Facts and pairs of facts in every language; reviews and requests, which are few, are there several times."""
     alone = corpus(n)
     near = neighbours(alone)

@@ -1,0 +1,176 @@
+"""What the path of one data file says: task, language, split, corpus, as corpora write them.
+
+`ner/conll2003/eng.testa`, `pos/UD_German-GSD/de_gsd-ud-test.conllu`, `slots/train_FR.tsv`,
+`slots-atis/train/seq.in`, `slots/massive/en-US.jsonl`, `parallel/valid.en` beside `valid.de`,
+`SST-2/dev.tsv`, `xnli.test.tsv` with a language column. Each property is one rule.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from deadhead.tasks.languages import code_of
+from deadhead.tasks.registry import TASKS
+from deadhead.tasks.splits import split_of
+from deadhead.tasks.task import Task
+
+from .file_format import fits, lacks_labels
+
+FIELDS = ("seq.in", "seq.out", "label", "text")  # of one utterance, in line-parallel files
+TABLES = (".tsv", ".csv", ".jsonl")
+# fmt: off
+CORPUS_LANG = {  # the language of corpora whose names do not say it
+    "people": "zh", "weibo": "zh", "msra": "zh", "aqmar": "ar", "arman": "fa", "iob2corpus": "ja",
+    "hironsan": "ja", "pucit": "ur", "germeval": "de", "conll2003": "en", "atis": "en",
+    "snips": "en",
+}
+OTHER_TASKS = {  # folders of tasks that deadhead does not have
+    "pawsx", "paws", "cola", "mrpc", "stsb", "wnli", "ax", "diagnostic", "snli", "anli", "xcopa",
+    "copa", "xquad", "squad", "mlqa", "tydiqa", "bucc", "bucc18", "tatoeba", "boolq", "cb",
+    "multirc", "wic", "wsc", "record",
+}
+# fmt: on
+LEFT_OUT = {
+    "original": "the original files that GLUE packs beside its own",
+    "not-to-release": "not part of a release",
+}
+# hironsan.txt is another corpus than ja.wikipedia.conll beside it
+VARIANT = re.compile(r"fold[0-9]+|mismatched|hironsan")
+UNKNOWN = "und"
+NO_SPLIT = "no split"
+ALL_SPLITS = ""
+
+
+def words_in(name: str) -> list[str]:
+    """Split a name at dots, underscores and dashes."""
+    return re.split(r"[._\-]", name)
+
+
+def variant_of(name: str) -> str:
+    """Return the variant that the name of a file says, or an empty text."""
+    match = VARIANT.search(name.lower())
+    return match[0] if match else ""
+
+
+def task_name(folder: str) -> str | None:
+    """Return the task a folder is named after: `ner`, `slots-atis`, `SST-2`."""
+    name = folder.lower()
+    if name.partition("-")[0] in TASKS:
+        return name
+    name = name.replace("-", "")
+    return name if name in TASKS else None
+
+
+@dataclass(frozen=True)
+class FileName:
+    """The path of a data file, read part by part."""
+
+    path: Path
+    folders: tuple[str, ...]  # between the root and the file
+    requested: Task | None
+    default_task: str | None  # the task of files in folders that name none
+
+    @cached_property
+    def file(self) -> str:
+        return self.path.name.removesuffix(".gz")
+
+    @cached_property
+    def file_words(self) -> list[str]:
+        return words_in(self.file)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words of the file and of its folders, the innermost first."""
+        return [*self.file_words, *(w for part in reversed(self.folders) for w in words_in(part))]
+
+    @cached_property
+    def folder_task(self) -> str | None:
+        """The task that a folder names."""
+        return next(filter(None, map(task_name, self.folders)), None)
+
+    @cached_property
+    def task(self) -> str | None:
+        return self.folder_task or self.default_task
+
+    @cached_property
+    def known(self) -> Task:
+        """The task that reads the file: the requested one, or an entry of TASKS."""
+        name = str(self.task)
+        if self.requested is not None and self.requested.name == name:
+            return self.requested
+        return TASKS[name.partition("-")[0]]
+
+    @cached_property
+    def codes(self) -> list[str]:
+        """The languages that the words name."""
+        return [code for word in self.words if (code := code_of(word))]
+
+    @cached_property
+    def split(self) -> str:
+        """`train`, `dev` or `test`; ALL_SPLITS for a jsonl file that names none; else NO_SPLIT."""
+        named = next(filter(None, map(split_of, self.words)), None)
+        return named or (ALL_SPLITS if self.file.endswith(".jsonl") else NO_SPLIT)
+
+    @cached_property
+    def source(self) -> str:
+        """The corpus: the innermost folder that is not a task, a language or a split."""
+        others = (p for p in reversed(self.folders) if not (task_name(p) or code_of(p)))
+        return next((part for part in others if not split_of(part)), "")
+
+    @cached_property
+    def variant(self) -> str:
+        return variant_of(self.file)
+
+    @cached_property
+    def field(self) -> str:
+        """What a line-parallel file holds: seq.in, label, or a language of a translation."""
+        if self.known.traits.language_pair and Path(self.file).suffix not in TABLES:
+            codes = filter(None, map(code_of, reversed(self.file_words)))
+            return next(codes, UNKNOWN)
+        last = self.file_words[-1]
+        name = self.file.removesuffix(f".{last}") if code_of(last) else self.file  # text.en
+        return name if name in FIELDS else ""
+
+    @cached_property
+    def lang(self) -> str:
+        if self.known.traits.language_pair:
+            return "" if self.field else "-".join(self.codes[:2])
+        if self.codes:
+            return self.codes[0]
+        if self.known.languages == ("en",):  # the files of GLUE do not say it
+            return "en"
+        whole = "/".join((*self.folders, self.file)).lower()
+        return next((code for name, code in CORPUS_LANG.items() if name in whole), UNKNOWN)
+
+    @cached_property
+    def pair_stem(self) -> str:
+        """The name of one side of a translation without its language."""
+        places = [i for i, word in enumerate(self.file_words) if code_of(word) == self.field]
+        return ".".join(w for i, w in enumerate(self.file_words) if i not in places[-1:])
+
+    def reason_to_skip(self, has_own_folder: bool) -> str | None:
+        """Say why the file is not read, if so.
+
+        has_own_folder: some folder is named after the requested task.
+        """
+        for part in self.folders:
+            if part.lower() in LEFT_OUT:
+                return LEFT_OUT[part.lower()]
+        if self.folder_task is None:
+            for part in self.folders:
+                if re.sub(r"[-_]", "", part.lower()) in OTHER_TASKS:
+                    return f"{part} is a folder of another task"
+        if self.task is None:
+            return "no folder names its task: put it into pos/, ner/ or the like, or give --task"
+        if self.folder_task is None and has_own_folder:
+            return f"outside the folder of {self.task}"
+        if self.folder_task is None and not fits(self.path, self.known, bool(self.field)):
+            return f"does not look like data of {self.task}"
+        if self.split == NO_SPLIT and not self.known.traits.cut_from_train:
+            return "its name says neither train, dev nor test"
+        if self.split == "test" and lacks_labels(self.path, self.known):
+            return "it has no labels, as the test sets of GLUE"
+        return None

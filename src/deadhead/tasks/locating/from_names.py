@@ -1,0 +1,129 @@
+"""The splits in a data folder without a manifest, by the names of its files.
+
+A tagged file that names no split is a corpus without splits and counts as train, unless a file
+beside it names one. Every file that looks like data but is not read is reported with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+from deadhead.tasks.reading.facebook import is_facebook
+from deadhead.tasks.splits import SPLITS
+from deadhead.tasks.task import Task
+
+from .file_format import first_cells, guess_format
+from .file_name import ALL_SPLITS, NO_SPLIT, UNKNOWN, FileName, task_name
+from .split_files import Skipped, SplitFiles, mark_clashes
+
+# fmt: off
+NOT_DATA = {
+    ".md", ".json", ".yaml", ".yml", ".py", ".html", ".pdf", ".zip", ".log", ".npy", ".xml", ".bib",
+    ".sh", ".parquet",
+}
+# fmt: on
+
+
+def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Skipped]]:
+    """Return the splits in a folder, and the files that are not read.
+
+    If a language has several corpora, none of them is the default.
+    """
+    outer = task.name if task else task_name(root.name) or task_name(root.resolve().parent.name)
+    paths = sorted(path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
+    names = [FileName(path, path.relative_to(root).parts[:-1], task, outer) for path in paths]
+    own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)
+    reasons = [(name, name.reason_to_skip(own)) for name in names]
+    skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
+    read, copies = _without_copies([name for name, reason in reasons if not reason])
+    read, unnamed = _without_unnamed(read)
+    entries = [entry for group in _groups(read) for entry in _entries(group)]
+    corpora = Counter(
+        (name, lang) for name, lang, _ in {(e.task, e.lang, e.source) for e in entries}
+    )
+    marked = [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
+    return list(mark_clashes(marked)), sorted([*skipped, *copies, *unnamed])
+
+
+def _is_no_data(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
+
+
+def _without_copies(names: list[FileName]) -> tuple[list[FileName], list[Skipped]]:
+    """Facebook's slot data has every split twice, as .tsv and as .conllu: read one of them."""
+    conllu = {n.path.with_name(Path(n.file).stem) for n in names if n.file.endswith(".conllu")}
+    copies = [
+        n
+        for n in names
+        if n.path.with_name(Path(n.file).stem) in conllu and is_facebook(first_cells(n.path))
+    ]
+    return _without(names, copies, "the same data as the .conllu file beside it")
+
+
+def _without_unnamed(names: list[FileName]) -> tuple[list[FileName], list[Skipped]]:
+    """Leave out files that name no split where others of their corpus do."""
+    with_split = {(n.task, n.lang, n.source) for n in names if n.split != NO_SPLIT}
+    unnamed = [n for n in names if n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split]
+    reason = "its name says neither train, dev nor test, and files beside it do"
+    return _without(names, unnamed, reason)
+
+
+def _without(
+    names: list[FileName], others: list[FileName], reason: str
+) -> tuple[list[FileName], list[Skipped]]:
+    return [n for n in names if n not in others], [Skipped(n.path, reason) for n in others]
+
+
+def _groups(names: list[FileName]) -> Iterator[list[FileName]]:
+    """Yield the files that belong together: all fields of one split, or one file alone."""
+    groups: dict[tuple[str, ...], list[FileName]] = defaultdict(list)
+    for n in names:
+        groups[str(n.task), n.lang, n.split, n.source, n.variant].append(n)
+    for group in groups.values():
+        if group[0].lang or len({n.field for n in group}) == len(group):
+            yield group
+            continue
+        pairs: dict[str, list[FileName]] = defaultdict(list)  # of languages, by their stems
+        for n in group:
+            pairs[n.pair_stem].append(n)
+        yield from pairs.values()
+
+
+def _entries(group: list[FileName]) -> Iterator[SplitFiles]:
+    """Yield the entries of a group; a field that is there twice gives two, which clash later."""
+    by_field: dict[str, list[Path]] = defaultdict(list)
+    for name in group:
+        by_field[name.field].append(name.path)
+    for i in range(max(map(len, by_field.values()))):
+        files = {field: paths[min(i, len(paths) - 1)] for field, paths in by_field.items()}
+        yield from _by_language(group[0], files)
+
+
+def _by_language(name: FileName, files: dict[str, Path]) -> Iterator[SplitFiles]:
+    """Yield the entries of some files: one for each language or pair, and for each split."""
+    task, path = name.known, next(iter(files.values()))
+    sides: dict[str, dict[str, Path]] = {name.lang: files}
+    if task.traits.language_pair and "" not in files:
+        codes = sorted(files, key=lambda code: (code != "en", code))
+        pairs = {f"{a}-{b}": {a: files[a], b: files[b]} for a, b in combinations(codes, 2)}
+        sides = pairs or {codes[0]: files}
+    elif name.lang == UNKNOWN and "language" in first_cells(path):
+        sides = dict.fromkeys(task.languages, files)
+    for lang, parts in sides.items():
+        form = guess_format(path, task, lang, tuple(files))
+        for split in {ALL_SPLITS: SPLITS, NO_SPLIT: ("train",)}.get(name.split, (name.split,)):
+            yield SplitFiles(
+                task=str(name.task),
+                lang=lang,
+                split=split,
+                source=name.source,
+                format=form,
+                files=parts,
+                partition=split if name.split == ALL_SPLITS else None,
+                variant=name.variant,
+            )

@@ -1,0 +1,180 @@
+"""Readers of words and tags: CoNLL-U, and one word a line with its tag in some column."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deadhead.tasks.task import Row, Task
+
+from .lines import at_blanks, bad, lines, shorten
+from .tags import has_no_prefixes, split_tag, to_bio
+
+Notes = Counter[str]
+BLANK_WORDS = "words that are blank"
+_UNTAGGED = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+
+
+class Sentence(NamedTuple):
+    """A sentence as it is in a file, with the line of each word."""
+
+    path: Path
+    numbers: list[int]
+    words: list[str]
+    tags: list[str]
+
+    def add(self, number: int, word: str, tag: str) -> None:
+        self.numbers.append(number)
+        self.words.append(word)
+        self.tags.append(tag.strip())
+
+    def check_number(self, number: int, cell: str, name: str, hint: str | None = None) -> None:
+        """Check that a cell has the number of the next word."""
+        expected = len(self.words) + 1
+        if cell != str(expected):
+            message = f"{name} {shorten(cell)} where {expected} was expected."
+            raise bad(self.path, number, message, hint)
+
+
+def _new(path: Path) -> Sentence:
+    return Sentence(path, [], [], [])
+
+
+def read_conllu(files: Mapping[str, Path], task: Task, notes: Notes, **_: Any) -> list[Row]:
+    """Read CoNLL-U: syntactic words and their UPOS.
+
+    Ranges (`1-2`) and empty nodes (`3.1`) have no tag and are skipped.
+    """
+    (path,) = files.values()
+    return tagged_rows(task, notes, list(_conllu(path, notes)))
+
+
+def _conllu(path: Path, notes: Notes) -> Iterator[Sentence]:
+    sentence = _new(path)
+    for number, line in lines(path):
+        if not line.strip(" "):
+            if sentence.words:
+                yield sentence
+                sentence = _new(path)
+            continue
+        if line.startswith("#") and not sentence.words:
+            continue
+        cells = line.split("\t")
+        if len(cells) != 10:
+            hint = "separate the columns by one tab each"
+            raise bad(path, number, f"{len(cells)} columns where CoNLL-U has 10.", hint)
+        if _UNTAGGED.fullmatch(cells[0]):
+            notes["multiword ranges and empty nodes skipped"] += 1
+            continue
+        hint_1 = "put a blank line between sentences" if cells[0] == "1" else None
+        sentence.check_number(number, cells[0], "word id", hint_1)
+        if not cells[1].strip():
+            raise bad(path, number, "no word in the FORM column.")
+        sentence.add(number, cells[1], cells[3])
+    if sentence.words:
+        yield sentence
+
+
+def read_columns(
+    files: Mapping[str, Path],
+    task: Task,
+    notes: Notes,
+    *,
+    word: int = 0,
+    tag: int = -1,
+    numbered: bool = False,
+    prefixed: bool = False,
+    document_starts: str = "drop",
+    **_: Any,
+) -> list[Row]:
+    """Read one word a line with its tag in some column, a blank line between sentences.
+
+    numbered: the first column counts the words, and lines that begin with `#` are comments.
+    prefixed: words are written `lang:word` (WikiANN).
+    document_starts: `keep` makes a sentence of each -DOCSTART- line, as some papers count them.
+    """
+    (path,) = files.values()
+    sentence, sentences = _new(path), []
+
+    def end() -> Sentence:
+        if sentence.words:
+            sentences.append(sentence)
+        return _new(path)
+
+    width, separator = 0, ""
+    for number, line in lines(path):
+        blank, start = not line.strip(" "), line.startswith("-DOCSTART-")
+        if blank or start:
+            sentence = end()
+        if blank or (numbered and line.startswith("#")):
+            continue
+        if start and document_starts != "keep":
+            notes["document starts dropped"] += 1
+            continue
+        separator = separator or ("\t" if "\t" in line else " ")  # all lines as the first
+        cells = line.split("\t") if separator == "\t" else at_blanks(line)
+        if len(cells) != width:
+            width = _width(path, number, len(cells), width, max(2, *map(_least, (word, tag))))
+        form = cells[word].partition(":")[2] if prefixed else cells[word]
+        notes[BLANK_WORDS] += not form.strip()  # some corpora tag them: keep and count
+        if numbered:
+            sentence.check_number(number, cells[0], "word number")
+        sentence.add(number, form, "O" if start else cells[tag])
+        if start:
+            sentence = end()
+    end()
+    return tagged_rows(task, notes, sentences)
+
+
+def _least(column: int) -> int:
+    """Return how many columns there must be for this one to exist."""
+    return max(column, -1 - column) + 1
+
+
+def _width(path: Path, number: int, got: int, width: int, least: int) -> int:
+    """Return the number of columns of a file; refuse too few, and another number than before."""
+    if width:
+        hint = "give every word the same number of columns as the first"
+        raise bad(path, number, f"{got} columns where the file has {width}.", hint)
+    if got < least:
+        message = f"{got} column{'s' * (got != 1)} where a word and a tag were expected."
+        raise bad(path, number, message, "write WORD<TAB>TAG")
+    return got
+
+
+def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
+    """Return sentences as rows of the task: tags checked, and in BIO if the task merges types."""
+    unprefixed = task.types is not None and has_no_prefixes(
+        tag for s in sentences for tag in s.tags
+    )
+    rows = []
+    for s in sentences:
+        _check_tags(task, s, unprefixed, notes)
+        tags = tuple(s.tags)
+        if task.types is not None:
+            tags, begun = to_bio(s.tags, task.types or None, unprefixed)
+            notes["spans begun by I-"] += begun
+        rows.append(Row(tuple(s.words), tags))
+    return rows
+
+
+def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None:
+    known = set(task.labels)
+    for i, (number, tag) in enumerate(zip(s.numbers, s.tags, strict=True)):
+        if task.spans and task.types is None and _means_outside(tag):
+            notes["tags read as O"] += 1
+            tag = s.tags[i] = "O"
+        if not tag or (task.spans and not unprefixed and split_tag(tag) is None):
+            hint = "tags are O, B-TYPE and I-TYPE"
+            raise bad(s.path, number, f"{shorten(tag)} is not a tag.", hint)
+        if known and not task.spans and tag not in known:
+            message = f"{shorten(tag)} is not a label of {task.name}."
+            raise bad(s.path, number, message, f"use one of {', '.join(task.labels)}")
+
+
+def _means_outside(tag: str) -> bool:
+    """xSID has Orecurring_datetime, which scorers read as O; Facebook's files write NoLabel."""
+    return tag != "O" and (tag.startswith("O") or tag == "NoLabel")

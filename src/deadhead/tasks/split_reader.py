@@ -1,0 +1,238 @@
+"""The splits of one task in one language, from a folder, a task file, the small world or the hub."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from deadhead.errors import DataError
+from deadhead.tasks.locating.file_format import guess_format
+from deadhead.tasks.locating.folder import choose, survey
+from deadhead.tasks.locating.hub import on_hub, read_hub
+from deadhead.tasks.locating.places import place_of
+from deadhead.tasks.locating.small_world import in_world, is_world, read_world
+from deadhead.tasks.locating.split_files import Skipped, SplitFiles
+from deadhead.tasks.reading.formats import reader_of
+
+from .dataset import Dataset, concatenate, dataset, share
+from .hub_sets import hub_set, other_names
+from .languages import code_of
+from .registry import TASKS
+from .splits import SPLITS
+from .task import Task
+
+MAX_NAMED = 3  # skipped files that an error names
+TENTHS = (0.8, 0.9, 1.0)  # where train, dev and test end in a corpus without splits
+LAST_TENTH = (0.9, 1.0, 1.0)  # the same where the corpus has a test set
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitReader:
+    """Finds and reads the splits of one task in one language."""
+
+    task: Task
+    name: str  # of the task, with its corpus: `slots-atis`
+    lang: str
+    root: Path | None
+    source: str | None
+    cut: str
+    options: Mapping[str, Any]
+
+    @cached_property
+    def _folder(self) -> tuple[list[SplitFiles], list[Skipped]]:
+        return ([], []) if self.root is None else survey(self.root, self.task)
+
+    @cached_property
+    def entries(self) -> dict[str, SplitFiles]:
+        """The files of each split."""
+        if self.task.files:
+            return _files_of_task(self.task, self.lang)
+        return choose(self._folder[0], self.name, self.lang, self.source)
+
+    @property
+    def _cuts(self) -> bool:
+        """Whether missing splits are cut out of train."""
+        has_no_dev = "train" in self.entries and "dev" not in self.entries
+        return self.cut == "auto" and self.task.traits.cut_from_train and has_no_dev
+
+    @cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The splits there are, or that are cut out of train."""
+        if is_world(self.root):
+            return SPLITS
+        return tuple(split for split in SPLITS if split in self.entries or self._cuts)
+
+    def _from_train(self, split: str) -> bool:
+        return self._cuts and not (split == "test" and "test" in self.entries)
+
+    def read(self, split: str) -> Dataset:
+        """Read a split."""
+        if is_world(self.root):
+            return read_world(self.task, self.lang, split)
+        if self.cut == "pooled" and self.entries:
+            files = [read_files(self.task, e, self.options) for e in self._pool]
+            return share(concatenate(files), split, TENTHS)
+        if self._from_train(split):
+            train = read_files(self.task, self.entries["train"], self.options)
+            return share(train, split, LAST_TENTH if "test" in self.entries else TENTHS)
+        if split in self.entries:
+            return read_files(self.task, self.entries[split], self.options)
+        lender = self._lender(split)
+        if lender is not None:
+            return lender.read(split)
+        self._check_hub(split)
+        return read_hub(self.task, self.lang, split, self.source, self.root)
+
+    def places(self, split: str) -> tuple[str, ...]:
+        """Say where `read` would find the split, without reading it."""
+        if is_world(self.root):
+            return (in_world(self.task, self.lang),)
+        if self.cut == "pooled" and self.entries:
+            return _paths(*self.entries.values())
+        if self._from_train(split):
+            return _paths(self.entries["train"])
+        if split in self.entries:
+            return _paths(self.entries[split])
+        lender = self._lender(split)
+        if lender is not None:
+            return lender.places(split)
+        self._check_hub(split)
+        return (on_hub(self.task, self.lang, split, self.source, self.root),)
+
+    @property
+    def _pool(self) -> list[SplitFiles]:
+        """All files of the corpus: all folds, but of other variants only the chosen one."""
+        if self.root is None:
+            raise DataError(
+                "pooling needs the files of a corpus.",
+                "name their folder with --data DIR or DEADHEAD_DATA",
+            )
+        corpus = self.name, self.lang, next(iter(self.entries.values())).source
+        variants = {e.variant for e in self.entries.values()}
+        return [
+            e
+            for e in self._folder[0]
+            if (e.task, e.lang, e.source) == corpus
+            and (e.variant in variants or e.variant.startswith("fold"))
+        ]
+
+    def _lender(self, split: str) -> SplitReader | None:
+        """The reader of the task whose training set this task borrows."""
+        lender = TASKS.get(self.task.train_on)
+        if split != "train" or lender is None or self.lang not in lender.languages:
+            return None
+        return SplitReader(
+            task=lender,
+            name=lender.name,
+            lang=self.lang,
+            root=self.root,
+            source=None,
+            cut=self.cut,
+            options=self.options,
+        )
+
+    def _check_hub(self, split: str) -> None:
+        """Raise an error unless the hub can have the split, which no file has."""
+        on_hub = hub_set(self.task.hub, self.lang, self.source)
+        # a translation or sentence task in a language that the hub may not have: `on_hub` says so
+        other_language = (
+            on_hub is None
+            and not self.source
+            and not self.task.traits.cut_from_train
+            and any(hub.default for hub in self.task.hub)
+        )
+        if self.entries or self.task.files or not (on_hub or other_language) or self._no_language:
+            raise self._missing(split)
+
+    @property
+    def _no_language(self) -> bool:
+        """Whether `lang` is no code of a language, so that the hub cannot have it."""
+        known = self.lang in self.task.languages or all(
+            code_of(part) == part for part in self.lang.split("-")
+        )
+        on_hub = hub_set(self.task.hub, self.lang, self.source)
+        # WikiANN has more languages than are known here
+        return not known and not (on_hub and on_hub.languages is None)
+
+    def _missing(self, split: str) -> DataError:
+        where = f"in {self.root}" if self.root else "without a folder of data"
+        there = f" There is: {', '.join(self.splits)}." if self.entries else self._languages()
+        hint = "deadhead data check DIR lists what it holds"
+        if not self.task.files:
+            option = "--data DIR"
+            if not self.root:
+                option += ", or set DEADHEAD_DATA, which is not set"
+            files = place_of(self.task, self.lang)
+            hint = f"put {files} into a folder and name it with {option}; {hint}"
+        for name in other_names(self.task.hub, self.lang, self.source):
+            hint += (
+                f"; the hub has {name}, other data than the papers': --source {name}, "
+                f"or in a recipe data: {{source: {name}}}"
+            )
+        return DataError(
+            f"no {split} data of {self.name} in {self.lang} {where}.{there}{self._skipped()}", hint
+        )
+
+    def _skipped(self) -> str:
+        """Name files of the folder that are not read: the missing one may be among them."""
+        skipped = self._folder[1]
+        if not skipped or self.root is None:
+            return ""
+        files = [f"{s.path.relative_to(self.root)} ({s.reason})" for s in skipped[:MAX_NAMED]]
+        more = f"; and {len(skipped) - MAX_NAMED} more" if len(skipped) > MAX_NAMED else ""
+        return f" Skipped: {'; '.join(files)}{more}."
+
+    def _languages(self) -> str:
+        """Name the languages of the folder, or those of the task."""
+        there = {entry.lang for entry in self._folder[0] if entry.task == self.name}
+        if there:
+            return f" There it is in: {', '.join(sorted(there))}."
+        if self.lang in self.task.languages:
+            return ""
+        return f" Its languages: {', '.join(sorted(self.task.languages))}."
+
+
+def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None = None) -> Dataset:
+    """Read the files of a split."""
+    entry.check()
+    notes: Counter[str] = Counter()
+    settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
+    settings["malformed"] = settings.get("malformed") or task.malformed
+    rows = reader_of(entry.format)(entry.files, task, notes, **settings)
+    files = tuple(str(path) for path in entry.files.values())
+    if not rows:
+        unit = "pair" if task.traits.language_pair else "sentence"
+        raise DataError(f"{files[0]}:1: no {unit} in the file.", "fetch the file again")
+    return dataset(task, entry.lang, entry.split, rows, notes, files)
+
+
+def _paths(*entries: SplitFiles) -> tuple[str, ...]:
+    """Return the files of entries; all must exist."""
+    for entry in entries:
+        entry.check()
+    paths = [path for entry in entries for path in entry.files.values()]
+    for path in paths:
+        if not path.is_file():
+            raise DataError(
+                f"{path}: there is no such file.", "fetch it, or correct the list that names it"
+            )
+    return tuple(map(str, paths))
+
+
+def _files_of_task(task: Task, lang: str) -> dict[str, SplitFiles]:
+    """Return the files that a task file names."""
+    entries = {}
+    for split, pattern in task.files.items():
+        sides = {"": pattern}
+        if "|" in pattern:
+            sides = dict(zip(lang.split("-"), pattern.split("|"), strict=False))
+        files = {code: Path(text.format(lang=code or lang)) for code, text in sides.items()}
+        form = task.format or guess_format(next(iter(files.values())), task, lang, tuple(files))
+        entries[split] = SplitFiles(
+            task=task.name, lang=lang, split=split, source="", format=form, files=files
+        )
+    return entries
