@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hand_made import of_recipe
-
 from deadhead.claims.from_papers import rows
 from deadhead.studies import load
-from deadhead.studies.recipe.expand import Cell, label
+from deadhead.studies.recipe.expand import Cell
+from deadhead.studies.removal import label
 from deadhead.tasks import task_of
+from hand_made import of_recipe
 
 HEADS = [f"encoder.{layer}.{head}" for layer in range(12) for head in range(12)]
 BEST = 7  # heads gone at the best score of every search

@@ -19,8 +19,8 @@ from tiny_models import answers, apart, build
 from deadhead.errors import FolderError
 from deadhead.files.model_folder import MARKER
 from deadhead.heads import load, prune, save
+from deadhead.studies.fields import MODEL
 from deadhead.studies.inputs import fingerprints
-from deadhead.studies.recipe.fields import CHECKS
 from deadhead.studies.trial import Trial
 
 OLD, NEW = (
@@ -156,7 +156,7 @@ def test_the_next_save_and_a_study_finish_it(tmp_path: Path) -> None:
     assert (saved / "vocab.txt").read_text() == "old"
     read = write_old(tmp_path / "read")
     interrupt(read)
-    assert not list(CHECKS["model"](str(read)))
+    assert not list(MODEL.check(str(read)))
     trial = Trial({"model": str(read), "task": "pos", "data": {"root": "world"}, "steps": []})
     now = fingerprints([trial])
     assert (read / "config.json").exists()

@@ -15,8 +15,8 @@ from deadhead.errors import FolderError
 from deadhead.heads import load, prune, save
 from deadhead.heads.model_files import folder_of
 from deadhead.hub import at_commit, source, split
+from deadhead.studies.fields import MODEL
 from deadhead.studies.inputs import _hub_revision, attached, fingerprints
-from deadhead.studies.recipe.fields import CHECKS
 from deadhead.studies.steps.models import model_of
 from deadhead.studies.trial import Trial
 
@@ -90,7 +90,7 @@ def test_a_revision_that_is_not_there_is_an_error(cache: Path) -> None:
     for name in (f"{NAME}@", f"{NAME}@ x"):
         with pytest.raises(FolderError, match="expected a commit, a branch or a tag"):
             load(name)
-        assert list(CHECKS["model"](name))
+        assert list(MODEL.check(name))
 
 
 def test_folders_may_have_an_at_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

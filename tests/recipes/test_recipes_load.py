@@ -150,7 +150,7 @@ def test_own_trials_beside_included(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("include: one.yaml", "include: this is a list of recipes"),
+        ("include: one.yaml", "include: expected a list of recipes"),
         ("include: [three.yaml]", "there is no recipe"),
         (
             "include: [weak-link/table9]",

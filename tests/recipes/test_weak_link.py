@@ -10,7 +10,7 @@ from listed import counted, removals
 from deadhead.layout import Attention, HeadLayout
 from deadhead.strategies import choose
 from deadhead.studies import load
-from deadhead.studies.trial import removal
+from deadhead.studies.removal import Removal
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
@@ -73,9 +73,9 @@ def test_table1() -> None:
 @pytest.mark.parametrize("draw", [0, 1, 2])
 def test_table1_takes_as_many_heads_from_every_component(draw: int) -> None:
     for trial in load("weak-link/table1").trials:
-        if (found := removal(trial.get("remove"))) and trial.get("draw") == draw:
-            strategy, percent, options = found
-            gone = choose(strategy, TRANSFORMER, percent, seed=draw, **options)
+        if (found := Removal.parse(trial.get("remove"))) and trial.get("draw") == draw:
+            percent = found.amount
+            gone = choose(found.strategy, TRANSFORMER, percent, seed=draw, **found.options)
             assert Counter(head.block for head in gone) == dict.fromkeys(
                 ("encoder", "cross", "decoder"), TABLE1[percent] // 3
             )

@@ -12,8 +12,8 @@ from by_hand import study
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.text import to_csv, to_latex, to_markdown
 from deadhead.studies import load
-from deadhead.studies.recipe.expand import label
 from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.removal import label
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe

@@ -178,7 +178,11 @@ def test_mistakes_are_told(change: str, told: str) -> None:
 
 
 def test_a_step_without_its_field_and_a_field_without_its_step() -> None:
-    with pytest.raises(RecipeError, match="does not say what"):
+    with pytest.raises(
+        RecipeError, match=r"the step measure needs `measure`, such as \[entropy, weights\]\."
+    ):
         load("smoke", [STEPS])
-    with pytest.raises(RecipeError, match="no step measures"):
+    with pytest.raises(
+        RecipeError, match="`measure` is given, but no step uses it; add measure to steps"
+    ):
         load("smoke", ["measure=[entropy]"])

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
+from deadhead.studies.missing_data import missing_data
 from deadhead.studies.steps.models import home
-from deadhead.studies.steps.needs import lacking
 
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
 
@@ -68,8 +68,8 @@ def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.Monke
     assert f"in {tmp_path}. There is: test. (4 trials need it)" in str(met.value)
     assert "deadhead data check DIR" in str(met.value)
     assert not (tmp_path / "s").exists()
-    assert len(lacking(recipe.trials)) == len(plan(recipe).lacking) == 1
-    assert not lacking(
+    assert len(missing_data(recipe.trials)) == len(plan(recipe).lacking) == 1
+    assert not missing_data(
         load("smoke", ["data={}", "targets=[en, de]"]).trials
     )  # the twin: test alone is there
 

@@ -18,11 +18,11 @@ from deadhead.studies.plan import warnings
     [
         (
             "prune, finetune",
-            "Nothing looks at the model after finetune, so there will be no scores to show: end steps with evaluate.",
+            "No step scores the model after finetune, so there will be no scores to show: end steps with evaluate.",
         ),
         (
             "finetune, evaluate, prune",
-            "Nothing looks at the model after prune, so there will be no scores to show: end steps with evaluate.",
+            "No step scores the model after prune, so there will be no scores to show: end steps with evaluate.",
         ),
         ("prune, finetune, evaluate", ""),
         ("prune, finetune, rank", ""),
@@ -36,7 +36,7 @@ def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, told: str) -> 
     assert plan(load(recipe)).warnings == ((told,) if told else ())
     shown = CliRunner().invoke(app, ["plan", str(recipe)])
     assert shown.exit_code == 0
-    assert [line.strip() for line in shown.stdout.splitlines() if "looks" in line] == (
+    assert [line.strip() for line in shown.stdout.splitlines() if "No step scores" in line] == (
         [told] if told else []
     )
     assert json.loads(CliRunner().invoke(app, ["plan", str(recipe), "--json"]).stdout)[

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from deadhead.studies import Recipe, load
 from deadhead.studies.recipe.check import check
-from deadhead.studies.recipe.expand import label
-from deadhead.studies.recipe.load import put
+from deadhead.studies.recipe.overrides import put
 from deadhead.studies.recipe.yaml import RecipeError, read
-from deadhead.studies.trial import FIELDS, settle
+from deadhead.studies.removal import label
+from deadhead.studies.step import fields
+from deadhead.studies.trial import settle
 
 TABLE4 = """\
 about: random pruning of BERT on four GLUE tasks
@@ -230,12 +231,17 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             12,
             "tables[0].where.strategy: no strategy 'ranodm'. Did you mean 'random'?",
         ),
-        ("steps: [prune, ", "steps: [", 7, "axes: `remove` is given, but no step prunes"),
+        (
+            "steps: [prune, ",
+            "steps: [",
+            7,
+            "axes: `remove` is given, but no step uses it; add prune to steps.",
+        ),
         (
             "{random: [",
             "{lowest: [",
             2,
-            "steps: lowest goes by a ranking, and none is made before prune",
+            "steps: lowest needs a ranking, and no step before prune makes one",
         ),
         ("bert-base-uncased", "./nowhere", 4, "fixed.model: there is no model in ./nowhere"),
         (
@@ -291,7 +297,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "source: en",
             "source: en\n  draw: 3",
             6,
-            "fixed.draw: this changes nothing, since the axis draw gives it to every trial",
+            "fixed.draw: this changes nothing, since the axis draw sets it in every trial",
         ),
         ("scales:", "scale:", 13, "scale: no field 'scale'. Did you mean 'scales'?"),
         (
@@ -375,7 +381,7 @@ PLACES = (
     "tables",
     "claims",
     "about",
-    *FIELDS,
+    *fields(),
     "axes.seed",
     "axes.remove",
     "axes.finetune.rate",
@@ -392,7 +398,7 @@ def test_no_data_breaks_the_check(changes: list[tuple[str, object]]) -> None:
         for place, value in changes:
             put(made, place.split("."), value, place, None)
         check(made, Path("."))
-        assert [trial.id for trial in Recipe("x", made.data).trials]
+        assert [trial.id for trial in Recipe(name="x", data=made.data).trials]
 
 
 plain = st.dictionaries(

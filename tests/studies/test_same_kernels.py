@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from deadhead import numerics
-from deadhead.studies import load, run_trial
-from deadhead.studies.execution.one_trial import STEPS
+from deadhead.studies import STEPS, load, run_trial
 from deadhead.studies.trial import Trial
 
 SMALL = [
@@ -148,7 +147,7 @@ def test_a_trial_computed_by_two_sets_of_kernels_fails(
 
     def switching(state: Any, trial: Trial) -> None:
         with numerics.fixed():
-            step(state, trial)
+            step.run(state, trial)
             torch.backends.mkldnn.enabled = False
 
     record = run_trial(trial, steps={"finetune": switching})

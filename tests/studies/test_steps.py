@@ -248,5 +248,5 @@ def test_a_layer_without_heads_drops_its_output_bias_if_asked() -> None:
     assert dropped.error is None
     assert kept.removed == dropped.removed
     assert kept.metrics != dropped.metrics
-    with pytest.raises(RecipeError, match="got 'yes'; expected true or false"):
+    with pytest.raises(RecipeError, match="expected true or false, got 'yes'"):
         load("smoke", [*asked, "prune={drop_output_bias: 'yes'}"])

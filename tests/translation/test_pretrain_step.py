@@ -13,7 +13,7 @@ from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.plan import plan
 from deadhead.studies.recipe.load import with_inputs
 from deadhead.studies.recipe.yaml import RecipeError
-from deadhead.studies.steps import all as steps
+from deadhead.studies.steps import progress
 from deadhead.translation import SIZES
 
 RECIPE = """\
@@ -99,7 +99,7 @@ def test_shared_or_alone_the_numbers_are_the_same(recipe: Any, study: Path) -> N
 def test_a_kill_changes_no_number(
     at: str, recipe: Any, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     trial, told = recipe.trials[0], []
 
     def killed(text: str) -> None:
@@ -157,12 +157,12 @@ def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("model=bert-base-uncased", "is none; known are transformer-base"),
+        ("model=bert-base-uncased", "is not a size; known sizes: transformer-base"),
         ("steps=[prune, finetune, evaluate]", "has no weights; begin steps with pretrain"),
         ("steps=[prune, pretrain, evaluate]", "it comes first"),
         (
             "steps=[pretrain, rank, restart, prune, finetune, evaluate]",
-            "neither restart nor rank_each",
+            "cannot be combined with restart or rank_each",
         ),
         ("task=pos", "is no translation"),
         ("pretrain.vocabulary=12", "number of sub-words"),

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from deadhead.studies.recipe.expand import label, strategy_of
+from deadhead.studies.removal import Removal, label, strategy_of
 from deadhead.studies.store.records import Summary
-from deadhead.studies.trial import removal
 from deadhead.tasks import points
 
 from .model import Score
@@ -205,7 +204,7 @@ def _label(value: Any) -> Any:
 def _removal(code: str) -> dict[str, Any]:
     """The labels of a removal, from its Python form: many cells share a few removals."""
     remove = literal_eval(code)
-    if removal(remove) is None:
+    if Removal.parse(remove) is None:
         return NOTHING
     strategy = strategy_of(remove)
     assert strategy is not None

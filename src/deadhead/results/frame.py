@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deadhead.errors import MissingExtra
-from deadhead.studies.recipe.expand import label, strategy_of
+from deadhead.studies.removal import label, strategy_of
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import summaries

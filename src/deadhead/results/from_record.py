@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from deadhead.studies.recipe.expand import label
+from deadhead.studies.removal import label
 from deadhead.studies.store.records import Record
 
 from .cells import as_dict

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from deadhead.studies.recipe.expand import label
+from deadhead.studies.removal import label
 from deadhead.studies.store.records import Summary
 from deadhead.tasks import points
 

@@ -9,15 +9,13 @@ Nothing here loads torch until a trial runs.
 
 from __future__ import annotations
 
-from deadhead.studies.execution.one_trial import (  # before `run` below, which is to be the name of the function
-    STEPS,
-    run_trial,
-)
+from deadhead.studies.execution.one_trial import run_trial
 from deadhead.studies.recipe.load import Recipe, built_in, load
 from deadhead.studies.store.records import Record, read, summaries
 
 from .plan import plan
 from .status import Status, status
+from .step import STEPS
 from .study import Result, clean, run, stop
 from .trial import Trial
 

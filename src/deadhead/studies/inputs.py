@@ -122,10 +122,10 @@ def _names(trial: Trial) -> dict[str, str]:
     model, task, data = str(trial.get("model")), str(trial.get("task")), trial.get("data") or {}
     options = {name: data[name] for name in WHERE if name in data}
     places = []
-    if "pretrain" not in trial.steps and not _is_bundled(model):
+    if not any(step.builds_model for step in trial.protocol) and not _is_bundled(model):
         places.append("model")
     if data.get("root") != BUNDLED or Path(BUNDLED).is_dir():
-        places += [trial.place_of(*triple) for triple in dict.fromkeys(trial.reads())]
+        places += [trial.input_name(*triple) for triple in dict.fromkeys(trial.reads())]
     return {place: _name(place, model, task, options) for place in places}
 
 
@@ -193,7 +193,7 @@ def _of_data(task: str, language: str, split: str, where: Mapping[str, Any]) -> 
     try:
         places = data_files(task, language, split, **where)
     except DeadheadError:
-        return None  # `needs.check` reports what is missing
+        return None  # `missing_data` reports what is missing
     return digest(
         [place if not Path(place).is_file() else file_hash(Path(place)) for place in places]
     )

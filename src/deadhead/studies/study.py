@@ -27,8 +27,8 @@ from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record
 from deadhead.studies.store.validity import is_labels, is_recipe
 
+from . import missing_data
 from .resume import Resumed, fingerprints_of, resume
-from .steps import needs
 from .store import folder as place
 from .store import records
 from .store import shared_work as shared
@@ -82,7 +82,7 @@ def run(
         not Path(out).exists(),
     )  # what others do with a trial may need no data
     if reads and new:
-        needs.check(recipe.trials)  # what is refused leaves no folder behind
+        missing_data.check(recipe.trials)  # what is refused leaves no folder behind
     if reads:
         recipe = with_inputs(recipe)
     folder = place.prepare(Path(out))
@@ -99,12 +99,14 @@ def run(
         known |= {new: known[old] for new, old in kept.items()}
         todo = missing(recipe, known, retry_failed)
         if reads and not new:
-            needs.check(todo)
+            missing_data.check(todo)
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
         control = Control(folder, before, len(todo), workers, watch, Watchdog(trial_timeout))
         jobs = Jobs(
-            todo, shared.wanted(recipe.trials), lambda key: shared.find(folder, key) is not None
+            todo,
+            shared.shared_keys(recipe.trials),
+            lambda key: shared.find(folder, key) is not None,
         )
         for text in damaged:
             control.report(text)
@@ -224,7 +226,7 @@ def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
     study = described(home)
     try:
         trials = with_inputs(
-            Recipe(str(study["name"]), study["recipe"]), fingerprints_of(study) or {}
+            Recipe(name=str(study["name"]), data=study["recipe"]), fingerprints_of(study) or {}
         ).trials
     except Exception as problem:  # it was not checked again, and may be from anybody
         raise StudyError(

@@ -1,14 +1,11 @@
 """One trial, from its model to its record. `run_trial` reads like a method section.
 
-STEPS are the words a recipe's `steps` may use: each a function that takes the state of the trial and
-the trial, and changes the state. They live in `steps.py`, which loads torch, so each is imported
-when first called; this module loads none.
+The steps are in `studies/steps`, one file each; they load torch when they run, and this module loads none.
 """
 
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 import time
@@ -25,34 +22,10 @@ from deadhead.studies.steps.state import State
 from deadhead.studies.store import shared_work as shared
 from deadhead.studies.store.folder import GpuLost, StudyError, no_room, refused
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import RANKS, Trial
+from deadhead.studies.trial import Trial
 from deadhead.version import versions
 
-Step = Callable[[State, Trial], None]
-
-
-def _in_steps(name: str) -> Step:
-    def step(state: State, trial: Trial) -> None:
-        with fixed() as made_with:
-            state.versions.update(made_with)
-            getattr(importlib.import_module("deadhead.studies.steps.all"), name)(state, trial)
-
-    return step
-
-
-STEPS: Mapping[str, Step] = {
-    name: _in_steps(name)
-    for name in (
-        "pretrain",
-        "finetune",
-        "rank",
-        "rank_each",
-        "restart",
-        "prune",
-        "evaluate",
-        "measure",
-    )
-}
+Run = Callable[[State, Trial], None]  # does a step
 
 
 def run_trial(
@@ -60,12 +33,13 @@ def run_trial(
     folder: Path | None = None,
     keep: Collection[str] = (),
     tell: Callable[[str], None] = lambda text: None,
-    steps: Mapping[str, Step] = STEPS,
+    steps: Mapping[str, Run] | None = None,
 ) -> Record:
     """Do the steps of a trial, from the furthest point another trial left off; an error becomes a failed record.
 
     Where the work it started from turns out to be damaged, that is set aside and the trial runs once more.
     keep: keys of work that other trials wait for, to be left under the study's folder.
+    steps: other functions that do the steps, for tests.
     """
     record = _attempt(trial, folder, keep, tell, steps)
     if record.error is None or folder is None:
@@ -85,7 +59,7 @@ def _attempt(
     folder: Path | None,
     keep: Collection[str],
     tell: Callable[[str], None],
-    steps: Mapping[str, Step],
+    steps: Mapping[str, Run] | None,
 ) -> Record:
     state = State(run_trial, folder, tell=tell)
     try:
@@ -98,7 +72,7 @@ def _attempt(
                 if trial.steps.count(step) > 1
                 else step,
             ):
-                steps[step](state, trial)
+                _run(state, trial) if steps is None else steps[step](state, trial)
             key = trial.keys.get(at)
             if (
                 folder is not None
@@ -121,6 +95,13 @@ def _attempt(
     return _record(trial, state, keep, None)
 
 
+def _run(state: State, trial: Trial) -> None:
+    """Do a step with the threads and kernels of a fresh process, which are in the record."""
+    with fixed() as kernels:
+        state.versions.update(kernels)
+        trial.protocol[state.at].run(state, trial)
+
+
 def _gpu_lost(problem: Exception) -> bool:
     """Whether the error is of the kind after which every call to the GPU fails in this process; memory running out is not."""
     torch = sys.modules.get("torch")
@@ -135,9 +116,12 @@ def _resume(state: State, trial: Trial) -> int:
     found = {at: shared.find(state.folder, key) for at, key in sorted(trial.keys.items())}
     start = 0
     for at, home in found.items():
-        ranked = trial.steps[at] in RANKS
+        ranked = trial.protocol[at].ranks
         if home is None or (
-            ranked and trained is None and at > 0 and "restart" not in trial.steps[at:]
+            ranked
+            and trained is None
+            and at > 0
+            and not any(step.restarts for step in trial.protocol[at:])
         ):
             continue  # not there, or a ranking whose model is not there
         trained = trained if ranked else home / "model"

@@ -13,9 +13,10 @@ from typing import Any
 
 from deadhead.errors import unknown_name
 from deadhead.papers import published_files
-from deadhead.studies.trial import FIELDS, SPLITS
+from deadhead.studies.fields import Problem, among, unknown
+from deadhead.studies.step import fields
+from deadhead.tasks.dataset import SPLITS
 
-from .fields import Problem, among, unknown
 from .yaml import Path
 
 ALWAYS = (
@@ -97,7 +98,7 @@ def shown(data: Mapping[str, Any], folder: File) -> Iterator[Problem]:
 
 def axes_of(data: Mapping[str, Any]) -> set[str]:
     """The names a table or figure may speak of."""
-    found = {*FIELDS, *ALWAYS}
+    found = {*fields(), *ALWAYS}
     for part in (data, *(data.get("include") or ())):
         axes = part.get("axes") or {} if isinstance(part, Mapping) else {}
         found |= {

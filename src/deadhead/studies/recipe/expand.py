@@ -1,13 +1,12 @@
-"""From axes to trials: every combination is a cell, and a cell has a trial that others may share.
+"""From axes to trials: every combination is a cell, and equal cells share a trial.
 
-A cell remembers the values that led to it, so that a table can be filled by rows and columns even
-where equal trials collapsed into one.
+A cell keeps the values that led to it, so that a table can be filled by rows and columns even where
+equal trials became one.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.papers import paper
+from deadhead.studies.fields import as_list
+from deadhead.studies.step import STEPS
 from deadhead.studies.trial import Trial, digest, settle
 
 from .yaml import RecipeError
@@ -25,19 +26,8 @@ from .yaml import RecipeError
 MOST = 200_000  # cells; more is a typo, and would take minutes and gigabytes to write down
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 CONTROLS = ("seeds", "random", "highest")
-APART = (
-    "model",
-    "task",
-    "source",
-    "train",
-    "targets",
-    "splits",
-    "seed",
-)  # fixed in one recipe, and another may have it otherwise
-FROM_SCRATCH = "weak-link-transformer"  # the preset of a pretraining that names none
-LATER = {
-    "average": 1
-}  # settings of training that came later, with what was done before: so much is in no id
+# Fields that are fixed in one recipe and may differ in another that is included beside it.
+APART = ("model", "task", "source", "train", "targets", "splits", "seed")
 
 
 @dataclass(frozen=True)
@@ -51,10 +41,10 @@ class Cell:
 def cells(data: Mapping[str, Any]) -> list[Cell]:
     """All cells of a checked recipe, those of the recipes it includes first."""
     included = data.get("include") or ()
-    found = [_placed(part, cell) for part in included for cell in cells(part)]
+    every = [_placed(part, cell) for part in included for cell in cells(part)]
     if "steps" in data:
-        found += [_placed(data, cell) if included else cell for cell in _own(data)]
-    return found
+        every += [_placed(data, cell) if included else cell for cell in _own(data)]
+    return every
 
 
 def _placed(data: Mapping[str, Any], cell: Cell) -> Cell:
@@ -63,115 +53,63 @@ def _placed(data: Mapping[str, Any], cell: Cell) -> Cell:
     return Cell({**fixed, **cell.labels}, cell.trial)
 
 
+def grids(data: Mapping[str, Any]) -> list[Any]:
+    """The grids of a recipe: `axes` is one, or a list of them."""
+    axes = data.get("axes") or {}
+    return axes if isinstance(axes, list) else [axes]
+
+
 def _own(data: Mapping[str, Any]) -> list[Cell]:
-    grids = data.get("axes") or {}
-    found: list[Cell] = []
-    for grid in grids if isinstance(grids, list) else [grids]:
+    own: list[Cell] = []
+    for grid in grids(data):
         axes = {name: values(name, spec) for name, spec in grid.items()}
         arms = list(search_arms(data["search"])) if data.get("search") else [{}]
-        if len(found) + prod(map(len, axes.values())) * len(arms) > MOST:
+        if len(own) + prod(map(len, axes.values())) * len(arms) > MOST:
             raise RecipeError(
                 f"the axes multiply to more than {MOST:,} trials.",
                 "shorten them, or split the recipe into several studies",
             )
         for combination in itertools.product(*axes.values()):
             labels = dict(zip(axes, combination, strict=True))
-            found += [_cell(data, {**labels, **arm}) for arm in arms]
-    return found
+            own += [_cell(data, {**labels, **arm}) for arm in arms]
+    return own
 
 
 def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     fields = dict(data.get("fixed") or {})
-    nth = labels.pop("another", 0)
+    further = labels.pop("further_seed", 0)
     for name, value in labels.items():
         if name not in ("arm", "k"):
             _set(fields, name.split("."), value)
-    if nth:
-        fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + nth
-    fields["finetune"] = _training(fields)
-    if "pretrain" in data["steps"]:
-        fields["pretrain"] = _pretraining(fields)
+    if further:
+        fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + further
+    for step in dict.fromkeys(data["steps"]):
+        fields |= STEPS[step].write_out(fields)
     if "target_parts" in (fields.get("data") or {}):
         fields["data"] = _parts(fields)
-    if str(fields.get("task")).endswith(
-        (".yaml", ".yml")
-    ):  # what the file says, not its name, makes the number
-        fields["data"] = {
-            **(fields.get("data") or {}),
-            "task_file": _digest_of(str(fields["task"]), os.stat(fields["task"]).st_mtime_ns),
-        }
+    task = str(fields.get("task"))
+    if task.endswith((".yaml", ".yml")):  # what the file says makes the number, not its name
+        content = _file_digest(task, os.stat(task).st_mtime_ns)
+        fields["data"] = {**(fields.get("data") or {}), "task_file": content}
     return Cell(labels, settle(data["steps"], fields))
 
 
-def _training(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of training, those of a preset written out: what a preset means today must not change an id tomorrow."""
-    return dict(
-        _settings(
-            json.dumps(fields.get("finetune") or {}, sort_keys=True),
-            str(fields.get("task")),
-            str(fields.get("source")),
-        )
-    )
-
-
-def _pretraining(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of a training from scratch; without a preset, those of the paper that trains so."""
-    from deadhead.translation import VOCABULARY
-
-    given = {"preset": FROM_SCRATCH, **(fields.get("pretrain") or {})}
-    own = {"seed": given.pop("seed", 0), "vocabulary": given.pop("vocabulary", VOCABULARY)}
-    return {**_training({**fields, "finetune": given}), **own}
-
-
 def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`data.target_parts` written out: so many parts of every language that is trained on and not a source."""
-    data = dict(fields["data"])
-    number, source, learnt = (
-        data.pop("target_parts"),
-        fields.get("source") or (),
-        fields.get("train") or (),
-    )
-    only = [
-        one
-        for one in ([learnt] if isinstance(learnt, str) else learnt)
-        if one not in ([source] if isinstance(source, str) else source)
-    ]
-    if not only:
+    """`data.target_parts` written out: N parts of every language that is trained on and no source."""
+    data, source = dict(fields["data"]), as_list(fields.get("source"))
+    number = data.pop("target_parts")
+    languages = [lang for lang in as_list(fields.get("train")) if lang not in source]
+    if not languages:
         raise RecipeError(
-            "data.target_parts is of languages in `train` that are not in `source`, and there are none.",
+            "data.target_parts is for languages in `train` that are not in `source`; there are none.",
             "name some in train",
         )
-    return {**data, "parts": dict.fromkeys(only, number)}
+    return {**data, "parts": dict.fromkeys(languages, number)}
 
 
 @lru_cache(maxsize=64)
-def _digest_of(file: str, changed: int) -> str:
+def _file_digest(file: str, changed: int) -> str:
     return digest(Path(file).read_text(encoding="utf-8"))
-
-
-@lru_cache(maxsize=1024)
-def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
-    from deadhead.tasks import task_of
-    from deadhead.training.settings import PRESETS, Settings, preset
-
-    given = json.loads(text)
-    ours = {"weights": given.pop("weights", "last"), "scored": given.pop("scored", "dev")}
-    if ours["scored"] == "train_task":  # XNLI is trained on MNLI; other tasks on their own data
-        ours["scored"] = task_of(task).train_on or "dev"
-    if given.get("bleu_every") is not None:
-        ours["bleu_every"] = given["bleu_every"]
-    given.pop("bleu_every", None)
-    if given.pop("first", False):  # what is not asked for is not in the id
-        ours["first"] = True
-    named = given.pop("preset", None)
-    variant = source if f"{named}-{source}" in PRESETS else task  # of language pairs, or of tasks
-    settings = Settings.from_dict(given) if named is None else preset(named, variant, **given)
-    plain = {
-        name: value
-        for name, value in settings.to_dict().items()
-        if name != "seed" and LATER.get(name, ...) != value
-    }
-    return {**plain, **ours}
 
 
 def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:
@@ -182,7 +120,7 @@ def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def values(name: str, spec: Any) -> list[Any]:
-    """The values of an axis: a list, a range such as 1..12, or for `remove` a strategy with a list of amounts."""
+    """The values of an axis: a list, a range such as 1..12, or strategies with amounts for `remove`."""
     if name == "remove":
         return list(_removals(spec))
     if isinstance(spec, list):
@@ -212,56 +150,30 @@ def _removals(spec: Any) -> Iterator[Any]:
         for item in spec:
             yield from _removals(item)
         return
-    if not isinstance(spec, dict):
-        yield spec
+    strategies = [name for name in spec if name in STRATEGIES] if isinstance(spec, dict) else []
+    if not strategies:
+        yield spec  # `none`, or for the check to refuse
         return
     options = {name: value for name, value in spec.items() if name not in STRATEGIES}
-    named = [name for name in spec if name in STRATEGIES]
-    if not named:
-        yield spec  # for the check to refuse
-    for strategy in named:
-        amounts = spec[strategy] if isinstance(spec[strategy], list) else [spec[strategy]]
-        for amount in (one for item in amounts for one in _ranged(item)):
+    for strategy in strategies:
+        for amount in values(strategy, spec[strategy]):
             yield {strategy: amount, **options}
 
 
 def search_arms(search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The trials of a lowest-k search and its controls: the unpruned model, then k heads by each rule.
 
-    `another` asks for the k-th further seed of the unpruned model.
+    `further_seed` is the number of another seed of the unpruned model.
     """
     yield {"arm": "full", "k": 0, "remove": "none"}
     ks = values("k", search["lowest"])
-    rules = {"random": "random_k", "highest": "highest"}
     yield from ({"arm": "lowest", "k": k, "remove": {"lowest": k}} for k in ks)
     for control in search.get("controls") or ():
         for k in ks:
+            arm = {"arm": control, "k": k}
             if control == "seeds":
-                yield {"arm": "seeds", "k": k, "remove": "none", "another": k}
+                yield {**arm, "remove": "none", "further_seed": k}
+            elif control == "random":
+                yield {**arm, "remove": {"random_k": k}, "draw": paper("contributions").random_draw}
             else:
-                extra = {"draw": paper("contributions").random_draw} if control == "random" else {}
-                yield {"arm": control, "k": k, "remove": {rules[control]: k}, **extra}
-
-
-def label(value: Any) -> Any:
-    """A value as a table names it: numbers and texts stay, a removal is read out (`random 50 per=block`)."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, list):
-        return "+".join(str(item) for item in value)
-    strategy = strategy_of(value)
-    first = [] if strategy is None else [f"{strategy} {value[strategy]}"]
-    return " ".join(
-        [*first, *(f"{name}={item}" for name, item in value.items() if name != strategy)]
-    )
-
-
-def strategy_of(remove: Any) -> str | None:
-    """The strategy a removal names."""
-    from deadhead.strategies import STRATEGIES
-
-    return (
-        next((name for name in remove if name in STRATEGIES), None)
-        if isinstance(remove, Mapping)
-        else None
-    )
+                yield {**arm, "remove": {"highest": k}}

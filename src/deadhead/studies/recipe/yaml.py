@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deadhead.errors import DeadheadError
-
-Path = tuple[str | int, ...]
+from deadhead.studies.fields import Path
 
 LARGEST = 1_000_000  # characters; a recipe is a screen
 DEEPEST = 20
@@ -32,15 +31,13 @@ class RecipeError(DeadheadError):
 
 
 @dataclass
-class Plain:
-    """Plain data, the name of the file it came from, and the line of every value in it."""
+class Document:
+    """The data of a YAML file, its name, and the line of every value."""
 
     name: str
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
-    given: dict[Path, str] = field(
-        default_factory=dict
-    )  # what was set on the command line, by what
+    overrides: dict[Path, str] = field(default_factory=dict)  # values set on the command line
 
     def line(self, path: Path) -> int:
         """The line of a value, or of the nearest thing around it."""
@@ -49,12 +46,11 @@ class Plain:
         return self.lines.get(path, 1)
 
     def where(self, path: Path) -> str:
-        """The place of a value, for people: file, line and field, or what was typed on the command line."""
-        told = next(
-            (self.given[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.given),
-            f"{self.name}:{self.line(path)}",
-        )
-        return f"{told}: {dotted(path)}" if path else told
+        """The place of a value for a message: file, line and field, or the `--set` it came from."""
+        parents = (path[:n] for n in range(len(path), 0, -1))
+        override = next((self.overrides[p] for p in parents if p in self.overrides), None)
+        source = override or f"{self.name}:{self.line(path)}"
+        return f"{source}: {dotted(path)}" if path else source
 
 
 def dotted(path: Iterable[str | int]) -> str:
@@ -65,7 +61,7 @@ def dotted(path: Iterable[str | int]) -> str:
     return text
 
 
-def read(text: str, name: str) -> Plain:
+def read(text: str, name: str) -> Document:
     """The data in a YAML text."""
     import yaml
 
@@ -92,9 +88,9 @@ def read(text: str, name: str) -> Plain:
             f"{name}:{anchor.start_mark.line + 1}: *{anchor.anchor} repeats an anchor.",
             "write the value out",
         )
-    plain = Plain(name, None)
-    plain.data = _value(root, (), plain) if root is not None else None
-    return plain
+    document = Document(name, None)
+    document.data = _value(root, (), document) if root is not None else None
+    return document
 
 
 def scalar(text: str) -> Any:
@@ -117,49 +113,49 @@ def _unreadable(problem: Any, name: str) -> RecipeError:
     )
 
 
-def _value(node: Any, path: Path, plain: Plain) -> Any:
+def _value(node: Any, path: Path, document: Document) -> Any:
     import yaml
 
-    plain.lines[path] = node.start_mark.line + 1
+    document.lines[path] = node.start_mark.line + 1
     if len(path) > DEEPEST:
         raise RecipeError(
-            f"{plain.where(path[:3])} is nested too deeply.", "a recipe is a few levels deep"
+            f"{document.where(path[:3])} is nested too deeply.", "a recipe is a few levels deep"
         )
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, path, plain)
+        return _mapping(node, path, document)
     if isinstance(node, yaml.SequenceNode):
-        _refuse_tag(node, "seq", path, plain)
-        return [_value(child, (*path, i), plain) for i, child in enumerate(node.value)]
+        _refuse_tag(node, "seq", path, document)
+        return [_value(child, (*path, i), document) for i, child in enumerate(node.value)]
     if node.style is None and node.tag in RESOLVED:
         return scalar(node.value)
-    _refuse_tag(node, "str", path, plain)
+    _refuse_tag(node, "str", path, document)
     return node.value
 
 
-def _mapping(node: Any, path: Path, plain: Plain) -> dict[str, Any]:
-    _refuse_tag(node, "map", path, plain)
+def _mapping(node: Any, path: Path, document: Document) -> dict[str, Any]:
+    _refuse_tag(node, "map", path, document)
     found: dict[str, Any] = {}
     for key, child in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key.value, str):
-            raise RecipeError(f"{plain.name}:{line}: a field must have a plain name.")
+            raise RecipeError(f"{document.name}:{line}: a field must have a plain name.")
         if key.value in found:
             raise RecipeError(
-                f"{plain.name}:{line}: {dotted((*path, key.value))} is given twice.",
+                f"{document.name}:{line}: {dotted((*path, key.value))} is given twice.",
                 "keep one of the two",
             )
         if key.value == "<<":
             raise RecipeError(
-                f"{plain.name}:{line}: << merges are not read.", "write the fields out"
+                f"{document.name}:{line}: << merges are not read.", "write the fields out"
             )
-        found[key.value] = _value(child, (*path, key.value), plain)
-        plain.lines[(*path, key.value)] = line
+        found[key.value] = _value(child, (*path, key.value), document)
+        document.lines[(*path, key.value)] = line
     return found
 
 
-def _refuse_tag(node: Any, wanted: str, path: Path, plain: Plain) -> None:
+def _refuse_tag(node: Any, wanted: str, path: Path, document: Document) -> None:
     if node.tag not in (f"tag:yaml.org,2002:{wanted}", "!"):
         raise RecipeError(
-            f"{plain.where(path)}: the tag {node.tag} is not plain data.",
+            f"{document.where(path)}: the tag {node.tag} is not plain data.",
             "write the value without a tag",
         )

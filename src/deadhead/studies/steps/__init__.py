@@ -1,1 +1,1 @@
-"""The steps of a trial, and what they work on."""
+"""The steps of a trial, one file each; `studies/step.py` has the table of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,24 +13,37 @@ from deadhead.studies.trial import Trial
 from deadhead.tasks import Dataset, concatenate, load_data
 from deadhead.tasks.dataset import shuffled
 
-ENCODE = (
-    "max_length",
-    "align",
-    "long",
-)  # options of `data` that are for encode; the others are for load_data
-OURS = ("task_file",)  # and what is there for the id alone
+# Options of `data`: those of `encode`, those that are only part of the id, and those that decide
+# where data is. All but the first two are for `load_data`.
+ENCODE = ("max_length", "align", "long")
+FOR_ID = ("task_file",)
+PLACE = ("root", "source", "cut")
+TOO_FEW_HINT = (
+    "add the missing data, lower data.examples, "
+    "or train on what there is with --set fixed.data.exact=false"
+)
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Fewer rows than a recipe asks for."""
+    """Fewer rows than a recipe expects."""
 
     name: str  # "en-ru/train"
     expected: int
     got: int
 
     def to_dict(self) -> dict[str, int]:
-        return {"expected": self.expected, "got": self.got}
+        return {name: value for name, value in asdict(self).items() if name != "name"}
+
+
+def place_options(trial: Trial) -> dict[str, Any]:
+    """The options that decide where the data of a trial is."""
+    return {name: trial.data[name] for name in PLACE if name in trial.data}
+
+
+def encode_options(trial: Trial) -> dict[str, Any]:
+    """The options that decide how the data of a trial is cut into sub-words."""
+    return {name: trial.data[name] for name in ENCODE if name in trial.data}
 
 
 @lru_cache(maxsize=64)
@@ -46,72 +59,51 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
     if split != "train" or examples is None or examples == len(data):
         return data
     if examples < len(data):
-        return replace(
-            data, rows=[data.rows[i] for i in sorted(shuffled(len(data), "examples")[:examples])]
-        )
+        rows = sorted(shuffled(len(data), "examples")[:examples])
+        return replace(data, rows=[data.rows[i] for i in rows])
     if exact:
-        raise too_few(f"{task} in {lang}", examples, len(data))
+        raise DataError(
+            f"{task} in {lang} has {len(data):,} training rows; "
+            f"the recipe expects {examples:,}, no fewer (data.exact).",
+            TOO_FEW_HINT,
+        )
     return data
 
 
-def too_few(what: str, expected: int, got: int) -> DataError:
-    """The error where the recipe says that the number of rows matters."""
-    return DataError(
-        f"{what} has {got:,} training rows; the recipe expects {expected:,}, no fewer (data.exact).",
-        "add the missing data, lower data.examples, or train on what there is with --set fixed.data.exact=false",
-    )
+@lru_cache(maxsize=64)
+def _datasets(task: str, languages: tuple[str, ...], split: str, options: str) -> Dataset:
+    parts = [_dataset(task, lang, split, options) for lang in languages]
+    return parts[0] if len(parts) == 1 else concatenate(parts)
 
 
 def dataset(trial: Trial, languages: list[str], split: str, task: str | None = None) -> Dataset:
-    """The data of a trial, or that of another task; several languages are put one after the other."""
-    return _together(
-        task or trial.get("task"), tuple(languages), split, _options(trial, languages, split, task)
-    )
+    """The data of a trial, or of another task; languages follow each other."""
+    options = _options(trial, languages, split, task)
+    return _datasets(task or trial.task, tuple(languages), split, options)
 
 
 def _options(
-    trial: Trial,
-    languages: list[str],
-    split: str,
-    task: str | None = None,
-    but: tuple[str, ...] = (),
+    trial: Trial, languages: list[str], split: str, task: str | None = None, exact: bool = True
 ) -> str:
-    options = {
-        name: value for name, value in _data(trial).items() if name not in (*ENCODE, *OURS, *but)
-    }
-    if (
-        "root" not in options and "DEADHEAD_DATA" in os.environ
-    ):  # what is kept is of this folder, and the next run may name another
-        options["root"] = os.environ["DEADHEAD_DATA"] or None
-    inputs = trial.get("inputs") or {}
-    options["fingerprints"] = [inputs.get(trial.place_of(task, lang, split)) for lang in languages]
+    skipped = (*ENCODE, *FOR_ID, *(() if exact else ("exact",)))
+    options = {name: value for name, value in trial.data.items() if name not in skipped}
+    if "root" not in options and "DEADHEAD_DATA" in os.environ:
+        options["root"] = os.environ["DEADHEAD_DATA"] or None  # the next run may name another
+    names = (trial.input_name(task, lang, split) for lang in languages)
+    options["fingerprints"] = [trial.inputs.get(name) for name in names]
     return json.dumps(options, sort_keys=True)
 
 
 def rows_there(trial: Trial, lang: str) -> int:
-    """The training rows of a language, up to `data.examples`, whether or not the recipe accepts fewer."""
-    return len(
-        _dataset(trial.get("task"), lang, "train", _options(trial, [lang], "train", but=("exact",)))
-    )
-
-
-def _data(trial: Trial) -> dict[str, Any]:
-    return trial.get("data") or {}
-
-
-@lru_cache(maxsize=64)
-def _together(task: str, languages: tuple[str, ...], split: str, options: str) -> Dataset:
-    several = [_dataset(task, lang, split, options) for lang in languages]
-    return several[0] if len(several) == 1 else concatenate(several)
+    """The training rows of a language, up to `data.examples`, even where the recipe refuses fewer."""
+    return len(_dataset(trial.task, lang, "train", _options(trial, [lang], "train", exact=False)))
 
 
 def shortfalls(trial: Trial, languages: list[str]) -> list[Shortfall]:
     """The languages with fewer training rows than `data.examples`."""
-    expected = _data(trial).get("examples")
+    expected = trial.data.get("examples")
     if expected is None:
         return []
     options = _options(trial, languages, "train")
-    sizes = {lang: len(_dataset(trial.get("task"), lang, "train", options)) for lang in languages}
-    return [
-        Shortfall(f"{lang}/train", expected, got) for lang, got in sizes.items() if got < expected
-    ]
+    sizes = {lang: len(_dataset(trial.task, lang, "train", options)) for lang in languages}
+    return [Shortfall(f"{lang}/train", expected, n) for lang, n in sizes.items() if n < expected]

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deadhead.hub import at_commit
 from deadhead.measures import Given
@@ -31,7 +31,11 @@ from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.reading.records import UNSPACED
 
 from .data import ENCODE, Shortfall, dataset, shortfalls
-from .state import State
+
+if TYPE_CHECKING:
+    from deadhead.studies.trial import Trial
+
+    from .state import State
 
 WORLD = "world/"
 
@@ -63,7 +67,7 @@ def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
 
 def tokenizer(state: State, trial: Trial) -> Any:
     """The tokenizer of the trial's model; one that was trained from scratch brings its own."""
-    if "pretrain" not in trial.steps:
+    if not any(step.builds_model for step in trial.protocol):
         return _tokenizer(model_of(trial), (trial.get("inputs") or {}).get("model"))
     if state.tokenizer is None:
         state.tokenizer = _tokenizer(str(state.weights))

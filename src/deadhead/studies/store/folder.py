@@ -174,7 +174,7 @@ def inside(folder: Path) -> Path:
     return folder
 
 
-def plain(folder: Path) -> None:
+def refuse_links(folder: Path) -> None:
     """Refuse a folder within a study that is a link or holds one."""
     if folder.is_symlink():
         raise StudyError(

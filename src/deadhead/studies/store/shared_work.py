@@ -26,12 +26,15 @@ READ = (".json", ".safetensors", ".md")
 WHOLE = "whole.json"
 
 
-def wanted(trials: Iterable[Trial]) -> Mapping[str, int]:
+def shared_keys(trials: Iterable[Trial]) -> Mapping[str, int]:
     """The keys of work that more than one trial has a use for, and how many do; a model trained from scratch is kept for one."""
     several = list(trials)
     counted = Counter(key for trial in several for key in trial.work)
     dear = {
-        key for trial in several for at, key in trial.keys.items() if trial.steps[at] == "pretrain"
+        key
+        for trial in several
+        for at, key in trial.keys.items()
+        if trial.protocol[at].builds_model
     }
     return {key: n for key, n in counted.items() if n > 1 or key in dear}
 
@@ -47,7 +50,7 @@ def spare(folder: Path, trials: Iterable[Trial], left: Iterable[Trial]) -> list[
         for trial in several
         for one in (*trial.sources, trial)
         for at, key in one.keys.items()
-        if one.steps[at] == "finetune"
+        if one.protocol[at].trains and not one.protocol[at].builds_model
     }
     waited = {key for trial in left for key in trial.work}
     return [

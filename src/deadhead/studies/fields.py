@@ -1,4 +1,4 @@
-"""What each field of a trial may be. CHECKS has a function for every field that yields what is wrong.
+"""What a field of a trial is, and the fields that every trial has (SHARED); the others are with their steps.
 
 Names are checked against the tables of the other rooms (TASKS, STRATEGIES, RANKERS, PRESETS). The options
 of rankers are read from the source of their classes, because importing them loads torch.
@@ -11,6 +11,7 @@ import difflib
 import importlib.util
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as File
 from typing import Any
@@ -20,11 +21,26 @@ from deadhead.files.model_folder import MARKER
 from deadhead.hub import split as split_name
 from deadhead.options import problems
 from deadhead.strategies import STRATEGIES
-from deadhead.studies.trial import SPLITS
+from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
 
-from .yaml import Path
-
+Path = tuple[str | int, ...]  # the place of a value in a recipe
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A field of a trial."""
+
+    name: str
+    about: str  # one line, for people
+    check: Callable[[Any], Iterator[Problem]]  # what is wrong with a value; paths begin within it
+    types: tuple[type, ...] = ()  # of its value in a stored trial, lists being of texts; () is any
+    default: Any = None
+    canonical: Callable[[Any], Any] = lambda value: value  # one spelling of equal values; or None
+    single: bool = False  # a trial has one value of it, so that a list of values is an axis
+    needs_step: bool = True  # a recipe that gives it must have a step that uses it
+    example: str = ""  # a value, for a message
+
 
 RANK = (
     "method",
@@ -33,10 +49,6 @@ RANK = (
     "batch",
     "merge",
 )  # what `rank` takes besides the options of its method
-TRAINING = {  # what `finetune` takes besides the settings of training; train_task: dev of the task whose training set is used
-    "weights": ("last", "best"),
-    "scored": ("dev", "test", "none", "train_task"),
-}
 WORLD = ("world/encoder", "world/seq2seq")
 TYPES: Mapping[
     str, tuple[Callable[[Any], bool], str]
@@ -95,21 +107,21 @@ def _languages(value: Any) -> Iterator[Problem]:
 
 def _splits(value: Any) -> Iterator[Problem]:
     for split in value if isinstance(value, list) else [value]:
-        if not among(split, SPLITS):
-            yield (), unknown_name("split", split, SPLITS).message
+        if not among(split, SPLIT_NAMES):
+            yield (), unknown_name("split", split, SPLIT_NAMES).message
 
 
 def is_whole(value: Any, least: int = 0, most: int = 2**32 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _seed(value: Any) -> Iterator[Problem]:
+def check_seed(value: Any) -> Iterator[Problem]:
     if not is_whole(value):
         yield (), f"{value!r} is not a whole number from 0."
 
 
 # The options of `data`: those of load_data and encode, with what each may be.
-DATA: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+DATA_OPTIONS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     # where files lie changes no number, so only the embedded world is named in a recipe
     "root": (lambda v: v == "world", "world; name a folder of data with --data or DEADHEAD_DATA"),
     "source": (lambda v: isinstance(v, str), "the name of a corpus"),
@@ -139,13 +151,13 @@ DATA: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 def _data(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        yield (), f"this is a mapping; known are {', '.join(DATA)}."
+        yield (), f"this is a mapping; known are {', '.join(DATA_OPTIONS)}."
         return
-    yield from unknown(value, DATA, (), "option of data")
+    yield from unknown(value, DATA_OPTIONS, (), "option of data")
     if value.get("exact") is True and "examples" not in value:
         yield ("exact",), "this needs `examples`, the number of training rows that matters."
-    for name in value.keys() & DATA.keys():
-        fits, wanted = DATA[name]
+    for name in value.keys() & DATA_OPTIONS.keys():
+        fits, wanted = DATA_OPTIONS[name]
         if not fits(value[name]):
             yield (name,), f"{value[name]!r} was met; wanted is {wanted}."
 
@@ -176,59 +188,8 @@ def _rank(value: Any) -> Iterator[Problem]:
     for name in ("examples", "batch"):
         if name in value and not is_whole(value[name], 1):
             yield (name,), f"{value[name]!r} is not a whole number from 1."
-    if not among(value.get("split", "dev"), SPLITS):
-        yield ("split",), unknown_name("split", value["split"], SPLITS).message
-
-
-def _finetune(value: Any, more: tuple[str, ...] = ("first",)) -> Iterator[Problem]:
-    from deadhead.training.settings import PRESETS, Settings
-
-    known = [name for name in Settings.__dataclass_fields__ if name != "seed"]
-    if not isinstance(value, dict):
-        yield (), f"this is a mapping; known are preset, {', '.join(known)}."
-        return
-    yield from unknown(
-        value, ("preset", "bleu_every", *more, *TRAINING, *known), (), "setting of training"
-    )
-    if value.get("bleu_every") is not None and not is_whole(value["bleu_every"], 1):
-        yield (
-            ("bleu_every",),
-            f"{value['bleu_every']!r} was met; wanted is a number of epochs, after which dev data is translated.",
-        )
-    if not isinstance(value.get("first", False), bool):
-        yield (
-            ("first",),
-            f"{value['first']!r} was met; wanted is true (score and measure the weights after epoch 1 too) or false.",
-        )
-    if "preset" in value and not among(value["preset"], PRESETS):
-        yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
-    for name, allowed in TRAINING.items():
-        if not among(value.get(name, allowed[0]), allowed):
-            yield (name,), unknown_name(name, value[name], allowed).message
-    if value.get("patience") is not None and value.get("scored") == "none":
-        yield ("patience",), "patience waits for better scores, and `scored: none` makes none."
-    for name in known:
-        if name in value:
-            try:
-                Settings.from_dict({name: value[name]})
-            except DeadheadError as problem:
-                yield (name,), problem.message
-            except (TypeError, ValueError):
-                yield (name,), f"{value[name]!r} is not a value for this."
-
-
-def _pretrain(value: Any) -> Iterator[Problem]:
-    from deadhead.translation.vocabulary import LEAST
-
-    if isinstance(value, dict):
-        if not is_whole(value.get("vocabulary", LEAST), LEAST):
-            yield (
-                ("vocabulary",),
-                f"{value['vocabulary']!r} was met; wanted is a number of sub-words, {LEAST} or more.",
-            )
-        if not is_whole(value.get("seed", 0)):
-            yield ("seed",), f"{value['seed']!r} is not a whole number from 0."
-    yield from _finetune(value, ("vocabulary", "seed"))
+    if not among(value.get("split", "dev"), SPLIT_NAMES):
+        yield ("split",), unknown_name("split", value["split"], SPLIT_NAMES).message
 
 
 def _remove(value: Any) -> Iterator[Problem]:
@@ -256,55 +217,80 @@ def _remove(value: Any) -> Iterator[Problem]:
         yield (name,), problem.message
 
 
-def _measure(value: Any) -> Iterator[Problem]:
-    from deadhead.measures import MEASURES, measure
-    from deadhead.studies.trial import named
-
-    several = value if isinstance(value, list) else [value]
-    whole = all(
-        isinstance(one, str)
-        or (isinstance(one, dict) and all(isinstance(o, dict | None) for o in one.values()))
-        for one in several
-    )
-    if not several or not whole:
-        yield (
-            (),
-            f"this is a list of names, such as [{', '.join(MEASURES)}]; one with options is {{embeddings: {{sentences: 200}}}}.",
-        )
-        return
-    for name, options in named(several).items():
-        try:
-            measure(name, **options)
-        except DeadheadError as problem:
-            yield (), f"{name}: {problem.message}" if name in MEASURES else problem.message
+def options_by_name(value: Any) -> dict[str, dict[str, Any]]:
+    """Names with their options, from a name or a list: `[entropy, {weights: {relative: true}}]`."""
+    names: dict[str, dict[str, Any]] = {}
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, Mapping):
+            names |= {name: dict(options or {}) for name, options in item.items()}
+        else:
+            names[str(item)] = {}
+    return names
 
 
-def _prune(value: Any) -> Iterator[Problem]:
-    if not isinstance(value, dict):
-        yield (), "this is a mapping such as {drop_output_bias: true}."
-        return
-    yield from unknown(value, ("drop_output_bias",), (), "option of prune")
-    if not isinstance(value.get("drop_output_bias", False), bool):
-        yield ("drop_output_bias",), f"got {value['drop_output_bias']!r}; expected true or false."
+def as_list(value: Any) -> list[Any]:
+    """Names of languages or splits: one alone is a list of one."""
+    return [value] if isinstance(value, str) else list(value or ())
 
 
-CHECKS: Mapping[str, Callable[[Any], Iterator[Problem]]] = {
-    "model": _model,
-    "task": _task,
-    "data": _data,
-    "source": _languages,
-    "train": _languages,
-    "targets": _languages,
-    "splits": _splits,
-    "pretrain": _pretrain,
-    "finetune": _finetune,
-    "rank": _rank,
-    "remove": _remove,
-    "prune": _prune,
-    "measure": _measure,
-    "seed": _seed,
-    "draw": _seed,
-}
+def _one_or_more(value: Any) -> Any:
+    names = list(dict.fromkeys(as_list(value)))
+    return names[0] if len(names) == 1 else names
+
+
+MODEL = Field(
+    name="model",
+    about="the folder or hub name of the model every trial starts from, "
+    "or a size such as transformer-base for pretrain",
+    check=_model,
+    types=(str,),
+    single=True,
+)
+TASK = Field(name="task", about="what is learnt and scored", check=_task, types=(str,), single=True)
+DATA = Field(
+    name="data",
+    about="how its data is read: the options of load_data and encode",
+    check=_data,
+    types=(dict,),
+)
+SOURCE = Field(
+    name="source",
+    about="the language(s) heads are ranked on, and trained on unless `train` says otherwise",
+    check=_languages,
+    types=(str, list),
+    canonical=_one_or_more,
+)
+TRAIN = Field(
+    name="train",
+    about="the language(s) of the training that is scored, where they are not those of `source`",
+    check=_languages,
+    types=(str, list),
+    canonical=_one_or_more,
+)
+TARGETS = Field(
+    name="targets",
+    about="the languages scored; by default those of `train`",
+    check=_languages,
+    types=(list,),
+    canonical=lambda value: sorted({*as_list(value)}),  # the order changes no score
+)
+SPLITS = Field(
+    name="splits",
+    about="the splits scored; by default test",
+    check=_splits,
+    types=(str, list),
+    default=["test"],
+    canonical=lambda value: sorted({*as_list(value)}),
+)
+SEED = Field(
+    name="seed",
+    about="of training and ranking, and of heads removed at random unless `draw` is given",
+    check=check_seed,
+    types=(int,),
+    default=0,
+    single=True,
+)
+SHARED = (MODEL, TASK, DATA, SOURCE, TRAIN, TARGETS, SPLITS, SEED)
 
 
 @cache

@@ -1,0 +1,161 @@
+"""Is all the data there? Looked up for all trials before the first of them begins.
+
+Only names are looked up (`find_data`), so it takes seconds and loads neither a model nor torch: a
+language without a test set costs a line on the screen instead of a night.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadhead.errors import DataError
+
+from .steps.data import TOO_FEW_HINT, place_options, rows_there
+from .trial import Trial
+
+MARGIN = 1.5  # a training file this many times larger than needed, by its lines, is not read
+MOST_LINES, MOST_NAMED = 12, 6  # of a message, and of what a line names
+
+
+@dataclass(frozen=True)
+class MissingData:
+    """Data that is not there."""
+
+    name: str  # "pos in de, test"
+    reason: str
+    hint: str | None
+    trials: int  # how many need it
+
+
+def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
+    """What is missing of all that these trials read."""
+    from deadhead.tasks import find_data
+
+    needed: Counter[tuple[str, str, str, str]] = Counter()
+    for trial in trials:
+        options = json.dumps(place_options(trial), sort_keys=True)
+        needed.update({(task, options, language, split) for task, language, split in trial.reads()})
+    splits: dict[tuple[str, str, str], list[str]] = {}
+    for task, options, language, split in sorted(needed):
+        splits.setdefault((task, options, language), []).append(split)
+    missing = []
+    for (task, options, language), names in splits.items():
+        for split, place in find_data(task, language, names, **json.loads(options)).items():
+            if isinstance(place, DataError):
+                count = needed[task, options, language, split]
+                name = f"{task} in {language}, {split}"
+                missing.append(MissingData(name, place.message, place.hint, count))
+    return missing
+
+
+@dataclass(frozen=True)
+class TooFewRows:
+    """Fewer training rows than a recipe expects."""
+
+    name: str  # "wmt14 in en-ru"
+    expected: int
+    got: int
+    exact: bool  # the recipe refuses to train on fewer
+    trials: int
+
+    def __str__(self) -> str:
+        refused, kept = "`run` refuses that (data.exact)", "these trials train on what there is"
+        count = f"{self.trials:,} trial{'s' * (self.trials != 1)}"
+        return (
+            f"{self.name}: {self.got:,} training rows where data.examples expects "
+            f"{self.expected:,}; {refused if self.exact else kept} ({count})"
+        )
+
+
+def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooFewRows]:
+    """Where data.examples is more than the training rows, as far as sizes are known without the hub."""
+    first: dict[tuple[str, str, str], Trial] = {}
+    needed: Counter[tuple[str, str, str]] = Counter()
+    for trial in trials:
+        if not trial.data.get("examples") or (only_exact and not trial.data.get("exact")):
+            continue
+        options = json.dumps(trial.data, sort_keys=True)
+        training = (place for place, step in enumerate(trial.protocol) if step.trains)
+        for lang in sorted({lang for place in training for lang in trial.languages(place)}):
+            first.setdefault((trial.task, lang, options), trial)
+            needed[trial.task, lang, options] += 1
+    short = []
+    for key, trial in first.items():
+        task, lang, _ = key
+        expected, got = int(trial.data["examples"]), available_rows(trial, lang)
+        if got is not None and got < expected:
+            exact = bool(trial.data.get("exact"))
+            short.append(TooFewRows(f"{task} in {lang}", expected, got, exact, needed[key]))
+    return short
+
+
+def available_rows(trial: Trial, lang: str) -> int | None:
+    """The training rows of a language, up to data.examples; None where that is not known here."""
+    from deadhead.tasks import find_data, task_of
+    from deadhead.tasks.hub_sets import hub_set
+
+    data = trial.data
+    place = find_data(trial.task, lang, ["train"], **place_options(trial))["train"]
+    if isinstance(place, DataError):
+        return None
+    if place.startswith("hub:"):
+        hub = hub_set(task_of(trial.task).hub, lang, data.get("source"))
+        if hub is None or "parts" in data:
+            return None
+        return hub.rows.get(lang, hub.rows.get("-".join(reversed(lang.split("-")))))
+    is_file = "parts" not in data and Path(place).is_file()
+    if is_file and estimated_rows(place) > MARGIN * data["examples"]:
+        return int(data["examples"])
+    try:
+        return rows_there(trial, lang)
+    except DataError:
+        return None  # a damaged file is reported where it is read
+
+
+def estimated_rows(file: str) -> int:
+    """About how many rows a file has."""
+    with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as stream:
+        text = stream.read().replace(b"\r", b"")
+    return text.count(b"\n\n") or text.count(b"\n")  # a blank line separates sentences of words
+
+
+def lines(missing: list[MissingData]) -> list[str]:
+    """A line for each reason, with all that is missing for it and the number of trials that need it."""
+    reasons: dict[str, list[MissingData]] = {}
+    for item in missing:
+        reasons.setdefault(item.reason, []).append(item)
+    texts = []
+    for reason, items in reasons.items():
+        names = [item.name for item in items[:MOST_NAMED]]
+        if len(items) > MOST_NAMED:
+            names.append(f"and {len(items) - MOST_NAMED} more")
+        count = max(item.trials for item in items)
+        need = "trial needs" if count == 1 else "trials need"
+        texts.append(f"{'; '.join(names)}: {reason} ({count:,} {need} it)")
+    more = len(texts) - MOST_LINES
+    return texts if more <= 0 else [*texts[:MOST_LINES], f"and {more:,} more"]
+
+
+def hints(missing: list[MissingData]) -> list[str]:
+    """What to do about it, each once."""
+    parts = dict.fromkeys(part for item in missing for part in (item.hint or "").split("; "))
+    parts.pop("", None)
+    ordered = sorted(parts, key=lambda part: not part.startswith("put "))[:MOST_LINES]
+    return ordered or ["change task, source or targets"]
+
+
+def check(trials: Iterable[Trial]) -> None:
+    """Raise one error that names all the data that is missing."""
+    trials = list(trials)
+    if short := too_few_rows(trials, only_exact=True):
+        text = "\n".join(f"  {item}" for item in short)
+        raise DataError(f"too little data, so nothing was started:\n{text}", TOO_FEW_HINT)
+    if missing := missing_data(trials):
+        text = "\n".join(f"  {line}" for line in lines(missing))
+        hint = "\n        ".join(hints(missing))
+        raise DataError(f"data is missing, so nothing was started:\n{text}", hint)

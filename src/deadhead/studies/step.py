@@ -1,0 +1,109 @@
+"""What a step is: a word of a recipe's `steps`, and all that the rest of a study must know about it.
+
+Each step is one class in a file of `steps/` and one line in `STEPS`. A step states which fields of a
+trial it uses and how they are checked, which data it reads, and what kind of work it does; plans, checks,
+ids and records follow from that. Importing a step loads no torch: `run` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from deadhead.registry import Registry
+
+from .fields import SHARED, Field
+
+Read = tuple[str, str, str]  # task, language, split
+
+
+class Step:
+    """A step of a trial. The attributes say what kind of work it does; the methods do it.
+
+    A `trial` below is a `studies.trial.Trial`, and a `state` a `studies.steps.state.State`.
+    """
+
+    name: str
+    about: str  # one line, for people
+    fields: tuple[Field, ...] = ()  # those it uses, besides model, task and data
+    needs: tuple[str, ...] = ()  # fields that a recipe with this step must give
+    details: tuple[tuple[str, Callable[[Any], bool]], ...] = ()  # of a record: name, is it valid?
+
+    trains = False  # trains the model
+    ranks = False  # makes a ranking of the heads
+    prunes = False  # removes heads
+    inspects = False  # scores or measures the model and leaves it as it is
+    restarts = False  # goes back to the weights that the trial began with
+    builds_model = False  # builds the model, so that the trial names no weights
+    uses_languages = False  # works on the languages of training or ranking (`Trial.languages`)
+    lasting = True  # what it adds to the record stays after a restart
+
+    def reads(self, trial: Any, place: int) -> Iterator[Read]:
+        """The data that the step at this place of the trial reads."""
+        return iter(())
+
+    def part_trials(self, trial: Any, place: int) -> Iterator[tuple[list[str], dict[str, Any]]]:
+        """The trials that this step runs itself: steps and fields of each."""
+        return iter(())
+
+    def misplaced(self, steps: Sequence[Step], place: int) -> str | None:
+        """What is wrong with this place among the steps of a recipe."""
+        return None
+
+    def conflicts(
+        self, steps: Sequence[Step], values: Mapping[str, Sequence[Any]]
+    ) -> Iterator[tuple[str, str]]:
+        """What is wrong with the values of several fields together: the part of the recipe, a message.
+
+        values: all values a recipe gives to each field.
+        """
+        return iter(())
+
+    def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields with presets and defaults written out: what they mean tomorrow must not change an id."""
+        return {}
+
+    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
+        """Leave out of the fields of a trial what does not change its numbers."""
+
+    def run(self, state: Any, trial: Any) -> None:
+        """Do the step: change the model in the state and add to the record."""
+        raise NotImplementedError
+
+
+STEPS: Registry[Step] = Registry(
+    "step",
+    "deadhead.studies.steps",
+    {
+        "pretrain": "pretrain:STEP",
+        "finetune": "finetune:STEP",
+        "rank": "rank:STEP",
+        "rank_each": "rank_each:STEP",
+        "restart": "restart:STEP",
+        "prune": "prune:STEP",
+        "evaluate": "evaluate:STEP",
+        "measure": "measure:STEP",
+    },
+)
+
+
+def fields() -> Mapping[str, Field]:
+    """All fields a trial may have: those every trial has, and those of the steps."""
+    return _fields(tuple(STEPS))
+
+
+@cache
+def _fields(names: tuple[str, ...]) -> dict[str, Field]:
+    own = (field for name in names for field in STEPS[name].fields)
+    return {field.name: field for field in (*SHARED, *own)}
+
+
+def is_inspected(steps: Sequence[Step], place: int) -> bool:
+    """Whether a step scores or measures the model as the step at this place left it."""
+    for step in steps[place + 1 :]:
+        if step.inspects:
+            return True
+        if not step.ranks:
+            return False
+    return False

@@ -1,0 +1,75 @@
+"""The step `evaluate`: score the model on every target language and split; keep its predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+from deadhead import files
+from deadhead.studies.fields import SPLITS, TARGETS
+from deadhead.studies.step import Read, Step
+from deadhead.studies.store.folder import refuse_links
+from deadhead.studies.trial import Trial
+
+from .state import State
+from .training import at_both_epochs
+
+FIRST = "@1"  # behind the name of a split: scored with the weights after epoch 1
+
+
+class Evaluate(Step):
+    name = "evaluate"
+    about = "score the languages of `targets`"
+    fields = (TARGETS, SPLITS)
+    inspects = True
+
+    def reads(self, trial: Trial, place: int) -> Iterator[Read]:
+        yield from product([trial.task], trial.targets, trial.splits)
+
+    def run(self, state: State, trial: Trial) -> None:
+        from deadhead.heads.verify.bench import most_held
+        from deadhead.training.evaluation import evaluate
+
+        from . import models
+
+        model = models.model(state, trial)
+        labels = models.labels_of(model, trial)
+        signatures: set[str] = set()  # of BLEU, one for each way of cutting texts into words
+
+        def score(first: bool) -> None:
+            for split in trial.splits:
+                name = f"{split}{FIRST if first else ''}"
+                state.tell(f"scoring {name}")
+                sets = {
+                    lang: models.encoded(state, trial, [lang], split, labels)
+                    for lang in trial.targets
+                }
+                folder = state.folder and _predictions(state.folder, trial, name)
+                tokenizer = models.tokenizer(state, trial)
+                scores = evaluate(model, sets, tokenizer=tokenizer, folder=folder)
+                for lang, metrics in scores.items():
+                    if metrics.signature:
+                        signatures.add(metrics.signature)
+                    if unseen := models.untrained(trial, state.at, sets[lang]):
+                        notes = state.details.setdefault("labels never trained on", {})
+                        notes[f"{lang}/{split}"] = unseen
+                    for metric, value in metrics.items():
+                        state.metrics[f"{lang}/{name}/{metric}"] = float(value)
+
+        at_both_epochs(state, model, score)
+        if signatures:
+            state.details["signature"] = "; ".join(sorted(signatures))
+        state.cost["memory MiB"] = int(most_held(model.device) / 2**20)
+
+
+def _predictions(study: Path, trial: Trial, name: str) -> Path:
+    """The folder for predictions, without drafts of a run that was killed or had no space."""
+    home = study / "predictions" / trial.id
+    refuse_links(home)
+    if (home / name).is_dir():
+        files.remove_drafts(home / name)
+    return home / name
+
+
+STEP = Evaluate()

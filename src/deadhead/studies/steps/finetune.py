@@ -1,0 +1,50 @@
+"""The step `finetune`: train the model, and score it after every epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deadhead.studies.fields import SEED
+from deadhead.studies.step import Step
+from deadhead.studies.trial import Trial
+
+from .state import State
+from .training import FINETUNE, Training, TrainingStep, drop_first, train, write_out
+
+
+class Finetune(TrainingStep):
+    name = "finetune"
+    about = "train on the languages of `source`, or of `train` where no ranking follows"
+    fields = (FINETUNE, SEED)
+
+    def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {"finetune": write_out(fields.get("finetune"), fields)}
+
+    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
+        drop_first(values, steps)
+
+    def run(self, state: State, trial: Trial) -> None:
+        from . import models
+
+        model = models.model(state, trial)
+        state.kept.pop("first", None)
+        if _is_start_measured(state, trial):
+            from deadhead.measures.weights import head_weights
+
+            state.kept["began"] = head_weights(model)
+        training = Training.parse(trial.get("finetune"))
+        first = trial.keeps_first(state.at)
+        train(state, trial, model, training, seed=trial.seed_of(state.at), first=first)
+
+
+def _is_start_measured(state: State, trial: Trial) -> bool:
+    """Whether the change of the weights from before this training is measured later."""
+    return (
+        "finetune" not in trial.before(state.at)
+        and "weights" in trial.measures
+        and "measure" in trial.steps[state.at :]
+    )
+
+
+STEP = Finetune()

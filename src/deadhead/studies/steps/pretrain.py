@@ -1,0 +1,89 @@
+"""The step `pretrain`: train a translation model from scratch, with a vocabulary of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from deadhead.studies.fields import Field, Problem, is_whole
+from deadhead.studies.step import Step
+from deadhead.studies.trial import Trial
+
+from .state import State
+from .training import Training, TrainingStep, check, train, write_out
+
+PRESET = "weak-link-transformer"  # of a pretraining that names none
+
+
+def _check(value: Any) -> Iterator[Problem]:
+    from deadhead.translation.vocabulary import LEAST
+
+    if isinstance(value, dict):
+        if not is_whole(value.get("vocabulary", LEAST), LEAST):
+            yield (
+                ("vocabulary",),
+                f"expected a number of sub-words, {LEAST} or more, got {value['vocabulary']!r}.",
+            )
+        if not is_whole(value.get("seed", 0)):
+            yield ("seed",), f"{value['seed']!r} is not a whole number from 0."
+    yield from check(value, ("vocabulary", "seed"))
+
+
+PRETRAIN = Field(
+    name="pretrain",
+    about="the settings of training a translation model from scratch, with the size of its vocabulary",
+    check=_check,
+    types=(dict,),
+    needs_step=False,
+)
+
+
+class Pretrain(TrainingStep):
+    name = "pretrain"
+    about = "train a translation model from scratch"
+    # Its seed is one of its settings, so that later steps can be repeated on one trained model.
+    fields = (PRETRAIN,)
+    builds_model = True
+
+    def misplaced(self, steps: Sequence[Step], place: int) -> str | None:
+        if place == 0 and not any(step.name in ("restart", "rank_each") for step in steps):
+            return None
+        return (
+            "pretrain builds the model: it comes first, once, "
+            "and cannot be combined with restart or rank_each."
+        )
+
+    def conflicts(
+        self, steps: Sequence[Step], values: Mapping[str, Sequence[Any]]
+    ) -> Iterator[tuple[str, str]]:
+        from deadhead.tasks import task_of
+        from deadhead.translation import SIZES
+
+        for model in values.get("model", ()):
+            if model not in SIZES:
+                yield (
+                    "axes",
+                    f"pretrain trains a model of a size from scratch, and {model!r} is not a size; "
+                    f"known sizes: {', '.join(SIZES)}.",
+                )
+        for task in values.get("task", ()):
+            if task_of(str(task)).kind != "translate":
+                yield "axes", f"pretrain trains a translation model, and {task} is no translation."
+
+    def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        from deadhead.translation import VOCABULARY
+
+        value = {"preset": PRESET, **(fields.get("pretrain") or {})}
+        own = {"seed": value.pop("seed", 0), "vocabulary": value.pop("vocabulary", VOCABULARY)}
+        return {"pretrain": {**write_out(value, fields), **own}}
+
+    def run(self, state: State, trial: Trial) -> None:
+        from . import models
+
+        training = Training.parse(trial.get("pretrain"))
+        seed = training.settings["seed"]
+        model = models.from_scratch(state, trial, seed, training.vocabulary)
+        train(state, trial, model, training, seed=seed)
+
+
+STEP = Pretrain()

@@ -1,0 +1,107 @@
+"""The step `prune`: remove the heads that a strategy picks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from deadhead.studies.fields import Field, Problem, _remove, check_seed, unknown
+from deadhead.studies.removal import Removal
+from deadhead.studies.step import Step
+from deadhead.studies.trial import Trial
+
+from .state import State
+
+
+def _check(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), "expected a mapping such as {drop_output_bias: true}."
+        return
+    yield from unknown(value, ("drop_output_bias",), (), "option of prune")
+    if not isinstance(value.get("drop_output_bias", False), bool):
+        yield ("drop_output_bias",), f"expected true or false, got {value['drop_output_bias']!r}."
+
+
+REMOVE = Field(
+    name="remove",
+    about="which heads go: a strategy and its amount, or none",
+    check=_remove,
+    types=(dict, str),
+    canonical=lambda value: None if Removal.parse(value) is None else value,
+    single=True,
+)
+DRAW = Field(
+    name="draw",
+    about="the seed of heads removed at random, where it differs from `seed`",
+    check=check_seed,
+    types=(int,),
+    single=True,
+    needs_step=False,
+)
+PRUNE = Field(
+    name="prune",
+    about="how they go: drop_output_bias, whether a layer without heads loses its output bias too",
+    check=_check,
+    types=(dict,),
+    canonical=lambda value: value if value.get("drop_output_bias") else None,  # default: in no id
+)
+
+
+class Prune(Step):
+    name = "prune"
+    about = "remove the heads that `remove` picks"
+    fields = (REMOVE, DRAW, PRUNE)
+    needs = ("remove",)
+    prunes = True
+    lasting = False
+
+    def conflicts(
+        self, steps: Sequence[Step], values: Mapping[str, Sequence[Any]]
+    ) -> Iterator[tuple[str, str]]:
+        place = next(i for i, step in enumerate(steps) if step.prunes)
+        if any(step.ranks for step in steps[:place]):
+            return
+        for removal in map(Removal.parse, values.get("remove", ())):
+            if removal is not None and removal.needs_scores:
+                yield (
+                    "steps",
+                    f"{removal.strategy} needs a ranking, and no step before prune makes one; "
+                    "add rank to steps.",
+                )
+                return
+
+    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
+        removal = Removal.parse(values.get("remove"))
+        if removal is None or not removal.draws:
+            values.pop("draw", None)
+        else:
+            values.setdefault("draw", values["seed"])
+
+    def run(self, state: State, trial: Trial) -> None:
+        from deadhead.heads import discover, prune
+        from deadhead.strategies import choose
+
+        from . import models
+
+        removal = Removal.parse(trial.get("remove"))
+        if removal is None:
+            return
+        model = models.model(state, trial)
+        layout = discover(model)
+        scores = None if state.ranking is None else state.ranking.scores
+        heads = choose(
+            removal.strategy,
+            layout,
+            removal.amount,
+            seed=trial.get("draw", 0),
+            scores=scores,
+            **removal.options,
+        )
+        prune(model, heads, **(trial.get("prune") or {}))
+        state.kept.pop("first", None)  # they are weights of the unpruned model
+        state.removed += [str(head) for head in layout.check(heads)]
+        state.cost["heads before"] = len(layout)
+        state.cost["parameters after"] = models.count(model)
+
+
+STEP = Prune()
