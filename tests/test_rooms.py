@@ -48,27 +48,33 @@ ALLOWED = {
     "rank_data": "errors forward models tasks",
     "training": "device errors files forward heads layout models numerics papers tasks",
     # studies
-    "studies.trial": "errors strategies",
-    "studies.store": "errors files layout studies.trial training",
+    "studies.fields": "errors files hub options rankers ranking strategies tasks",
+    "studies.step": "registry studies.fields",
+    "studies.removal": "strategies",
+    "studies.trial": "studies.fields studies.removal studies.step",
+    "studies.store": "errors files layout studies.step studies.trial training",
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
-    "studies.recipe": "errors files hub layout measures options papers rankers ranking "
-    "strategies studies.inputs studies.steps studies.trial tasks training translation",
-    "studies.steps": "device errors files heads hub layout measures models rank_data rankers "
-    "ranking strategies studies.inputs studies.store studies.trial tasks training translation world",
+    "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
+    "studies.trial tasks translation",
+    "studies.steps": "errors files heads hub measures models rank_data rankers ranking "
+    "strategies studies.fields studies.removal studies.step studies.store studies.trial tasks "
+    "training translation world",
+    "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.inputs studies.steps studies.store "
     "studies.trial version",
-    "studies.resume": "studies.inputs studies.recipe studies.store studies.trial",
-    "studies.study": "errors files studies.execution studies.inputs studies.recipe studies.resume "
-    "studies.steps studies.store studies.trial",
-    "studies.status": "errors studies.inputs studies.store studies.study",
-    "studies.plan": "errors hub numerics papers studies.execution studies.inputs studies.recipe "
-    "studies.resume studies.status studies.steps studies.store studies.study studies.trial tasks",
-    "studies": "studies.execution studies.plan studies.recipe studies.status studies.steps "
+    "studies.resume": "studies.inputs studies.recipe studies.store",
+    "studies.study": "errors files studies.execution studies.missing_data studies.recipe "
+    "studies.resume studies.store",
+    "studies.status": "studies.inputs studies.store studies.study",
+    "studies.plan": "errors hub numerics papers studies.execution studies.inputs "
+    "studies.missing_data studies.recipe studies.removal studies.resume studies.status "
+    "studies.step studies.steps studies.store studies.trial tasks",
+    "studies": "studies.execution studies.plan studies.recipe studies.status studies.step "
     "studies.store studies.study studies.trial",
     # what a study shows
-    "results": "errors layout papers ranking studies.recipe studies.store studies.study "
-    "studies.trial tasks",
-    "claims": "errors papers results studies.recipe studies.store tasks",
+    "results": "errors layout papers ranking studies.recipe studies.removal studies.store "
+    "studies.study studies.trial tasks",
+    "claims": "errors papers results studies.recipe studies.removal studies.store tasks",
     "paper": "claims errors layout papers results tasks",
     "recipes": "",
     "report.labels": "strategies tasks",
