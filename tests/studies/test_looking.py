@@ -184,7 +184,7 @@ def test_a_stop_at_once_says_how_to_go_on(
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("deadhead.studies.execution.one_trial", stopped)
+    monkeypatch.setattr("deadhead.studies.run", stopped)
     result = CliRunner().invoke(app, ["run", str(search_file), "--out", str(tmp_path / "new")])
     assert result.exit_code == 130
     assert "To go on, give the same command again." in result.output
