@@ -94,7 +94,9 @@ class Rank(Step):
 
         state.ranking = rank(
             model,
-            batches(data, size=spec.batch, sort=not keeps_order(spec.options), device=models.device()),
+            batches(
+                data, size=spec.batch, sort=not keeps_order(spec.options), device=models.device()
+            ),
             spec.method,
             seed=trial.seed_of(state.at),
             progress=progress,
