@@ -7,6 +7,7 @@ import errno
 import gzip
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,7 @@ import typer
 from small_study import WORK
 from typer.testing import CliRunner
 
-from deadhead.cli import status as status_command
-from deadhead.cli import studies as commands
-from deadhead.cli.export import export
+from deadhead.cli._progress import log_lines
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.results.frame import frame, write_csv, write_parquet
 from deadhead.studies import load, plan, run, status, summaries
@@ -37,17 +36,10 @@ def study(search_file: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app() -> typer.Typer:
-    made = typer.Typer()
-    for command in (
-        commands.run,
-        commands.plan,
-        commands.recipes,
-        status_command.status,
-        commands.stop,
-        export,
-    ):
-        made.command()(command)
-    return made
+    app = typer.Typer()
+    for name in ("run", "plan", "recipes", "status", "stop", "export"):
+        app.command()(getattr(import_module(f"deadhead.cli.{name}"), name))
+    return app
 
 
 def test_status_counts(study: Path, search_file: Path) -> None:
@@ -159,7 +151,7 @@ def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Pa
         len(json.loads(say("plan", search_file, "--json", "--trials", "--set", "seed=[7]"))["list"])
         == TOTAL // 2
     )
-    assert "nothing is running" in say("stop", study)
+    assert "the study is not running" in say("stop", study)
     assert f"{TOTAL} rows" in say("export", study, "--csv", tmp_path / "x.csv")
     assert "smoke" in say("recipes")
     assert f"{TOTAL} of {TOTAL} done" in say(
@@ -187,7 +179,7 @@ def test_a_stop_at_once_says_how_to_go_on(
     monkeypatch.setattr("deadhead.studies.run", stopped)
     result = CliRunner().invoke(app, ["run", str(search_file), "--out", str(tmp_path / "new")])
     assert result.exit_code == 130
-    assert "To go on, give the same command again." in result.output
+    assert "To resume, repeat the command." in result.output
 
 
 def test_what_is_for_ray_alone_is_refused_elsewhere(app: typer.Typer, tmp_path: Path) -> None:
@@ -287,7 +279,7 @@ def test_what_failed_is_not_told_as_done(app: typer.Typer, tmp_path: Path) -> No
 
 
 def test_the_lines_of_a_run_count_what_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
-    commands._log_line()(
+    log_lines()(
         {
             "before": {"done": 3, "failed": 2},
             "done": 4,
