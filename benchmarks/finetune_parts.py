@@ -57,7 +57,8 @@ def mnli_like(examples: int, seed: int = 0) -> Encoded:
     }  # fmt: skip
     rows = [Row(("a", "b"), (LABELS[label],)) for label in labels]
     return Encoded(
-        dataset("mnli", "en", "train", rows), LABELS, arrays, 0, {}, f"synthetic/{examples}/{seed}"
+        data=dataset("mnli", "en", "train", rows), labels=LABELS, arrays=arrays, pad=0, notes={},
+        fingerprint=f"synthetic/{examples}/{seed}",
     )
 
 

@@ -65,7 +65,9 @@ def test_file_order_and_seeded_order(encoded: Encoded) -> None:
 
 def test_the_order_is_pinned() -> None:
     lengths = np.asarray([3 + i * 7 % 11 for i in range(100)], np.int32)
-    some = Encoded(dataset("sst2", "en", "test", []), (), {"lengths": lengths}, 0, {}, "")
+    data = dataset("sst2", "en", "test", [])
+    arrays = {"lengths": lengths}
+    some = Encoded(data=data, labels=(), arrays=arrays, pad=0, notes={}, fingerprint="")
     assert batches(some, size=5, seed=0, sort=False).numbers[0].tolist() == [13, 74, 55, 78, 92]
     assert batches(some, size=5, seed=0).numbers[0].tolist() == [92, 59, 81, 37, 26]
     assert batches(some, tokens=40, seed=0).numbers[0].tolist() == [23, 45, 89, 34]

@@ -1,10 +1,11 @@
-"""How far apart two languages are: by URIEL, which the paper used, or by URIEL+, its successor of 2024.
+"""How far apart two languages are: by URIEL, which the paper used, or by URIEL+ of 2024.
 
-`uriel` reads the vectors that the package lang2vec brings, in which what no source says of a language was predicted
-from its nearest neighbours (knn), so every distance is known for every pair. Syntactic, phonological, inventory and
-featural (all three together) are cosine distances of these, genetic is that of the branches of the family tree, and
-geographic is the great-circle distance in shares of half the way round the earth. `uriel+` asks the package
-urielplus: other sources, angular distances, and nothing where two languages have no feature in common.
+`uriel` reads the vectors of the package lang2vec. What no source says about a language is predicted
+from its nearest neighbours (knn), so every distance is known for every pair. Syntactic,
+phonological, inventory and featural (all three together) are cosine distances of these, genetic is
+that of the branches of the family tree, and geographic is the great-circle distance in shares of
+half the way round the earth. `uriel+` uses the package urielplus: other sources, angular distances,
+and nothing where two languages have no feature in common.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .languages import language, languages
 DISTANCES = ("genetic", "geographic", "syntactic", "phonological", "inventory", "featural")
 DATABASES = ("uriel", "uriel+")
 KNN = "feature_predictions.npz"
-# distance -> the file of lang2vec it is computed from, and how the features begin
+# distance -> the file of lang2vec it is computed from, and the prefix of its features
 FILES: Mapping[str, tuple[str, str]] = {
     "genetic": ("family_features.npz", ""),
     "geographic": ("geocoord_features.npz", ""),
@@ -37,9 +38,9 @@ FILES: Mapping[str, tuple[str, str]] = {
 def distances(
     source: str, target: str, names: Sequence[str] = DISTANCES, database: str = "uriel"
 ) -> dict[str, float]:
-    """The distances between two languages (0: alike, 1: far apart); nan where URIEL+ knows nothing they have in common.
+    """Return the distances between two languages, from 0 (equal) to 1; nan if URIEL+ has none.
 
-    names: those of DISTANCES that are wanted. database: `uriel`, as in the paper, or `uriel+`.
+    names: keys of DISTANCES. database: `uriel`, as in the paper, or `uriel+`.
     """
     if database not in DATABASES:
         raise unknown_name("database of languages", database, DATABASES)
@@ -50,12 +51,12 @@ def distances(
     if pair[0] == pair[1]:
         return dict.fromkeys(names, 0.0)
     measure = _uriel if database == "uriel" else _uriel_plus
-    found = {name: measure(name, *pair) for name in names}
-    if all(value != value for value in found.values()):
+    values = {name: measure(name, *pair) for name in names}
+    if all(value != value for value in values.values()):
         raise DataError(
             f"{database} has no distance between {source} and {target}.", "compare other languages"
         )
-    return found
+    return values
 
 
 @cache
@@ -66,27 +67,27 @@ def _uriel(name: str, one: str, other: str) -> float:
     if one not in vectors or other not in vectors:
         return float("nan")
     a, b = vectors[one], vectors[other]
-    if (
-        name == "geographic"
-    ):  # distances from 299 places: two differ by no more than what lies between them, and by nearly so much
+    # geographic: distances from 299 places. Two languages differ by at most what is between them,
+    # and for some place by nearly that much.
+    if name == "geographic":
         return float(np.abs(a - b).max())
     return float(1 - a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 @cache
-def _vectors(file: str, prefix: str) -> dict[str, Any]:
-    """The vectors of the languages known here, by their code of three letters.
+def _vectors(name: str, prefix: str) -> dict[str, Any]:
+    """Return the vectors of the languages known here, by their code of three letters.
 
     lang2vec's own module is not imported: it needs pkg_resources, which setuptools no longer has.
     """
     import numpy as np
 
     try:
-        place = resources.files("lang2vec") / "data" / file
+        place = resources.files("lang2vec") / "data" / name
     except ImportError as error:
         raise MissingExtra("lang2vec", "lang", "The distance between languages") from error
     known = {lang.iso639_3 for lang in languages().values()}
-    with place.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
+    with place.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         codes, features = stored["langs"].tolist(), stored["feats"].tolist()
         columns = [i for i, feature in enumerate(features) if feature.startswith(prefix)]
         rows = [i for i, code in enumerate(codes) if code in known]
@@ -115,7 +116,7 @@ def _urielplus() -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep urielplus from setting up the root logger and from telling how long each step took."""
+    """Keep urielplus from setting up the root logger and from reporting the time of each step."""
     root, before = logging.getLogger(), logging.root.manager.disable
     handlers, level = list(root.handlers), root.level
     logging.disable(logging.INFO)

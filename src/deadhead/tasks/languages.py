@@ -1,4 +1,4 @@
-"""What the papers say of each language: word order, resources, family, corpora.
+"""What the papers say about each language: word order, resources, family, corpora.
 
 Each paper has a `languages.csv` in its folder, with its own classes and sizes. The file beside
 this one only names further languages. Distances are in `distances.py`.
@@ -14,23 +14,18 @@ from typing import NamedTuple
 from deadhead.errors import unknown_name
 from deadhead.papers import papers
 
+GROUPINGS = ("word_order", "resource", "family")
 # Other codes that corpora use for the same language.
-ALSO = {
-    "zho": "zh",
-    "ara": "ar",
-    "fas": "fa",
-    "swa": "sw",
-    "ned": "nl",
-    "esp": "es",
-    "ger": "de",
-    "dut": "nl",
-    "fre": "fr",
-    "iw": "he",
+# fmt: off
+OTHER_CODES = {
+    "zho": "zh", "ara": "ar", "fas": "fa", "swa": "sw", "ned": "nl", "esp": "es", "ger": "de",
+    "dut": "nl", "fre": "fr", "iw": "he",
 }
+# fmt: on
 
 
 class Language(NamedTuple):
-    """A language, with the class each paper puts it in (empty where it says nothing)."""
+    """A language, with its classes in the papers (empty if they have none)."""
 
     code: str
     iso639_3: str
@@ -42,7 +37,7 @@ class Language(NamedTuple):
 
 @cache
 def facts() -> tuple[dict[str, str], ...]:
-    """A row for each language and corpus of a paper; those of no paper come last."""
+    """Return a row for each language and corpus of a paper; those of no paper come last."""
     files = {paper.name: paper.folder / "languages.csv" for paper in papers().values()}
     files[""] = Path(__file__).with_name("languages.csv")
     return tuple(
@@ -55,18 +50,18 @@ def facts() -> tuple[dict[str, str], ...]:
 
 @cache
 def languages() -> dict[str, Language]:
-    """Every language known, by its two-letter code."""
-    found: dict[str, Language] = {}
+    """Return every known language, by its two-letter code."""
+    known: dict[str, Language] = {}
     for row in facts():
-        old = found.get(row["code"])
-        values = (row["word_order"], row["resource"], row["family"])
+        old = known.get(row["code"])
+        values = [row[field] for field in GROUPINGS]
         merged = tuple(new or (old[3 + i] if old else "") for i, new in enumerate(values))
-        found[row["code"]] = Language(row["code"], row["iso639_3"], row["language"], *merged)
-    return found
+        known[row["code"]] = Language(row["code"], row["iso639_3"], row["language"], *merged)
+    return known
 
 
 def language(name: str) -> Language:
-    """The language of a code (`de`, `deu`) or an English name (`German`)."""
+    """Return the language of a code (`de`, `deu`) or an English name (`German`)."""
     code = code_of(name)
     if code is None:
         raise unknown_name("language", name, languages())
@@ -74,22 +69,22 @@ def language(name: str) -> Language:
 
 
 def code_of(name: str) -> str | None:
-    """The two-letter code for a code or name in any of the ways corpora write it, if it is one."""
+    """Return the two-letter code of a language, for any code or name that corpora use for it."""
     return _names().get(name.lower())
 
 
 @cache
 def _names() -> dict[str, str]:
-    names = dict(ALSO)
+    names = dict(OTHER_CODES)
     for code, lang in languages().items():
         names |= {code: code, lang.iso639_3: code, lang.name.lower(): code}
     return names
 
 
 def group(field: str, paper: str | None = None) -> dict[str, tuple[str, ...]]:
-    """Language codes by `word_order`, `resource` or `family`, in the order the paper lists them."""
-    if field not in ("word_order", "resource", "family"):
-        raise unknown_name("grouping of languages", field, ("word_order", "resource", "family"))
+    """Group language codes by `word_order`, `resource` or `family`, in the order of the paper."""
+    if field not in GROUPINGS:
+        raise unknown_name("grouping of languages", field, GROUPINGS)
     groups: dict[str, dict[str, None]] = {}
     for row in facts():
         if row[field] and paper in (None, row["paper"]):
@@ -98,7 +93,7 @@ def group(field: str, paper: str | None = None) -> dict[str, tuple[str, ...]]:
 
 
 def paper_languages(paper: str, dataset: str = "") -> tuple[str, ...]:
-    """The languages a paper works on, in its order; only those of a corpus, if one is named."""
+    """Return the languages of a paper, in its order; only those of a corpus, if one is named."""
     rows = [row for row in facts() if row["paper"] == paper]
     if not rows:
         raise unknown_name("paper", paper, {row["paper"] for row in facts() if row["paper"]})

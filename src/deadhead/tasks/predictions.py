@@ -1,4 +1,4 @@
-"""Predictions of a model for a dataset, and the files that store them. No model is needed to read them."""
+"""Predictions of a model for a dataset, and the files that store them; no model is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .task import KINDS, Task
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
     """What a model predicts for a dataset: the number of a label for each word or row, or texts."""
 
@@ -29,14 +29,14 @@ class Predictions:
     kind: str  # one of KINDS
     lang: str
     split: str
-    fingerprint: str  # of the dataset
+    fingerprint: str  # the hash of the dataset
     labels: tuple[str, ...]
     numbers: np.ndarray = field(repr=False)  # one after the other, in the order of the rows
-    sizes: np.ndarray = field(repr=False)  # how many of them each row has
+    sizes: np.ndarray = field(repr=False)  # how many of the numbers each row has
     texts: tuple[str, ...] = field(default=(), repr=False)
 
     def named(self) -> list[Any]:
-        """The predictions as `score` takes them: labels of words, a label, or a text for each row."""
+        """Return what `score` takes: labels of words, a label, or a text for each row."""
         if KINDS[self.kind].label_unit == "text":
             return list(self.texts)
         names = np.array(self.labels, dtype=object)[self.numbers].tolist()
@@ -46,7 +46,7 @@ class Predictions:
         return [names[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
     def score(self, data: Dataset, task: str | Task | None = None) -> MetricValues:
-        """Every metric of the task; of another task of the same kind, if its metrics are wanted."""
+        """Compute every metric of the task, or of another task of the same kind."""
         self._check(data)
         return score(data.task if task is None else task, self.named(), data)
 
@@ -59,9 +59,10 @@ class Predictions:
             )
 
     def bootstrap(self, data: Dataset, task: str | Task | None = None, **options: Any) -> Interval:
-        """A metric (the task's first, by default) with its confidence interval.
+        """Return a metric (by default the first of the task) with its confidence interval.
 
-        Options are those of `tasks.bootstrap`. For two models: `difference(first.bootstrap(data), other.bootstrap(data))`.
+        Options are those of `bootstrap`. To compare two models:
+        `difference(first.bootstrap(data), other.bootstrap(data))`.
         """
         self._check(data)
         return bootstrap(self.named(), data, task, **options)
@@ -85,14 +86,12 @@ class Predictions:
 
     @classmethod
     def load(cls, path: str | Path) -> Predictions:
+        """Read a file that `save` has written."""
         try:
             with np.load(path, allow_pickle=False) as stored:
                 about = json.loads(str(stored["about"]))
                 labels, texts = tuple(about.pop("labels")), tuple(json.loads(str(stored["texts"])))
-                numbers, sizes = (
-                    stored["numbers"].astype(np.int64),
-                    stored["sizes"].astype(np.int64),
-                )
+                numbers, sizes = (stored[n].astype(np.int64) for n in ("numbers", "sizes"))
                 return cls(**about, labels=labels, numbers=numbers, sizes=sizes, texts=texts)
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
             raise DataError(

@@ -1,7 +1,7 @@
 """Rows to numbers, once: windows of sub-words with labels on them, memory-mapped from a cache.
 
-A sentence of words that is too long becomes several windows, cut between words, so none is lost;
-a text or a pair that is too long can only be shortened. Both are counted in `notes`. Labels sit on
+A sentence of words that is too long becomes several windows, cut between words, so no word is lost;
+a text or a pair that is too long can only be shortened. Both are counted in `notes`. Labels are on
 the first piece of a word, or on all of them.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,23 +24,23 @@ from deadhead.tasks.task import Row
 from .array_cache import Arrays, cache_folder, stored
 from .tokenizer import Frame, Pieces
 
-FORM = 1  # raise when the arrays change their meaning, so that old caches are left alone
-STRETCH = 4096  # rows cut at a time
+FORM = 1  # raise it when the arrays change their meaning, so that old caches are not read
+STRETCH = 4096  # rows encoded at a time
 IGNORED = -100  # the label that no loss sees
 LONG = ("split", "cut")
 ALIGN = ("first", "all")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Encoded:
-    """A dataset in numbers. Window i is `ids[starts[i] : starts[i + 1]]` and belongs to row `rows[i]`."""
+    """A dataset in numbers: window i is `ids[starts[i] : starts[i + 1]]`, of row `rows[i]`."""
 
     data: Dataset = field(repr=False)
     labels: tuple[str, ...] = field(repr=False)
     arrays: Arrays = field(repr=False)
     pad: int
     notes: Mapping[str, int]
-    fingerprint: str  # of the data, the tokenizer and the options together
+    fingerprint: str  # the hash of the data, the tokenizer and the options together
 
     def __len__(self) -> int:
         return len(self.arrays["lengths"])
@@ -68,12 +68,13 @@ def encode(
     labels: Sequence[str] | None = None,
     cache: str | Path | None = None,
 ) -> Encoded:
-    """The dataset as windows of at most `max_length` sub-words.
+    """Encode a dataset as windows of at most `max_length` sub-words.
 
-    tokenizer: one of transformers; or its `Pieces`, which remember the words they have cut, if there is much to encode.
+    tokenizer: one of transformers; or its `Pieces`, which remember the words they have cut.
     align: the label of a word on its `first` piece or on `all`.
-    long: `split` long sentences into windows, or `cut` them and lose the words beyond (counted).
-    labels: those of the model, if not the dataset's own; rows may hold others, which no loss sees (counted).
+    long: `split` long sentences into windows, or `cut` them and count the words that are lost.
+    labels: those of the model, if not the dataset's own; no loss sees other labels of the rows,
+        which are counted.
     cache: the folder for encoded data (or DEADHEAD_CACHE; else the user's cache folder).
     """
     if align not in ALIGN:
@@ -84,52 +85,22 @@ def encode(
         raise DataError(f"{data!r} has nothing to encode.", "take a larger part of the data")
     names = tuple(data.labels if labels is None else labels)
     pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
-    job = _Job(data, pieces, names, max_length, align, long)
-    frames = [job.frame, pieces.target_frame() if data.task.kind == "translate" else None]
-    key = [FORM, data.fingerprint, pieces.identity, repr(frames), names, max_length, align, long]
-    fingerprint = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
-    arrays, notes = stored(
-        (cache_folder() if cache is None else Path(cache)) / "encoded" / fingerprint, job.write
+    encoder = _Encoder(
+        data=data, pieces=pieces, labels=names, max_length=max_length, align=align, long=long
     )
-    return Encoded(data, names, arrays, pieces.pad, notes, fingerprint)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One encoding: what `stored` calls when the cache does not have it."""
-
-    data: Dataset
-    pieces: Pieces
-    labels: tuple[str, ...]
-    max_length: int
-    align: str
-    long: str
-
-    @cached_property
-    def frame(self) -> Frame:
-        return self.pieces.frame(
-            pair=self.data.task.kind == "classify"
-            and any(len(row.texts) > 1 for row in self.data.rows)
-        )
-
-    def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
-        frame = self.frame
-        room = self.max_length - frame.size
-        if room < 2:
-            raise DataError(
-                f"max_length {self.max_length} leaves no room for words beside {frame.size} special tokens.",
-                "raise max_length",
-            )
-        number = {label: i for i, label in enumerate(self.labels)}
-        make = _MAKE[self.data.task.traits.label_unit]
-        for start in range(0, len(self.data), STRETCH):
-            windows = _Windows(notes, self.pieces.typed)
-            make(self, self.data.rows[start : start + STRETCH], start, frame, room, number, windows)
-            yield windows.arrays()
+    target = pieces.target_frame() if data.task.traits.label_unit == "text" else None
+    frames = repr([encoder.frame, target])
+    key = [FORM, data.fingerprint, pieces.identity, frames, names, max_length, align, long]
+    fingerprint = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
+    folder = (cache_folder() if cache is None else Path(cache)) / "encoded" / fingerprint
+    arrays, notes = stored(folder, encoder.write)
+    return Encoded(
+        data=data, labels=names, arrays=arrays, pad=pieces.pad, notes=notes, fingerprint=fingerprint
+    )
 
 
 class _Windows:
-    """The windows of one stretch, as lists until they become arrays."""
+    """The windows of one stretch of rows, as lists until they become arrays."""
 
     def __init__(self, notes: dict[str, int], typed: bool):
         self.notes, self.typed = notes, typed
@@ -155,101 +126,134 @@ class _Windows:
             self.types += types
 
     def arrays(self) -> Arrays:
-        small = ("lengths", "label_lengths", "rows", "ids", "labels")
-        found = {name: np.asarray(getattr(self, name), np.int32) for name in small}
+        names = ("lengths", "label_lengths", "rows", "ids", "labels")
+        arrays = {name: np.asarray(getattr(self, name), np.int32) for name in names}
         if self.typed:
-            found["types"] = np.asarray(self.types, np.uint8)
+            arrays["types"] = np.asarray(self.types, np.uint8)
         if self.words is not None:
-            found["words"] = np.asarray(self.words, np.int32)
-        return found
+            arrays["words"] = np.asarray(self.words, np.int32)
+        return arrays
 
 
-def _make_rows(
-    job: _Job,
-    rows: Sequence[Row],
-    start: int,
-    frame: Frame,
-    room: int,
-    number: Mapping[str, int],
-    out: _Windows,
-) -> None:
-    """One text or two, one label."""
-    sides = [
-        job.pieces.texts([row.texts[side] for row in rows]) for side in range(len(rows[0].texts))
-    ]
-    for i, row in enumerate(rows):
-        first, second = sides[0][i], sides[1][i] if len(sides) > 1 else []
-        if len(first) + len(second) > room:
-            out.count("texts cut")
-            a, b = _shorter(len(first), len(second), room)
-            first, second = first[:a], second[:b]
-        label = number.get(row.labels[0], IGNORED)
-        out.count("labels the model does not know", label == IGNORED)
-        out.add(
-            start + i,
-            frame.put(first, second),
-            [label],
-            frame.segments(len(first), len(second)) if out.typed else [],
-        )
+@dataclass(frozen=True, kw_only=True)
+class _Encoder:
+    """Encodes one dataset if the cache does not have it: `stored` calls `write`."""
+
+    data: Dataset
+    pieces: Pieces
+    labels: tuple[str, ...]
+    max_length: int
+    align: str
+    long: str
+
+    @cached_property
+    def frame(self) -> Frame:
+        pairs = any(len(row.texts) > 1 for row in self.data.rows)
+        return self.pieces.frame(pair=self.data.task.traits.label_unit == "row" and pairs)
+
+    @cached_property
+    def room(self) -> int:
+        """The pieces that fit into a window besides the special tokens."""
+        return self.max_length - self.frame.size
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
+
+    def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
+        if self.room < 2:
+            raise DataError(
+                f"max_length {self.max_length} leaves no room for words beside "
+                f"{self.frame.size} special tokens.",
+                "raise max_length",
+            )
+        unit = self.data.task.traits.label_unit
+        add = {"row": self._add_rows, "word": self._add_words, "text": self._add_texts}[unit]
+        for start in range(0, len(self.data), STRETCH):
+            windows = _Windows(notes, self.pieces.typed)
+            add(self.data.rows[start : start + STRETCH], start, windows)
+            yield windows.arrays()
+
+    def _number(self, label: str, out: _Windows) -> int:
+        number = self.numbers.get(label, IGNORED)
+        out.count("labels the model does not know", number == IGNORED)
+        return number
+
+    def _add_rows(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
+        """Add one text or two, with one label."""
+        columns = range(len(rows[0].texts))
+        sides = [self.pieces.texts([row.texts[i] for row in rows]) for i in columns]
+        for i, row in enumerate(rows):
+            first, second = sides[0][i], sides[1][i] if len(sides) > 1 else []
+            if len(first) + len(second) > self.room:
+                out.count("texts cut")
+                a, b = _shorter(len(first), len(second), self.room)
+                first, second = first[:a], second[:b]
+            types = self.frame.segments(len(first), len(second)) if out.typed else []
+            label = self._number(row.labels[0], out)
+            out.add(start + i, self.frame.put(first, second), [label], types)
+
+    def _add_words(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
+        """Add words with a label each."""
+        out.words = []
+        frame, before, after = self.frame, len(self.frame.before), len(self.frame.after)
+        sentences = self.pieces.words([row.texts for row in rows])
+        for i, (row, words) in enumerate(zip(rows, sentences, strict=True)):
+            windows = _fit([len(pieces) or 1 for pieces in words], self.room)
+            split = self.long == "split"
+            out.count("sentences split" if split else "sentences cut", len(windows) > 1)
+            if not split:
+                out.count("words cut off", len(row.texts) - windows[0][1])
+                windows = windows[:1]
+            for begin, end in windows:
+                ids, labels = list(frame.before), [IGNORED] * before
+                numbers = [-1] * before  # the number of the word on its first piece
+                for word in range(begin, end):
+                    pieces = self._pieces(words[word], out)
+                    label = self._number(row.labels[word], out)
+                    rest = len(pieces) - 1
+                    ids += pieces
+                    labels += [label] + [label if self.align == "all" else IGNORED] * rest
+                    numbers += [word] + [-1] * rest
+                out.words += numbers + [-1] * after
+                types = frame.segments(len(ids) - before)
+                out.add(start + i, [*ids, *frame.after], labels + [IGNORED] * after, types)
+
+    def _pieces(self, pieces: list[int], out: _Windows) -> list[int]:
+        """Return the pieces of a word: at least one, and no more than a window holds."""
+        out.count("words without pieces", not pieces)
+        out.count("words longer than a window", len(pieces) > self.room)
+        return pieces[: self.room] or [self._unknown]
+
+    @cached_property
+    def _unknown(self) -> int:
+        unknown = self.pieces.tokenizer.unk_token_id
+        return self.pieces.pad if unknown is None else int(unknown)
+
+    def _add_texts(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
+        """Add a source text, and a target text as labels."""
+        target = self.pieces.target_frame()
+        target_room = self.max_length - target.size
+        sources = self.pieces.texts([row.texts[0] for row in rows])
+        targets = self.pieces.targets([row.texts[1] for row in rows])
+        for i, (source, labels) in enumerate(zip(sources, targets, strict=True)):
+            out.count("source texts cut", len(source) > self.room)
+            out.count("target texts cut", len(labels) > target_room)
+            ids = self.frame.put(source[: self.room])
+            types = self.frame.segments(len(ids) - self.frame.size)
+            out.add(start + i, ids, target.put(labels[:target_room]), types)
 
 
 def _shorter(first: int, second: int, room: int) -> tuple[int, int]:
-    """How much of two texts fits: the longer one gives way first."""
-    if first <= second:
-        keep = min(first, room // 2) if first + first > room else first
-        return keep, room - keep
-    keep = min(second, room // 2) if second + second > room else second
-    return room - keep, keep
-
-
-def _make_words(
-    job: _Job,
-    rows: Sequence[Row],
-    start: int,
-    frame: Frame,
-    room: int,
-    number: Mapping[str, int],
-    out: _Windows,
-) -> None:
-    """Words with a label each."""
-    out.words = []
-    unknown = job.pieces.tokenizer.unk_token_id
-    nothing = [job.pieces.pad if unknown is None else int(unknown)]
-    for i, (row, cut) in enumerate(
-        zip(rows, job.pieces.words([row.texts for row in rows]), strict=True)
-    ):
-        windows = _fit([len(one) or 1 for one in cut], room)
-        out.count("sentences split" if job.long == "split" else "sentences cut", len(windows) > 1)
-        if job.long == "cut":
-            out.count("words cut off", len(row.texts) - windows[0][1])
-            windows = windows[:1]
-        for begin, end in windows:
-            ids, labels, words = (
-                list(frame.before),
-                [IGNORED] * len(frame.before),
-                [-1] * len(frame.before),
-            )
-            for word in range(begin, end):
-                found = cut[word] or nothing
-                label = number.get(row.labels[word], IGNORED)
-                out.count("words without pieces", not cut[word])
-                out.count("words longer than a window", len(found) > room)
-                out.count("labels the model does not know", label == IGNORED)
-                rest = min(len(found), room) - 1
-                ids += found[:room]
-                labels += [label] + [label if job.align == "all" else IGNORED] * rest
-                words += [word] + [-1] * rest
-            out.words += words + [-1] * len(frame.after)
-            out.add(
-                start + i,
-                [*ids, *frame.after],
-                labels + [IGNORED] * len(frame.after),
-                frame.segments(len(ids) - len(frame.before)),
-            )
+    """Return how much of two texts fits: the longer one is cut first."""
+    if first > second:
+        return _shorter(second, first, room)[::-1]
+    keep = min(first, room // 2) if first + first > room else first
+    return keep, room - keep
 
 
 def _fit(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Ranges of words that fit into one window each, every one as full as can be."""
+    """Return ranges of words that fit into one window each, every window as full as possible."""
     ranges, begin, used = [], 0, 0
     for word, size in enumerate(sizes):
         size = min(size, room)
@@ -258,31 +262,3 @@ def _fit(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
             begin, used = word, 0
         used += size
     return [*ranges, (begin, len(sizes))]
-
-
-def _make_texts(
-    job: _Job,
-    rows: Sequence[Row],
-    start: int,
-    frame: Frame,
-    room: int,
-    number: Mapping[str, int],
-    out: _Windows,
-) -> None:
-    """A source text, and a target text as labels."""
-    target = job.pieces.target_frame()
-    sources = job.pieces.texts([row.texts[0] for row in rows])
-    targets = job.pieces.targets([row.texts[1] for row in rows])
-    for i, (source, wanted) in enumerate(zip(sources, targets, strict=True)):
-        space = job.max_length - target.size
-        out.count("source texts cut", len(source) > room)
-        out.count("target texts cut", len(wanted) > space)
-        ids = frame.put(source[:room])
-        out.add(start + i, ids, target.put(wanted[:space]), frame.segments(len(ids) - frame.size))
-
-
-_MAKE: Mapping[str, Callable[..., None]] = {
-    "row": _make_rows,
-    "word": _make_words,
-    "text": _make_texts,
-}

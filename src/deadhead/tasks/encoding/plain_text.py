@@ -1,4 +1,4 @@
-"""Plain text as batches without labels: of a file with a text on each line, or the texts of a dataset."""
+"""Plain text as batches without labels: a text on each line of a file, or those of a dataset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Texts = Sequence[tuple[str, ...]]  # a text, or a pair of them
 
 @dataclass(frozen=True)
 class TextBatches:
-    """Batches ready for `model(**batch)`, and what is to be known about them."""
+    """Batches ready for `model(**batch)`, with facts about them."""
 
     batches: list[dict[str, Tensor]] = field(repr=False)
     examples: int
@@ -30,7 +30,7 @@ class TextBatches:
 
 
 def read_texts(file: str | Path) -> list[tuple[str, ...]]:
-    """A text on each line, or two with a tab between them; blank lines are skipped."""
+    """Read a text on each line, or two with a tab between them; blank lines are skipped."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
@@ -39,10 +39,10 @@ def read_texts(file: str | Path) -> list[tuple[str, ...]]:
             "give a UTF-8 file with a text on each line",
         ) from None
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]
-    for number, one in enumerate(texts, 1):
-        if len(one) > 2:
+    for number, parts in enumerate(texts, 1):
+        if len(parts) > 2:
             raise DataError(
-                f"{file}: text {number} has {len(one)} parts between tabs.",
+                f"{file}: text {number} has {len(parts)} parts between tabs.",
                 "give one text a line, or a pair with one tab",
             )
     if not texts:
@@ -51,48 +51,45 @@ def read_texts(file: str | Path) -> list[tuple[str, ...]]:
 
 
 def texts_of(data: Dataset) -> list[tuple[str, ...]]:
-    """The texts of a dataset: a sentence of its words, a text, a pair of texts, or what is to be translated."""
-    if data.task.kind == "tag":
+    """Return the texts of a dataset: sentences of words, texts, pairs, or sources to translate."""
+    unit = data.task.traits.label_unit
+    if unit == "word":
         return [(" ".join(row.texts),) for row in data.rows]
-    return [row.texts[:1] if data.task.kind == "translate" else row.texts for row in data.rows]
+    return [row.texts[:1] if unit == "text" else row.texts for row in data.rows]
 
 
 def fingerprint(texts: Texts) -> str:
-    return hashlib.sha256(
-        "\n".join("\t".join(one) for one in texts).encode("utf-8", "surrogatepass")
-    ).hexdigest()[:16]
+    """Return a hash of the texts."""
+    content = "\n".join("\t".join(parts) for parts in texts)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def text_batches(
     texts: Texts, tokenizer: Any, *, size: int = 32, max_length: int = 256
 ) -> TextBatches:
-    """Batches of texts of like length. What is too long is cut, and counted."""
+    """Return batches of texts of similar length. Texts that are too long are cut and counted."""
     import torch
 
-    pad, windows, cut = Pieces(tokenizer).pad, [], 0
-    for one in texts:
-        whole = tokenizer(
-            *one, truncation=True, max_length=max_length, return_overflowing_tokens=False
-        )
-        cut += len(tokenizer(*one, verbose=False)["input_ids"]) > len(whole["input_ids"])
-        windows.append(whole)
-    order = sorted(range(len(windows)), key=lambda i: len(windows[i]["input_ids"]))
-    fill = {"input_ids": pad, "attention_mask": 0, "token_type_ids": 0}
-    batches, places = [], 0
+    fill = {"input_ids": Pieces(tokenizer).pad, "attention_mask": 0, "token_type_ids": 0}
+    options = {"truncation": True, "max_length": max_length, "return_overflowing_tokens": False}
+    windows = [tokenizer(*parts, **options) for parts in texts]
+    lengths = [len(window["input_ids"]) for window in windows]
+    full = (len(tokenizer(*parts, verbose=False)["input_ids"]) for parts in texts)
+    cut = sum(length < before for length, before in zip(lengths, full, strict=True))
+    order = sorted(range(len(windows)), key=lengths.__getitem__)
+    batches, positions = [], 0
     for begin in range(0, len(order), size):
-        mine = [windows[i] for i in order[begin : begin + size]]
-        width = max(len(one["input_ids"]) for one in mine)
-        places += width * len(mine)
+        group = order[begin : begin + size]
+        width = max(lengths[i] for i in group)
+        positions += width * len(group)
+        columns = {name: value for name, value in fill.items() if name in windows[group[0]]}
         batches.append(
             {
                 name: torch.tensor(
-                    [[*one[name], *[value] * (width - len(one[name]))] for one in mine]
+                    [[*windows[i][name], *[value] * (width - lengths[i])] for i in group]
                 )
-                for name, value in fill.items()
-                if name in mine[0]
+                for name, value in columns.items()
             }
         )
-    read = sum(len(one["input_ids"]) for one in windows)
-    return TextBatches(
-        batches, len(windows), 1 - read / places, {"texts cut off": cut} if cut else {}
-    )
+    notes = {"texts cut off": cut} if cut else {}
+    return TextBatches(batches, len(windows), 1 - sum(lengths) / positions, notes)

@@ -1,8 +1,8 @@
-"""Text to sub-word numbers, whatever the tokenizer: WordPiece, SentencePiece, byte-level BPE, fast or slow.
+"""Text to sub-word numbers, for every tokenizer: WordPiece, SentencePiece, byte-level BPE.
 
-Two things make this quick and exact. A word is cut once and remembered, which is the whole text
-where the tokenizer provably cuts at blanks first (BERT's kind). And special tokens are not asked
-for row by row: a `Frame` is read off one probe and put around the pieces afterwards.
+Two things make this quick and exact. A word is cut once and remembered; if the tokenizer provably
+cuts at blanks first (BERT's kind), this covers whole texts. And special tokens are not requested
+row by row: a `Frame` is read off one probe and put around the pieces afterwards.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from typing import Any
 
 from deadhead.errors import DataError
 
-# what transformers raises of a tokenizer that is not there, is damaged, or needs a package of its own
+# What transformers raises if a tokenizer is missing, damaged, or needs a package of its own.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
-REMEMBERED = 1_000_000  # words; then the memory starts afresh
+MAX_WORDS = 1_000_000  # words to remember; then the memory is emptied
+BERT_PARTS = ["BertNormalizer", "BertPreTokenizer"]
+PROBE = "Don't stop, Zürich! 日本語 עברית 3.14"
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The special tokens around one text or two, and the segment each position belongs to."""
+    """The special tokens around one text or two, and the segment of each stretch."""
 
     before: tuple[int, ...]
     between: tuple[int, ...]
     after: tuple[int, ...]
-    types: tuple[int, int, int, int, int]  # of: before, first text, between, second text, after
+    types: tuple[int, int, int, int, int]  # before, first text, between, second text, after
 
     @property
     def size(self) -> int:
@@ -39,18 +41,16 @@ class Frame:
         return [*self.before, *first, *self.between, *second, *self.after]
 
     def segments(self, first: int, second: int = 0) -> list[int]:
-        a, b, c, d, e = self.types
-        return (
-            [a] * len(self.before)
-            + [b] * first
-            + [c] * len(self.between)
-            + [d] * second
-            + [e] * len(self.after)
-        )
+        lengths = (len(self.before), first, len(self.between), second, len(self.after))
+        stretches = ([kind] * n for kind, n in zip(self.types, lengths, strict=True))
+        return list(chain.from_iterable(stretches))
 
 
 def knows_words(tokenizer: Any) -> bool:
-    """False for what transformers makes up, without a word, where no tokenizer was saved: special tokens and perhaps a blank."""
+    """Whether a tokenizer has words.
+
+    If no tokenizer was saved, transformers builds one of special tokens and perhaps a blank.
+    """
     return bool(tokenizer.get_vocab().keys() - {"▁", *tokenizer.all_special_tokens})
 
 
@@ -60,8 +60,10 @@ class Pieces:
     def __init__(self, tokenizer: Any):
         if not knows_words(tokenizer):
             raise DataError(
-                f"no tokenizer lies with {tokenizer.name_or_path}, and one without words would be taken for it.",
-                "save the tokenizer into the model's folder: AutoTokenizer.from_pretrained(ORIGINAL).save_pretrained(DIR)",
+                f"{tokenizer.name_or_path} has no tokenizer; the empty one that transformers "
+                "builds instead knows no word.",
+                "save the tokenizer into the model's folder: "
+                "AutoTokenizer.from_pretrained(ORIGINAL).save_pretrained(DIR)",
             )
         self.tokenizer = tokenizer
         self.backend: Any = getattr(tokenizer, "backend_tokenizer", None)
@@ -70,154 +72,125 @@ class Pieces:
     @cached_property
     def _spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = json.loads(self.backend.to_str()) if self.backend else {}
-        return {
-            key: value for key, value in spec.items() if key not in ("truncation", "padding")
-        }  # state, not identity
+        state = ("truncation", "padding")  # these do not decide how it cuts
+        return {key: value for key, value in spec.items() if key not in state}
 
     @cached_property
     def identity(self) -> str:
         """A hash of everything that decides how this tokenizer cuts."""
-        probe = self.tokenizer(
-            ["Don't stop, Zürich! 日本語 עברית 3.14"], add_special_tokens=True, verbose=False
-        )["input_ids"]
-        known = self._spec or [
-            type(self.tokenizer).__name__,
-            sorted(self.tokenizer.get_vocab().items()),
-        ]
-        return hashlib.sha256(
-            json.dumps([known, probe, self.typed], sort_keys=True).encode()
-        ).hexdigest()
+        probe = self.tokenizer([PROBE], add_special_tokens=True, verbose=False)["input_ids"]
+        vocabulary = sorted(self.tokenizer.get_vocab().items()) if not self._spec else []
+        known = self._spec or [type(self.tokenizer).__name__, vocabulary]
+        content = json.dumps([known, probe, self.typed], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     @property
     def typed(self) -> bool:
+        """Whether the model reads segments."""
         return "token_type_ids" in self.tokenizer.model_input_names
 
     @property
     def pad(self) -> int:
-        found = self.tokenizer.pad_token_id
-        return int(found if found is not None else self.tokenizer.eos_token_id or 0)
+        pad = self.tokenizer.pad_token_id
+        return int(pad if pad is not None else self.tokenizer.eos_token_id or 0)
 
     @cached_property
     def cuts_at_blanks(self) -> bool:
-        """Whether no piece, no rule and no added token reaches over a blank, so that words can be cut one by one."""
-        kinds = [
-            (self._spec.get(part) or {}).get("type") for part in ("normalizer", "pre_tokenizer")
-        ]
+        """Whether no piece, rule or added token reaches over a blank: words are cut one by one."""
+        parts = [self._spec.get(part) or {} for part in ("normalizer", "pre_tokenizer")]
         added = self._spec.get("added_tokens", [])
-        return kinds == ["BertNormalizer", "BertPreTokenizer"] and not any(
+        return [part.get("type") for part in parts] == BERT_PARTS and not any(
             " " in token["content"] for token in added
         )
 
     @cached_property
     def _blank_before(self) -> bool:
-        """Byte-level BPE that writes the blank into the word and was not told to put one before the first."""
-        return '"type": "ByteLevel", "add_prefix_space": false' in json.dumps(
-            self._spec.get("pre_tokenizer")
-        )
+        """Byte-level BPE that writes the blank into the word, but puts none before the first."""
+        rule = json.dumps(self._spec.get("pre_tokenizer"))
+        return '"type": "ByteLevel", "add_prefix_space": false' in rule
 
     def texts(self, texts: Sequence[str]) -> list[list[int]]:
-        """The pieces of whole texts, without special tokens."""
-        different = list(dict.fromkeys(texts))  # premises come three times each
-        pieces = dict(
-            zip(
-                different,
-                self._by_word(different) if self.cuts_at_blanks else self._plain(different),
-                strict=True,
-            )
-        )
+        """Return the pieces of texts, without special tokens."""
+        distinct = list(dict.fromkeys(texts))  # premises come three times each
+        cut = self._by_word if self.cuts_at_blanks else self._whole
+        pieces = dict(zip(distinct, cut(distinct), strict=True))
         return [pieces[text] for text in texts]
 
     def _by_word(self, texts: Sequence[str]) -> list[list[int]]:
-        cut = [text.split(" ") for text in texts]
-        self._learn(chain.from_iterable(cut))
+        sentences = [text.split(" ") for text in texts]
+        self._learn(chain.from_iterable(sentences))
         known = self._words
-        return [list(chain.from_iterable([known[word] for word in words])) for words in cut]
+        return [list(chain.from_iterable([known[word] for word in words])) for words in sentences]
 
     def targets(self, texts: Sequence[str]) -> list[list[int]]:
-        """The pieces of texts in the target language, without special tokens."""
-        return list(
-            self.tokenizer(text_target=list(texts), add_special_tokens=False, verbose=False)[
-                "input_ids"
-            ]
-        )
+        """Return the pieces of texts in the target language, without special tokens."""
+        options = {"add_special_tokens": False, "verbose": False}
+        return list(self.tokenizer(text_target=list(texts), **options)["input_ids"])
 
     def words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """The pieces of each word of each sentence; a word the tokenizer makes nothing of has none."""
+        """Return the pieces of each word of each sentence; some words have none."""
         keys = [
             [f" {word}" if i and self._blank_before else word for i, word in enumerate(words)]
             for words in sentences
         ]
         self._learn(chain.from_iterable(keys))
-        return [[self._words[key] for key in one] for one in keys]
+        return [[self._words[key] for key in words] for words in keys]
 
     def _learn(self, words: Iterable[str]) -> None:
-        wanted = dict.fromkeys(words)
-        new = [word for word in wanted if word not in self._words]
-        if len(self._words) + len(new) > REMEMBERED:
-            self._words, new = {}, list(wanted)
+        """Cut the words that are not remembered yet."""
+        needed = dict.fromkeys(words)
+        new = [word for word in needed if word not in self._words]
+        if len(self._words) + len(new) > MAX_WORDS:
+            self._words, new = {}, list(needed)
         if not new:
             return
         if self.backend is None or self._blank_before:
-            found = self._plain(new)
+            pieces = self._whole(new)
         else:
-            found = [
-                list(one.ids)
-                for one in self._cutter.encode_batch(
-                    [[word] for word in new], is_pretokenized=True, add_special_tokens=False
-                )
-            ]
-        self._words.update(zip(new, found, strict=True))
+            encodings = self._cutter.encode_batch(
+                [[word] for word in new], is_pretokenized=True, add_special_tokens=False
+            )
+            pieces = [list(encoding.ids) for encoding in encodings]
+        self._words.update(zip(new, pieces, strict=True))
 
     @cached_property
     def _cutter(self) -> Any:
-        """A copy of the backend without truncation and padding: the user's tokenizer is not touched."""
+        """A copy of the backend without truncation and padding, so the user's is not changed."""
         copy = type(self.backend).from_str(self.backend.to_str())
         copy.no_truncation()
         copy.no_padding()
         return copy
 
-    def _plain(self, texts: Sequence[str]) -> list[list[int]]:
+    def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         if not texts:
             return []
-        if self.backend is not None:
-            return [
-                list(one.ids)
-                for one in self._cutter.encode_batch_fast(list(texts), add_special_tokens=False)
-            ]
-        return list(
-            self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        )
+        if self.backend is None:
+            options = {"add_special_tokens": False, "verbose": False}
+            return list(self.tokenizer(list(texts), **options)["input_ids"])
+        encodings = self._cutter.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [list(encoding.ids) for encoding in encodings]
 
     def frame(self, pair: bool = False) -> Frame:
-        """The frame of one text or of two, read off a probe."""
-        first, second = self._plain(["a"])[0], self._plain(["b"])[0]
-        whole = (
-            self.tokenizer("a", "b", verbose=False) if pair else self.tokenizer("a", verbose=False)
-        )
-        ids, types = (
-            list(whole["input_ids"]),
-            list(whole.get("token_type_ids", [0] * len(whole["input_ids"]))),
-        )
+        """Return the frame of one text or of two, read off a probe."""
+        first, second = self._whole(["a", "b"])
+        texts = ("a", "b") if pair else ("a",)
+        probe = self.tokenizer(*texts, verbose=False)
+        ids = list(probe["input_ids"])
         start = _find(ids, first, 0)
-        end = start + len(first)
-        if not pair:
-            return Frame(
-                tuple(ids[:start]), (), tuple(ids[end:]), _types(types, start, end, end, end)
-            )
-        other = _find(ids, second, end)
-        stop = other + len(second)
-        return Frame(
-            tuple(ids[:start]),
-            tuple(ids[end:other]),
-            tuple(ids[stop:]),
-            _types(types, start, end, other, stop),
-        )
+        end = other = stop = start + len(first)
+        if pair:
+            other = _find(ids, second, end)
+            stop = other + len(second)
+        types = list(probe.get("token_type_ids", [0] * len(ids)))
+        edges = ((0, start), (start, end), (end, other), (other, stop), (stop, len(ids)))
+        # the segment of a stretch is that of its first position; 0 if it is empty
+        a, b, c, d, e = (types[i] if j > i else 0 for i, j in edges)
+        return Frame(tuple(ids[:start]), tuple(ids[end:other]), tuple(ids[stop:]), (a, b, c, d, e))
 
     def target_frame(self) -> Frame:
-        bare = list(
-            self.tokenizer(text_target="a", add_special_tokens=False, verbose=False)["input_ids"]
-        )
+        """Return the frame of a text in the target language."""
         ids = list(self.tokenizer(text_target="a", verbose=False)["input_ids"])
+        (bare,) = self.targets(["a"])
         start = _find(ids, bare, 0)
         return Frame(tuple(ids[:start]), (), tuple(ids[start + len(bare) :]), (0, 0, 0, 0, 0))
 
@@ -227,14 +200,5 @@ def _find(ids: list[int], part: list[int], start: int) -> int:
         if ids[i : i + len(part)] == part:
             return i
     raise DataError(
-        f"the tokenizer writes a text differently when it stands alone: {part} is not in {ids}."
+        f"the tokenizer writes a text differently when it is alone: {part} is not in {ids}."
     )
-
-
-def _types(
-    types: list[int], start: int, end: int, other: int, stop: int
-) -> tuple[int, int, int, int, int]:
-    """The segment of each of the five stretches (that of its first position; 0 where it is empty)."""
-    edges = ((0, start), (start, end), (end, other), (other, stop), (stop, len(types)))
-    a, b, c, d, e = (types[i] if j > i else 0 for i, j in edges)
-    return a, b, c, d, e
