@@ -19,7 +19,12 @@ from deadhead.version import __version__
 
 if TYPE_CHECKING:
     from deadhead import strategies
-    from deadhead.heads import discover, export, gated, load, prune, save
+    from deadhead.heads.discover import discover
+    from deadhead.heads.gates import gated
+    from deadhead.heads.load import load
+    from deadhead.heads.onnx import export
+    from deadhead.heads.prune import prune
+    from deadhead.heads.save import save
     from deadhead.layout import Head, HeadLayout
     from deadhead.rankers import rank
     from deadhead.ranking import Ranking

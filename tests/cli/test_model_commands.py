@@ -18,7 +18,7 @@ from tokenizers import models as token_models
 import deadhead
 from deadhead import cli
 from deadhead.heads import discover, load, save
-from deadhead.heads.verify.coverage import tiny
+from deadhead.heads.verify.tiny import tiny
 
 
 class Done(NamedTuple):
@@ -372,7 +372,10 @@ REFUSED = [
     (("--heads", "encoder.9.9"), "HeadError: head encoder.9.9: encoder has no layer 9."),
     (("--heads", "encoder.0.1,encoder.0.1"), "HeadError: head encoder.0.1 is named twice."),
     (("--heads", "encoder.0.1,"), "HeadError: '' is not a head."),
-    (("--layers", "0-1"), "HeadError: that would remove every head of every layer."),
+    (
+        ("--layers", "0-1"),
+        "HeadError: expected some heads to remove, got every head of every layer.",
+    ),
     (("--lowest", "2"), "HeadError: --lowest needs a ranking."),
     (("--lowest", "2", "--ranking", "nowhere.json"), ""),
     (("--random", "101"), ""),

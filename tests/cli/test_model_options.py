@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, export, load, save
-from deadhead.heads.verify.coverage import tiny
+from deadhead.heads.verify.tiny import tiny
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from deadhead import cli
 from deadhead.cli._outputs import check_file
 from deadhead.heads import save
 from deadhead.heads.onnx import Exported
-from deadhead.heads.verify.coverage import tiny
+from deadhead.heads.verify.tiny import tiny
 
 Type = Callable[..., tuple[int, str]]
 

@@ -24,16 +24,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
-    import deadhead.heads.sites as sites
     from deadhead import measures, rankers, strategies
+    from deadhead.heads import names as part_names
 
-    words, paths = sites.TRIPLES, [(room, [*room.__path__]) for room in (measures, rankers)]
+    triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in (measures, rankers)]
     tables = [
         (table, dict(table))
         for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES)
     ]
     yield
-    sites.TRIPLES = words
+    part_names.TRIPLES = triples
     for room, path in paths:
         room.__path__[:] = path
     for table, before in tables:

@@ -10,11 +10,12 @@ import torch
 from tiny_models import build
 
 from deadhead.errors import HeadError
-from deadhead.heads import discover, load
-from deadhead.heads import prune as surgery
-from deadhead.heads.sites import Part, Site
-from deadhead.heads.verify.coverage import batch_for, measure, model_types, prompt_for
+from deadhead.heads import cut, discover, load
+from deadhead.heads.parts import Part
+from deadhead.heads.sites import Site
+from deadhead.heads.verify.coverage import measure, model_types
 from deadhead.heads.verify.proof import Proof, prove, sample
+from deadhead.heads.verify.tiny import batch_for, prompt_for
 from deadhead.hub import quiet
 
 PROMISED = """
@@ -124,7 +125,7 @@ def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
 ) -> None:
     assert proof_of("gpt2", whole=True).holds
     monkeypatch.setattr(
-        surgery, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
+        cut, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
     )
     assert not proof_of("gpt2", whole=True).holds
 

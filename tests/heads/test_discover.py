@@ -120,7 +120,7 @@ def test_looking_changes_nothing(family: str) -> None:
     assert all(map(torch.equal, before, answers(model)))
 
 
-def test_what_cannot_be_gated_is_passed_over_with_the_reason() -> None:
+def test_what_cannot_be_gated_is_skipped_with_the_reason() -> None:
     class Both(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -145,12 +145,12 @@ def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None
     with pytest.raises(UnknownArchitecture) as met:
         discover(model)
     assert "layer  (ask, look, tell, answer)" in met.value.message
-    assert "sites.py" in str(met.value.hint)
+    assert "names.py" in str(met.value.hint)
 
 
 def test_a_known_attention_of_a_refused_kind_says_why() -> None:
     with pytest.raises(
-        UnknownArchitecture, match="ConvBertSelfAttention: 2 heads of width 8 are not what"
+        UnknownArchitecture, match="ConvBertSelfAttention: expected 2 heads of width 8"
     ):
         discover(build("convbert"))
 
@@ -172,7 +172,7 @@ def test_latent_attention_is_refused_for_what_it_is() -> None:
     ) as met:
         discover(build("deepseek_v3"))
     assert not isinstance(met.value, NoAttention)
-    assert "sites.py" not in str(met.value.hint)
+    assert "names.py" not in str(met.value.hint)
     assert "queries, keys and values of their own" in str(met.value.hint)
 
 

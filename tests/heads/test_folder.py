@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from deadhead.errors import UnknownName
 from deadhead.heads import discover, gated, load, prune, save
-from deadhead.heads.verify.coverage import tiny
+from deadhead.heads.verify.tiny import tiny
 
 CLASSES = [
     "BertForSequenceClassification",

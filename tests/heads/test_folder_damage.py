@@ -63,25 +63,28 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "config gone": (lambda f: (f / "config.json").unlink(), "has no config.json"),
     "config cut short": (
         lambda f: shorten(f / "config.json", 0.5),
-        "is no model that can be loaded",
+        "expected a model that can be loaded",
     ),
     "config of another kind": (
         lambda f: (f / "config.json").write_text("[1, 2]"),
-        "is no model that can be loaded",
+        "expected a model that can be loaded",
     ),
     "config without a type": (
         lambda f: (f / "config.json").write_text("{}"),
-        "is no model that can be loaded",
+        "expected a model that can be loaded",
     ),
     "an unknown class": (
         lambda f: edit(f, lambda c: c.update(architectures=["NoSuchModel"])),
-        "holds a NoSuchModel",
+        "that the installed transformers knows, got NoSuchModel",
     ),
     "a newer format": (
         lambda f: edit(f, lambda c: c["deadhead"].update(format=2)),
-        "is of format 2, this deadhead reads up to 1",
+        "expected a format up to 1, got 2",
     ),
-    "no format": (lambda f: edit(f, lambda c: c["deadhead"].pop("format")), "is of format None"),
+    "no format": (
+        lambda f: edit(f, lambda c: c["deadhead"].pop("format")),
+        "expected a format up to 1, got None",
+    ),
     "no list": (
         lambda f: edit(f, lambda c: c["deadhead"].pop("removed")),
         "list of removed heads in config.json is damaged",
@@ -210,7 +213,7 @@ def _failing(problem: Exception) -> Any:
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(FolderError, match="is a file"):
+    with pytest.raises(FolderError, match="expected a folder, got the file"):
         save(build("bert"), tmp_path / "file")
     with pytest.raises(FolderError, match="cannot be written"):
         save(build("bert"), tmp_path / "file" / "below")
@@ -218,7 +221,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_what_is_no_transformers_model(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match="is not a transformers model"):
+    with pytest.raises(UnsupportedModel, match="expected a transformers model"):
         save(torch.nn.Linear(2, 2), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

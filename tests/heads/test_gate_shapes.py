@@ -42,7 +42,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("an axis too many", torch.ones(1, 1, 2, 4), "shape (1, 1, 2, 4)"),
     ("a block that is not there", {"decoder": torch.ones(2, 4)}, "'decoder'"),
     ("a head that is not there", {Head("encoder", 0, 4): 0.0}, "built with 4 heads"),
-    ("a list", [[1, 1, 1, 1], [1, 1, 1, 1]], "met list"),
+    ("a list", [[1, 1, 1, 1], [1, 1, 1, 1]], "got list"),
     ("a number for a block", {"encoder": 0.5}, "'encoder'"),
 ]
 
@@ -85,7 +85,7 @@ def test_a_batch_of_gates_must_fit_the_batch() -> None:
     model = build("bert")
     hung = hooks(model)
     with (
-        pytest.raises(HeadError, match="gates for 3 examples, but a batch of 2"),
+        pytest.raises(HeadError, match="expected gates for 2 examples, got 3"),
         gated(model, torch.ones(3, 2, 4)),
     ):
         answers(model)

@@ -83,7 +83,7 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     switches: Switches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "deadhead.heads.verify.bench._peak", lambda *rest: None
+        "deadhead.heads.verify.bench._peak_of_process", lambda *rest: None
     )  # measured in processes of their own
     model = build("bert").bfloat16()
     heads = ["encoder.0.1", "encoder.1.0"]

@@ -139,7 +139,7 @@ def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(pruned: Path, l
 
 @pytest.mark.parametrize("auto", [BertForMaskedLM, AutoTokenizer])
 def test_what_is_no_auto_class_of_models_is_told(whole: Path, auto: object) -> None:
-    with pytest.raises(UnsupportedModel, match="no auto class") as problem:
+    with pytest.raises(UnsupportedModel, match="expects an auto class") as problem:
         load(whole, auto=auto)
     assert "AutoModelForTokenClassification" in (problem.value.hint or "")
 

@@ -157,11 +157,11 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match="is a folder"):
+    with pytest.raises(UnsupportedModel, match="expected a file, got a folder"):
         export(tmp_path, onnx=tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnsupportedModel, match="is no file that can be replaced"):
+    with pytest.raises(UnsupportedModel, match="expected a file, got something that is no file"):
         export(tmp_path, onnx=tmp_path / "pipe")
     save(build("vit").float(), tmp_path / "vit")
-    with pytest.raises(UnsupportedModel, match="does not read text"):
+    with pytest.raises(UnsupportedModel, match="expected a model that reads text"):
         export(tmp_path / "vit", onnx=tmp_path / "vit.onnx")

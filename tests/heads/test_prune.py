@@ -13,9 +13,8 @@ import pytest
 import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
-from deadhead.heads import discover, gated, prune
-from deadhead.heads import prune as surgery
-from deadhead.heads.verify.coverage import prompt_for
+from deadhead.heads import cut, discover, gated, prune
+from deadhead.heads.verify.tiny import prompt_for
 from deadhead.hub import quiet
 from deadhead.layout import Head
 
@@ -260,9 +259,9 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(
         wanted = cached(model)
     prune(model, gone)
     assert (cached(model) - wanted).abs().max() < limit(model)
-    silent = surgery._silent
+    silent = cut._silent_forward
     monkeypatch.setattr(
-        surgery, "_silent", lambda self, hidden_states, *_, **__: silent(self, hidden_states)
+        cut, "_silent_forward", lambda self, hidden_states, *_, **__: silent(self, hidden_states)
     )
     prune(forgetful, gone)
     with contextlib.suppress(RuntimeError):  # shapes that do not fit are a difference, too

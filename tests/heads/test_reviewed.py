@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel, BigBirdConfig, BigBirdModel, XLN
 from deadhead import Head, discover, gated, load, prune, save
 from deadhead.errors import DeadheadError, FolderError, HeadError, UnsupportedModel
 from deadhead.heads.verify.bench import _flops, bench, inputs
-from deadhead.heads.verify.coverage import tiny
+from deadhead.heads.verify.tiny import tiny
 
 
 def big_bird() -> Any:
@@ -44,7 +44,7 @@ def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path: Pa
 def test_a_head_has_one_number(value: Any) -> None:
     model = tiny("bert")
     with (
-        pytest.raises(HeadError, match=r"the gate of encoder\.0\.1 is"),
+        pytest.raises(HeadError, match=r"the gate of encoder\.0\.1 expects one number"),
         gated(model, {Head("encoder", 0, 1): value}),
     ):
         pass
@@ -93,7 +93,7 @@ def test_no_pruning_under_gates() -> None:
     model = tiny("bert")
     with (
         gated(model, closed=["encoder.0.0"]),
-        pytest.raises(UnsupportedModel, match="the model is gated"),
+        pytest.raises(UnsupportedModel, match="expected a model without gates"),
     ):
         prune(model, ["encoder.0.1"])
     assert len(discover(prune(model, ["encoder.0.1"]))) == 7

@@ -85,7 +85,7 @@ def test_a_study_keeps_to_the_commit_it_began_with(cache: Path) -> None:
 
 
 def test_a_revision_that_is_not_there_is_an_error(cache: Path) -> None:
-    with pytest.raises(FolderError, match="no model that can be loaded"):
+    with pytest.raises(FolderError, match="expected a model that can be loaded"):
         load(f"{NAME}@{'3' * 40}")
     for name in (f"{NAME}@", f"{NAME}@ x"):
         with pytest.raises(FolderError, match="expected a commit, a branch or a tag"):

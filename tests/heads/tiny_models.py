@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from deadhead.heads import discover
-from deadhead.heads.verify.coverage import batch_for, randomise, shrunk, tiny
 from deadhead.heads.verify.proof import outputs
+from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.hub import quiet
 from deadhead.layout import Head
 

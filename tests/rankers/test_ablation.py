@@ -8,7 +8,7 @@ from ranker_cases import KINDS
 
 from deadhead.errors import DeadheadError
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.coverage import batch_for, tiny
+from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.replay import layer_path, repeated, replaying

@@ -8,7 +8,7 @@ from ranker_cases import KINDS
 
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.verify.coverage import batch_for, tiny
+from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import rank
 
 

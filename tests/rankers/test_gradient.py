@@ -9,7 +9,7 @@ import torch
 from ranker_cases import KINDS
 
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.coverage import tiny
+from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank, silent
 from deadhead.rankers.gradient import Gradient, open_gates
 from deadhead.rankers.loss import example_losses
@@ -209,7 +209,7 @@ def test_removed_and_closed_heads_get_no_score_and_disturb_nobody(case, kind):
 def test_shared_weights_have_one_score_over_all_their_uses():
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
-    from deadhead.heads.verify.coverage import randomise, shrunk
+    from deadhead.heads.verify.tiny import randomise, shrunk
 
     model = AlbertForSequenceClassification(
         shrunk(AlbertConfig, {"num_labels": 2, "num_hidden_layers": 3})

@@ -14,7 +14,7 @@ from planted_truth import USELESS, assert_truth, batches, planted
 
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.coverage import batch_for, tiny
+from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.layout import Head
 from deadhead.rankers import Scores, silent
 from deadhead.rankers.l0 import L0, chance_open, sampled, settled_gate

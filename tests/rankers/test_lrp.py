@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForTokenClassification
 
 from deadhead.errors import UnknownName, UnsupportedModel
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.coverage import batch_for, randomise, shrunk, tiny
+from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head
 from deadhead.rankers import silent
 from deadhead.rankers.loss import answer

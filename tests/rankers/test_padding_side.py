@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from deadhead import rank
-from deadhead.heads.verify.coverage import randomise, shrunk, tiny
+from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.rankers.loss import IGNORED, answer, example_losses, losses_of
 
 SENTENCES = [[5, 9, 7, 11, 6, 8], [12, 4, 10], [7, 13, 6, 9]]

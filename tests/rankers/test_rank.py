@@ -14,7 +14,7 @@ from torch import nn
 
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.verify.coverage import batch_for, tiny
+from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.check import check_scores
 

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.coverage import batch_for, randomise, shrunk, tiny
+from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head, HeadLayout
 from deadhead.rankers import silent
 from deadhead.rankers.loss import example_losses

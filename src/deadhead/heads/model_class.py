@@ -1,4 +1,4 @@
-"""As what a folder is loaded: the class of transformers that its config names or a task asks for, and the precision of its weights."""
+"""The transformers class for a saved model, and the precision of its weights."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
-AS_SAVED = "auto"  # the word of transformers for the precision that the folder has
+AS_SAVED = "auto"  # the word of transformers for the precision of the folder
 
 
 def dtype_named(dtype: Any) -> Any:
-    """A type of torch, by itself or by its name, or `auto` for that of the folder; an error for anything else."""
+    """A dtype of torch, by itself or by its name, or `auto` for that of the folder."""
     if dtype == AS_SAVED or (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         return dtype
     if str(dtype) not in DTYPES:
@@ -24,31 +24,33 @@ def dtype_named(dtype: Any) -> Any:
 
 
 def saved_class(config: Any, folder: str | Path) -> Any:
-    """The class that config.json names, or the bare model where it names none."""
+    """The class that config.json names, or the bare model if it names none."""
     import transformers
 
     names = getattr(config, "architectures", None) or []
     if not isinstance(names, list):
         raise FolderError(
-            f"{folder}: `architectures` in config.json is not a list.",
+            f"{folder}: `architectures` in config.json expects a list, got {names!r}.",
             "save or download the folder again",
         )
-    known = transformers.AutoModel._model_mapping
-    cls: Any = (
-        getattr(transformers, str(names[0]), None) if names else known.get(type(config), None)
-    )
-    if isinstance(cls, tuple):
-        cls = cls[0]
+    if names:
+        cls: Any = getattr(transformers, str(names[0]), None)
+    else:
+        cls = _first(transformers.AutoModel._model_mapping.get(type(config), None))
     if not isinstance(cls, type) or not issubclass(cls, transformers.PreTrainedModel):
+        name = names[0] if names else config.model_type
         raise FolderError(
-            f"{folder} holds a {names[0] if names else config.model_type}, which the installed transformers does not know.",
+            f"{folder}: expected a model that the installed transformers knows, got {name}.",
             "install the release it was saved with",
         )
     return cls
 
 
 def bare_class(model: Any, report: Mapping[str, Any]) -> Any:
-    """The class of the model without its task layers, where the weights hold nothing of any of them; else None."""
+    """The class of the model without its task layers, if the weights have none of them; or None.
+
+    report: what transformers reports about the weights it read.
+    """
     body = model.base_model
     parameters = dict(model.named_parameters(remove_duplicate=False))
     on_top = {id(p) for p in parameters.values()} - {id(p) for p in body.parameters()}
@@ -57,28 +59,31 @@ def bare_class(model: Any, report: Mapping[str, Any]) -> Any:
 
 
 def task_class(auto: Any, config: Any, folder: str | Path) -> Any:
-    """The class that an auto class of transformers, or its name, stands for with this kind of model."""
+    """The class that an auto class of transformers, or its name, means for this kind of model."""
     auto = _auto_named(auto) if isinstance(auto, str) else auto
     if not hasattr(auto, "_model_mapping"):
-        name = getattr(auto, "__name__", repr(auto))
         raise UnsupportedModel(
-            f"auto={name} is no auto class for models.",
-            "give one of transformers, such as AutoModelForTokenClassification",
+            f"`auto` expects an auto class for models, got {getattr(auto, '__name__', repr(auto))}.",
+            "use one of transformers, such as AutoModelForTokenClassification",
         )
-    known = auto._model_mapping.get(type(config), None)
-    if known is None:
+    cls = _first(auto._model_mapping.get(type(config), None))
+    if cls is None:
         raise FolderError(
             f"{folder} is a {config.model_type}, for which there is no {auto.__name__}.",
             "name a model of another kind",
         )
-    return known[0] if isinstance(known, tuple) else known
+    return cls
+
+
+def _first(classes: Any) -> Any:
+    return classes[0] if isinstance(classes, tuple) else classes
 
 
 def _auto_named(name: str) -> Any:
     import transformers
     from transformers.models.auto import modeling_auto
 
-    # by its list of names: asking transformers for each class in turn would import what the classes need
+    # the list of names: looking up each class would import the packages that classes need
     names = [n for n in modeling_auto.__all__ if n.startswith("AutoModel")]
     if name not in names:
         raise unknown_name("auto class for models", name, names)

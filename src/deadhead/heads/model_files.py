@@ -1,4 +1,4 @@
-"""The files a model came with: its folder, or what the hub's cache holds of it, and which of them a saved copy takes along."""
+"""The files of a model: its folder or its place in the hub's cache, and what a saved copy keeps."""
 
 from __future__ import annotations
 
@@ -17,49 +17,30 @@ import torch
 from deadhead.errors import FolderError, Notice
 from deadhead.hub import quiet, split
 
-# Weights, whoever reads them, and what a training leaves beside them: of the model as it was, so no part of what is saved.
+# Weights of any library, and what a training leaves beside them: a pruned copy has its own.
+# fmt: off
 KINDS = [
-    "safetensors",
-    "bin",
-    "pt",
-    "pth",
-    "ckpt",
-    "h5",
-    "msgpack",
-    "ot",
-    "onnx",
-    "onnx_data",
-    "gguf",
-    "ggml",
-    "tflite",
-    "mlmodel",
-    "pkl",
-    "pickle",
-    "npz",
-    "npy",
-    "distcp",
+    "safetensors", "bin", "pt", "pth", "ckpt", "h5", "msgpack", "ot", "onnx", "onnx_data", "gguf",
+    "ggml", "tflite", "mlmodel", "pkl", "pickle", "npz", "npy", "distcp",
 ]
+# fmt: on
 WEIGHTS = re.compile(rf"\.({'|'.join(KINDS)})(\.index\.json|\.zip|\.gz)?$|tfevents")
-AGAIN = ("onnx", "openvino", "coreml")  # folders that hold the model once more
-NOT_TAKEN = re.compile(
-    rf"^(\..*|{'|'.join(AGAIN)}|checkpoint-\d+|runs|__pycache__)$"
-)  # also hidden files and earlier states
-FLOATS = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-}  # as safetensors names them
-HEADER = 100_000_000  # bytes, the most that safetensors allows for the head of a file
+EXPORTS = ("onnx", "openvino", "coreml")  # folders with the model in another format
+# also hidden files and earlier states of a training
+NOT_COPIED = re.compile(rf"^(\..*|{'|'.join(EXPORTS)}|checkpoint-\d+|runs|__pycache__)$")
+# the names of precisions in safetensors
+FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+HEADER = 100_000_000  # bytes, the most that safetensors allows for the header of a file
 CARD = "README.md"
-WRITTEN = ("config.json", CARD)  # by `save` itself; in the top folder
+WRITTEN = ("config.json", CARD)  # by `save` itself, in the top folder
 TOKENIZER = re.compile(
-    r"^(tokenizer.*|vocab.*|merges\.txt|added_tokens\.json|special_tokens_map\.json|spiece\.model|sentencepiece.*|.*\.spm|chat_template.*)$"
+    r"^(tokenizer.*|vocab.*|merges\.txt|added_tokens\.json|special_tokens_map\.json|spiece\.model|"
+    r"sentencepiece.*|.*\.spm|chat_template.*)$"
 )
 
 
 def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
-    """The folder of this name, or of this model in the hub's cache; None where it is in neither."""
+    """The folder of this name, or that of the model in the hub's cache; None if there is neither."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -75,43 +56,30 @@ def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
 
 
 def source_of(model: Any) -> Path | None:
-    """Where a model in memory was loaded from, if its files are still there."""
-    config = getattr(model, "config", None)
-    name = getattr(config, "_name_or_path", "")
+    """The folder that a model in memory was loaded from, if it is still there."""
+    name = getattr(getattr(model, "config", None), "_name_or_path", "")
     return folder_of(name) if name else None
 
 
 def fetch(name: str) -> None:
-    """For a model on the hub, have what a saved copy takes along in the cache too, where loading fetches only what it reads."""
+    """Download all files of a hub model that a saved copy keeps; loading downloads fewer."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     if Path(name).is_dir() or HF_HUB_OFFLINE:
         return
     base, revision = split(name)
+    weights = [*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in EXPORTS)]
     try:
         with quiet():
-            snapshot_download(
-                base,
-                revision=revision,
-                ignore_patterns=[
-                    *(f"*.{kind}" for kind in KINDS),
-                    *(f"{folder}/*" for folder in AGAIN),
-                ],
-            )
-    except (
-        Exception
-    ):  # no network, no right to see it: the hub client has an error of its own for each
-        warnings.warn(
-            Notice(
-                f"the hub did not answer for the other files of {name}: what its cache holds is taken along."
-            ),
-            stacklevel=2,
-        )
+            snapshot_download(base, revision=revision, ignore_patterns=weights)
+    except Exception:  # the client has one error each for no network and no permission
+        text = f"the hub did not answer for the other files of {name}: only cached ones are kept."
+        warnings.warn(Notice(text), stacklevel=2)
 
 
 def stored_dtype(name: str | Path) -> torch.dtype | None:
-    """The precision that most of the weights of a model have on disk, from the heads of the files alone; None where it cannot be told."""
+    """The precision of most weights of a model on disk; None if the headers do not say it."""
     counts: Counter[str] = Counter()
     folder = folder_of(name)
     for file in () if folder is None else folder.glob("*.safetensors"):
@@ -144,41 +112,34 @@ def check_shards(folder: Path) -> None:
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether tokenizer files lie there: transformers makes up one without words where none do."""
+    """Whether a folder has a tokenizer: for one without, transformers builds an empty one."""
     return any(
         TOKENIZER.match(file.name) and not file.name.startswith("tokenizer_config")
         for file in folder.iterdir()
     )
 
 
-def taken_along(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
-    """What a copy of the model takes along, relative to the folder: all files but weights and what `save` writes.
+def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
+    """What a copy of the model keeps: all files but weights and what `save` writes itself.
 
-    tokenizer: whether the files of the tokenizer are among them; they are not where the copy gets a tokenizer of its own.
+    Paths are relative to the folder. tokenizer: also the files of the tokenizer.
     """
     for path in sorted(folder.iterdir()):
-        if (
-            NOT_TAKEN.match(path.name)
-            or path.name in WRITTEN
-            or (not tokenizer and TOKENIZER.match(path.name))
-        ):
+        if path.name in WRITTEN or (not tokenizer and TOKENIZER.match(path.name)):
             continue
         for below in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
             inside = below.relative_to(folder)
-            if not WEIGHTS.search(below.name) and not any(
-                NOT_TAKEN.match(part) for part in inside.parts
-            ):
+            hidden = any(NOT_COPIED.match(part) for part in inside.parts)
+            if not hidden and not WEIGHTS.search(below.name):
                 yield inside
 
 
-def take_along(source: Path, target: Path, *, tokenizer: bool) -> None:
-    """Copy what a copy of the model takes along; what is in the target already stays."""
-    for inside in taken_along(source, tokenizer=tokenizer):
+def copy_files(source: Path, target: Path, *, tokenizer: bool) -> None:
+    """Copy what a copy of the model keeps; a file that the target has already stays."""
+    for inside in kept_files(source, tokenizer=tokenizer):
         place = target / inside
-        if (source / inside).is_dir():
-            place.mkdir(
-                parents=True, exist_ok=True
-            )  # also an empty one: a module of sentence-transformers may be one
+        if (source / inside).is_dir():  # also an empty one: sentence-transformers may have such
+            place.mkdir(parents=True, exist_ok=True)
         elif not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / inside, place)

@@ -11,7 +11,7 @@ from deadhead.layout import Head, HeadLayout
 
 from .discover import discover
 from .load import load
-from .model_files import fetch, source_of, stored_dtype, taken_along
+from .model_files import fetch, kept_files, source_of, stored_dtype
 from .prune import prune
 from .save import save
 
@@ -73,4 +73,4 @@ def _kept_files(model: Any) -> list[str]:
     source = source_of(model)
     if source is None:
         return []
-    return [str(f) for f in taken_along(source, tokenizer=True) if (source / f).is_file()]
+    return [str(f) for f in kept_files(source, tokenizer=True) if (source / f).is_file()]

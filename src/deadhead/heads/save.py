@@ -1,9 +1,9 @@
 """Save a pruned model as an ordinary Hugging Face folder.
 
-The removed heads stand in `config.json` under the key `deadhead`, so a folder that the Trainer or
-`save_pretrained` wrote loads just as well as one written by `save`. Two forms exist: `compact` has the
-small weights and needs `load`; `padded` has the shapes of the unpruned model with the removed heads
-zeroed, and loads exactly anywhere.
+The removed heads are listed in `config.json` under the key `deadhead`, so a folder that the
+Trainer or `save_pretrained` wrote loads just as well as one written by `save`. There are two
+forms: `compact` has the small weights and needs `load`; `padded` has the shapes of the unpruned
+model with the removed heads zeroed, and loads exactly everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deadhead.hub import quiet
 
 from .discover import find_sites, layout_of
 from .model_card import card, is_ours
-from .model_files import CARD, source_of, take_along
+from .model_files import CARD, copy_files, source_of
 from .prune import RECORD, record, unfit
 from .sites import Site
 
@@ -38,59 +38,43 @@ def save(
     note: str = "",
     max_shard_size: int | str = "50GB",
 ) -> Path:
-    """Write the model, the list of its removed heads, its tokenizer if given, and a model card.
+    """Write the model, the list of its removed heads, the tokenizer if given, and a model card.
 
-    What else lies in the folder that the model was loaded from is taken along: licence, tokenizer (unless one is given),
-    generation config, the modules of sentence-transformers; not its weights. The weights keep the precision they have in memory.
+    Other files of the folder that the model was loaded from are copied: licence, tokenizer (unless
+    one is given), generation config, the modules of sentence-transformers; not its weights. The
+    weights keep the precision they have in memory.
 
     Args:
-        form: `compact` writes the small weights, for `deadhead.load`. `padded` writes full shapes with the
-            removed heads zeroed, for plain `AutoModel.from_pretrained` where deadhead is not installed; use
-            it for inference, since zeroed heads would grow back in training.
+        form: `compact` writes the small weights, for `deadhead.load`. `padded` writes full shapes
+            with the removed heads zeroed, for plain `AutoModel.from_pretrained` where deadhead is
+            not installed; use it for inference, since zeroed heads would grow back in training.
         note: a sentence for the model card, such as what the model was fine-tuned on.
     """
-    if form not in FORMS:
-        raise unknown_name("form", form, FORMS)
-    if not hasattr(model, "save_pretrained"):
-        raise UnsupportedModel(
-            f"{type(model).__name__} is not a transformers model, so it cannot be saved as one."
-        )
-    state = unfit(model)
-    if state is not None:
-        raise state
-    found = find_sites(model)
-    target, source = Path(folder), source_of(model)
+    _check(model, form)
+    sites, config, source = find_sites(model), model.config, source_of(model)
+    target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise FolderError(f"{target} is a file.", "name a folder")
-    config = model.config
+        raise FolderError(f"expected a folder, got the file {target}.", "name a folder")
     try:
         with draft_in(target) as draft:
-            model.config = copy.deepcopy(
-                config
-            )  # saving writes into it, and the user's own may be shared
-            setattr(model.config, RECORD, {**record(found), "form": form})
-            weights = _padded(model, found) if form == "padded" else None
-            # some families fuse projections on disk, which only works out while they have their full shapes
+            model.config = copy.deepcopy(config)  # saving changes it, and others may share it
+            setattr(model.config, RECORD, {**record(sites), "form": form})
             with quiet():
                 model.save_pretrained(
                     draft,
-                    state_dict=weights,
+                    state_dict=_padded_weights(model, sites) if form == "padded" else None,
                     max_shard_size=max_shard_size,
+                    # some families fuse projections on disk, which needs their full shapes
                     save_original_format=form == "padded",
                 )
             if tokenizer is not None:
                 tokenizer.save_pretrained(draft)
             if source is not None and not source.samefile(target):
-                take_along(source, draft, tokenizer=tokenizer is None)
-            if not (target / CARD).exists() or is_ours(
-                (target / CARD).read_text(encoding="utf-8", errors="replace")
-            ):
-                model.config = (
-                    config  # which names the class and the place that the model was loaded from
-                )
-                (draft / CARD).write_text(
-                    card(model, layout_of(found, {}), form, source, note), encoding="utf-8"
-                )
+                copy_files(source, draft, tokenizer=tokenizer is None)
+            if _may_replace(target / CARD):
+                model.config = config  # it names the class and the folder of the source
+                text = card(model, layout_of(sites), form, source, note)
+                (draft / CARD).write_text(text, encoding="utf-8")
             swap(draft, target)
     except (OSError, SafetensorError) as problem:
         raise FolderError(
@@ -101,21 +85,34 @@ def save(
     return target
 
 
-def _padded(model: nn.Module, found: list[Site]) -> dict[str, torch.Tensor]:
-    """The state of the model with every cut tensor back at its old shape, zeros where heads are gone."""
+def _check(model: Any, form: str) -> None:
+    if form not in FORMS:
+        raise unknown_name("form", form, FORMS)
+    if not hasattr(model, "save_pretrained"):
+        raise UnsupportedModel(f"expected a transformers model, got {type(model).__name__}.")
+    if (problem := unfit(model)) is not None:
+        raise problem
+
+
+def _may_replace(card_file: Path) -> bool:
+    """Whether there is no model card yet, or one that deadhead wrote."""
+    if not card_file.exists():
+        return True
+    return is_ours(card_file.read_text(encoding="utf-8", errors="replace"))
+
+
+def _padded_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor]:
+    """The state of the model with every tensor in its old shape, zeros for removed heads."""
     state = dict(model.state_dict())
-    names = {
-        id(parameter): name for name, parameter in model.named_parameters(remove_duplicate=False)
-    }
-    for site in found:
+    names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
+    for site in sites:
         for part in site.parts.values():
             rows = part.present(site.kept, site.keys_of(site.kept))
             for name, axis in part.tensors:
-                small = getattr(part.module, name)
+                parameter = getattr(part.module, name)
+                small = parameter.detach()
                 shape = list(small.shape)
                 shape[axis] = part.size
-                full = small.detach().new_zeros(shape)
-                state[names[id(small)]] = full.index_copy(
-                    axis, rows.to(small.device), small.detach()
-                )
+                full = small.new_zeros(shape)
+                state[names[id(parameter)]] = full.index_copy(axis, rows.to(small.device), small)
     return state

@@ -1,15 +1,15 @@
-"""Where the heads of a model live, found by looking at its modules rather than at its name.
+"""The attention layers of a model, found by the structure of its modules and not by its name.
 
-An attention layer is a module that owns a query, a key and a value projection (three, or one fused
-from them) and whose output projection reads exactly the heads side by side. The names such parts go
-by are few, and listed here; widths and counts come from the weights. What does not fit these words
-is passed over with the reason, never guessed at.
+An attention layer is a module that owns projections for queries, keys and values (three, or one
+fused from them) and whose output projection reads exactly the heads side by side. `names.py` lists
+the names of such parts; widths and counts come from the weights. Any other attention is skipped
+with the reason, never guessed at.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,145 +18,54 @@ from torch import nn
 
 from deadhead.layout import Attention
 
-# The names the parts of an attention layer go by.
-TRIPLES = (
-    ("q_proj", "k_proj", "v_proj"),
-    ("query", "key", "value"),
-    ("q_lin", "k_lin", "v_lin"),
-    ("q", "k", "v"),
-    ("query_proj", "key_proj", "value_proj"),
-    ("linear_q", "linear_k", "linear_v"),
-    ("to_q", "to_k", "to_v"),
-    ("Wq", "Wk", "Wv"),
-    ("project_q", "project_k", "project_v"),
-    ("q_head", "k_head", "v_head"),
-)
-FUSED = ("query_key_value", "qkv_proj", "Wqkv", "c_attn", "in_proj", "qkv", "att_proj")
-OUTPUTS: tuple[str, ...] = (
-    "o_proj",
-    "out_proj",
-    "out_lin",
-    "dense",
-    "o",
-    "c_proj",
-    "Wo",
-    "proj",
-    "projection",
-    "projection_layer",
-)
-OUTPUTS += ("linear_out", "to_out", "attention_out", "post_proj", "output", "output_proj")
-OUTPUTS_OUTSIDE = (
-    "output.dense",
-    "output",
-)  # seen from the parent of the module that owns q, k and v
-WIDTHS = (
-    "head_dim",
-    "attention_head_size",
-    "head_size",
-    "d_head",
-    "key_value_proj_dim",
-    "dim_per_head",
-    "dim_head",
-    "head_width",
-)
-COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
-KEY_COUNTS = ("num_key_value_heads", "num_kv_heads", "kv_heads")
-TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "attn_dim")
-# Further parts whose rows belong to heads, cut along with the queries.
-PER_HEAD_ROWS: tuple[str, ...] = (
-    "query_global",
-    "key_global",
-    "value_global",
-    "w2e_query",
-    "e2w_query",
-    "e2e_query",
-)
-PER_HEAD_ROWS += ("pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj")
-PER_HEAD_VECTORS = ("q_bias", "v_bias", "sinks")
-# Further parts known to keep heads apart, which may stay as they are; any other may mix heads, and is refused.
-HARMLESS: tuple[str, ...] = (
-    "LayerNorm",
-    "dense_bias",
-    "gate_proj",
-    "gate_bias",
-    "g_proj",
-    "relative_attention_bias",
-    "relative_pos_embeddings",
-)
-HARMLESS += ("rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv", "rel_logits_proj")
-# Families that fuse q, k and v head by head; all others: all queries, then all keys, then all values.
-INTERLEAVED = (
-    "bloom",
-    "gpt_neox",
-    "gpt_neox_japanese",
-    "falcon",
-    "deberta",
-    "persimmon",
-    "gpt_bigcode",
-)
-LATENT = {
-    "q_a_proj",
-    "q_b_proj",
-    "kv_a_proj_with_mqa",
-    "kv_b_proj",
-}  # of DeepSeek's attention, and of those that followed it
-NOT_SOFTMAX = re.compile(
-    r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
+from . import names
+from .parts import (
+    Part,
+    bare,
+    even_rows,
+    fused_rows,
+    inputs_of,
+    is_linear,
+    out_axis,
+    output_tensors,
+    outputs_of,
 )
 
-NO_HEADS = "is not softmax attention over heads"
+
+class Skip(Exception):
+    """Why the heads of an attention layer can be neither gated nor cut."""
 
 
-@dataclass
-class Part:
-    """One tensor-bearing piece of an attention layer, and which of its rows belong to which head."""
-
-    module: nn.Module
-    tensors: tuple[
-        tuple[str, int], ...
-    ]  # names of its parameters, each with the axis the rows run along
-    rows: dict[str, torch.Tensor]  # role (q, k, v, o) -> unit x row numbers, as the layer was born
-    size: int  # rows it was born with
-    cut: bool = True  # False where a norm over all heads follows: the rows must stay, and are dropped after the norm
-
-    def present(self, heads: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
-        """The rows that are left when only these heads and these key/value heads are."""
-        if not self.cut:
-            return torch.arange(self.size)
-        gone = torch.zeros(self.size, dtype=torch.bool)
-        for role, rows in self.rows.items():
-            units = set(keys if role in "kv" else heads)
-            lost = [u for u in range(len(rows)) if u not in units]
-            gone[rows[lost].flatten()] = True
-        return (~gone).nonzero().flatten()
+class NoHeads(Skip):
+    """It is not softmax attention over heads."""
 
 
-@dataclass
+class UnknownNames(Skip):
+    """A part has a name that is not in `names.py`."""
+
+
+@dataclass(kw_only=True)
 class Site:
-    """One attention layer of a model: its modules, its parts, and the heads it has left."""
+    """An attention layer of a model: its modules, its parts, and the heads it has left."""
 
     core: nn.Module  # owns q, k and v
     path: str
-    out: (
-        nn.Module | None
-    )  # the output projection; its input is where the gate sits (None: XLNet's bare parameters)
-    size: int
-    keys: int  # key/value heads it was born with
-    width: int
-    kept: tuple[int, ...]
+    out: nn.Module | None  # the output projection, whose input is gated; None for XLNet
+    size: int  # heads before any cut
+    keys: int  # key/value heads before any cut
+    width: int  # of a head
+    kept: tuple[int, ...]  # the heads that are left
     parts: dict[str, Part] = field(default_factory=dict)
-    norms: dict[str, nn.Module] = field(
-        default_factory=dict
-    )  # query and key norms that span all heads
+    norms: dict[str, nn.Module] = field(default_factory=dict)  # of q and k, over all heads
     parent: nn.Module | None = None  # of the core
-    time_first: bool = False
+    time_first: bool = False  # the batch is the second axis
     shared_by: int = 1
     block: str = ""
     layer: int = 0
 
     @property
     def group(self) -> int:
-        """Heads that read one key/value head and must stay equally many in each group."""
+        """Heads that share one key/value head: each group must keep the same number of them."""
         return self.size // self.keys if self.keys > 1 else 1
 
     def keys_of(self, heads: tuple[int, ...]) -> tuple[int, ...]:
@@ -165,23 +74,24 @@ class Site:
 
     def attention(self) -> Attention:
         return Attention(
-            self.block,
-            self.layer,
-            self.size,
-            self.kept,
-            self.width,
-            self.group,
-            self.shared_by,
-            self.path,
+            block=self.block,
+            layer=self.layer,
+            size=self.size,
+            kept=self.kept,
+            width=self.width,
+            group=self.group,
+            shared_by=self.shared_by,
+            path=self.path,
         )
 
 
 @dataclass(frozen=True)
 class Born:
-    """What pruning leaves on the query projection, so that heads keep their numbers for ever.
+    """What pruning leaves on the query projection, so that heads keep their numbers.
 
-    On the projection and not on the layer, because BigBird moves its projections to another layer object
-    when it changes from sparse to full attention. An adapter that is put around the projection has it inside.
+    It is on the projection, not on the layer, because BigBird moves its projections to another
+    layer object when it changes from sparse to full attention. An adapter around the projection
+    has it inside.
     """
 
     size: int
@@ -190,321 +100,256 @@ class Born:
     kept: tuple[int, ...]
 
 
-MARK = "deadhead_born"
+MARK = "deadhead_born"  # the attribute that holds it
 
 
-def sites(model: nn.Module) -> tuple[list[Site], dict[str, str]]:
-    """Every attention layer found in the model, and those passed over, path -> reason."""
-    found: list[Site] = []
-    passed: dict[str, str] = {}
-    uses: dict[int, int] = {}
-    for _, module in model.named_modules(remove_duplicate=False):
-        uses[id(module)] = uses.get(id(module), 0) + 1
+def scan(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
+    """Every attention layer with heads; and the skipped ones, module path -> reason."""
+    sites: list[Site] = []
+    skipped: dict[str, Skip] = {}
+    uses = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
     parents = {id(child): module for module in model.modules() for child in module.children()}
     for path, module in model.named_modules():
-        result = look(module, path, parents.get(id(module)))
-        if isinstance(result, Site):
-            result.shared_by, result.parent = uses[id(module)], parents.get(id(module))
-            found.append(result)
-        elif result:
-            passed[path] = result
-    return found, passed
+        try:
+            site = _site(module, path, parents.get(id(module)))
+        except Skip as reason:
+            skipped[path] = reason
+            continue
+        if site is not None:
+            site.shared_by, site.parent = uses[id(module)], parents.get(id(module))
+            sites.append(site)
+    return sites, skipped
 
 
-def look(core: nn.Module, path: str, parent: nn.Module | None) -> Site | str | None:
-    """The attention layer this module owns, why it is passed over, or None where it is no attention at all."""
+def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
+    """The attention layer of this module, None if it is no attention; raises Skip."""
     name = type(core).__name__
     if isinstance(core, nn.MultiheadAttention):
-        return "torch.nn.MultiheadAttention hands its output weights to one fused function, which leaves no place for a gate"
-    if _bare_parameters(core):
-        return _xlnet(core, path)
+        raise Skip("torch.nn.MultiheadAttention is one fused function with no place for a gate")
+    if _has_bare_parameters(core):
+        return _xlnet_site(core, path)
     projections = _projections(core)
     if not projections:
-        latent = LATENT & core._modules.keys()
-        return (
-            f"{name} is latent attention: its heads share the compressed queries, keys and values of {', '.join(sorted(latent))}"
-            if latent
-            else None
-        )
-    if NOT_SOFTMAX.search(name):
-        return f"{name} {NO_HEADS}"
-    out = _output(core, parent)
+        if latent := names.LATENT & core._modules.keys():
+            raise Skip(
+                f"{name} is latent attention: its heads share the compressed queries, keys and "
+                f"values of {', '.join(sorted(latent))}"
+            )
+        return None
+    if names.NOT_SOFTMAX.search(name):
+        raise NoHeads(f"{name} is not softmax attention over heads")
+    out = output_inside(core)
+    if out is None and parent is not None:
+        out = output_inside(parent, names.OUTPUTS_ABOVE)
     if out is None:
-        return (
-            f"{name} has {', '.join(projections)} but no output projection with a known name"
-            if "ttention" in name
-            else None
-        )
-    site = _measure(core, path, out, projections)
-    if isinstance(site, Site):
-        site.time_first = type(core).__module__.endswith("modeling_fsmt")
+        if "ttention" in name:
+            raise UnknownNames(
+                f"{name} has {', '.join(projections)} but no output projection with a known name"
+            )
+        return None
+    site = _measured_site(core, path, out, projections)
+    _add_projections(site, out, projections)
+    _add_other_modules(site)
+    _add_vectors(site)
     return site
 
 
-def bare(module: Any) -> Any:
-    """A module without the adapters around it."""
-    while hasattr(module, "base_layer"):
-        module = module.base_layer
-    return module
-
-
-def linear_like(module: object) -> bool:
-    """A plain linear map: torch's, GPT-2's Conv1D, or one of them with an adapter around it."""
-    inner = bare(module)
-    return (
-        isinstance(module, nn.Module)
-        and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D")
-        and module.weight.dim() == 2  # type: ignore[operator]
-    )
-
-
-def out_axis(module: nn.Module) -> int:
-    """The axis of the weight along which outputs run: GPT-2's Conv1D keeps it transposed."""
-    return 1 if type(bare(module)).__name__ == "Conv1D" else 0
-
-
-def width_of(module: nn.Module, *, out: bool) -> int:
-    axis = out_axis(module)
-    return int(module.weight.shape[axis if out else 1 - axis])  # type: ignore[index]
-
-
 def _projections(core: nn.Module) -> dict[str, nn.Module]:
+    """The projections of a module by role: q, k and v; qkv; or q and kv. Empty if it has none."""
     children = dict(core.named_children())
-    for names in TRIPLES:
-        if all(linear_like(children.get(n)) for n in names):
-            return dict(zip("qkv", (children[n] for n in names), strict=True))
-    for name in FUSED:
-        if linear_like(children.get(name)):
-            fused = children[name]
-            return (
-                {"q": children["q_attn"], "kv": fused}
-                if linear_like(children.get("q_attn"))
-                else {"qkv": fused}
-            )
-    return {}
+    for triple in names.TRIPLES:
+        if all(is_linear(children.get(name)) for name in triple):
+            return dict(zip("qkv", (children[name] for name in triple), strict=True))
+    fused = next((children[name] for name in names.FUSED if is_linear(children.get(name))), None)
+    if fused is None:
+        return {}
+    if is_linear(children.get("q_attn")):
+        return {"q": children["q_attn"], "kv": fused}
+    return {"qkv": fused}
 
 
-def output_inside(core: nn.Module, names: tuple[str, ...] = OUTPUTS) -> nn.Module | None:
+def output_inside(core: nn.Module, words: tuple[str, ...] = names.OUTPUTS) -> nn.Module | None:
     """The output projection among the children of a module."""
-    for name in names:
+    for name in words:
         child: Any = core
         for step in name.split("."):
             child = getattr(child, step, None)
         if name == "to_out" and isinstance(child, nn.ModuleList | nn.Sequential) and len(child):
             child = child[0]
-        if linear_like(child):
+        if is_linear(child):
             return child
     return None
 
 
-def _output(core: nn.Module, parent: nn.Module | None) -> nn.Module | None:
-    inside = output_inside(core)
-    return (
-        inside if inside is not None or parent is None else output_inside(parent, OUTPUTS_OUTSIDE)
-    )
+def _measured_site(
+    core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]
+) -> Site:
+    """The layer with its counts of heads, still without parts; raises Skip if they do not fit."""
+    born: Born | None = getattr(bare(next(iter(projections.values()))), MARK, None)
+    if born is None:
+        width = _head_width(core, inputs_of(out))
+        size = inputs_of(out) // width
+        keys = _count_keys(core, projections, size, width)
+        born = Born(size, keys, width, tuple(range(size)))
+        for role, units in (("q", size), ("k", keys)):
+            rows = outputs_of(projections[role]) if role in projections else units
+            if not rows or rows % units:
+                raise Skip(
+                    f"{type(core).__name__}: its queries or keys do not divide into {size} and "
+                    f"{keys} heads"
+                )
+    time_first = type(core).__module__.endswith("modeling_fsmt")
+    return Site(core=core, path=path, out=out, time_first=time_first, **vars(born))
 
 
-def _integer(module: nn.Module, names: tuple[str, ...]) -> int | None:
-    for name in names:
+def _head_width(core: nn.Module, total: int) -> int:
+    """The width of a head, given the width of what the output projection reads."""
+    name, count = type(core).__name__, _integer(core, names.COUNTS)
+    width = _integer(core, names.WIDTHS)
+    if width is None and count and total % count == 0:
+        width = total // count
+    if not width or not total or total % width:
+        raise Skip(
+            f"{name} says neither how wide nor how many its heads are, or they do not fill its "
+            f"output projection of width {total}"
+        )
+    if count and count * width != total:
+        raise Skip(
+            f"{name}: expected {count} heads of width {width} at its output projection, "
+            f"got a width of {total}"
+        )
+    return width
+
+
+def _count_keys(core: nn.Module, projections: dict[str, nn.Module], size: int, width: int) -> int:
+    """The number of key/value heads, counted from the projection that gives the values."""
+    if "v" in projections:
+        keys, rest = divmod(outputs_of(projections["v"]), width)
+    elif "kv" in projections:
+        keys, rest = size, outputs_of(projections["kv"]) - 2 * size * width
+    else:
+        keys, rest = divmod(outputs_of(projections["qkv"]) - size * width, 2 * width)
+    if rest or keys < 1 or size % keys:
+        raise Skip(
+            f"{type(core).__name__}: its output projection reads {size * width} values, which "
+            f"its value projection does not give as {size} heads"
+        )
+    return keys
+
+
+def _integer(module: nn.Module, words: tuple[str, ...]) -> int | None:
+    """The first of these attributes that is a whole number above 0."""
+    for name in words:
         value = getattr(module, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     return None
 
 
-def _measure(
-    core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]
-) -> Site | str:
-    """Count heads from weights; a reason where the parts do not add up to heads side by side."""
-    name, reads = type(core).__name__, width_of(out, out=False)
-    born: Born | None = getattr(bare(next(iter(projections.values()))), MARK, None)
-    if born:
-        size, keys, width, kept = born.size, born.keys, born.width, born.kept
-        site = Site(core, path, out, size, keys, width, kept)
-    else:
-        width_found = _integer(core, WIDTHS)
-        count = _integer(core, COUNTS)
-        if width_found is None and count and reads % count == 0:
-            width_found = reads // count
-        if not width_found or reads % width_found or not reads:
-            return f"{name} says neither how wide nor how many its heads are, or they do not fill its output projection of width {reads}"
-        if count and count * width_found != reads:
-            return f"{name}: {count} heads of width {width_found} are not what its output projection of width {reads} reads"
-        size, width = reads // width_found, width_found
-        counted = _count_keys(projections, size, width)
-        if not counted:
-            return f"{name}: its output projection reads {reads} values, which its value projection does not give as {size} heads"
-        keys = counted
-        site = Site(core, path, out, size, keys, width, tuple(range(size)))
-        if any(
-            width_of(m, out=True) % u or not width_of(m, out=True)
-            for r, u in (("q", size), ("k", keys))
-            if (m := projections.get(r))
-        ):
-            return f"{name}: its queries or keys do not divide into {size} and {keys} heads"
+def _add_projections(site: Site, out: nn.Module, projections: dict[str, nn.Module]) -> None:
+    site.norms = _wide_norms(site)
     for role, module in projections.items():
-        rows = _rows(core, role, site, module)
-        site.parts[role] = Part(
-            module, _tensors(module), rows, 1 + max(int(r.max()) for r in rows.values())
-        )
-    site.parts["o"] = Part(
-        out, (("weight", 1 - out_axis(out)),), {"o": _even(size, width)}, size * width
-    )
-    return _further_parts(site) or site
+        rows = _projection_rows(site, role, module)
+        size = 1 + max(int(numbers.max()) for numbers in rows.values())
+        site.parts[role] = Part(module, output_tensors(module), rows, size, role not in site.norms)
+    rows = {"o": even_rows(site.size, site.width)}
+    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), rows, site.size * site.width)
 
 
-def _count_keys(projections: dict[str, nn.Module], size: int, width: int) -> int | None:
-    if "v" in projections:
-        gives = width_of(projections["v"], out=True)
-        return (
-            gives // width
-            if gives % width == 0 and gives and size % (gives // width) == 0
-            else None
-        )
-    if "kv" in projections:
-        return size if width_of(projections["kv"], out=True) == 2 * size * width else None
-    rest = width_of(projections["qkv"], out=True) - size * width
-    keys = rest // (2 * width)
-    return keys if rest > 0 and rest % (2 * width) == 0 and size % keys == 0 else None
-
-
-def _even(units: int, width: int, offset: int = 0, stride: int | None = None) -> torch.Tensor:
-    """Row numbers of units that follow each other at a fixed distance."""
-    return offset + torch.arange(units)[:, None] * (stride or width) + torch.arange(width)
-
-
-def _rows(core: nn.Module, role: str, site: Site, module: nn.Module) -> dict[str, torch.Tensor]:
-    """Which rows of a projection belong to which head, as it was born."""
+def _projection_rows(site: Site, role: str, module: nn.Module) -> dict[str, torch.Tensor]:
+    """Which rows of a projection belong to which head, before any cut."""
     size, keys, width = site.size, site.keys, site.width
-    if role in ("q", "k", "v"):
-        units = size if role == "q" else keys
-        left = len(site.kept) if role == "q" else len(site.keys_of(site.kept))
-        if not _is_cut(core, role):
-            left = units
-        # a layer that lost all its heads keeps empty projections, whose width no longer matters
-        return {role: _even(units, width_of(module, out=True) // left if left else width)}
     if role == "kv":
-        return {"k": _even(size, width), "v": _even(size, width, size * width)}
-    kind = type(core).__module__.rsplit(".", 1)[-1].removeprefix("modeling_")
-    if kind == "codegen":  # four partitions, each holding its share of q, then v, then k
-        share, (local, head) = size // 4, divmod_heads(size, 4)
-        base = local * 3 * share * width + head * width
-        return {
-            r: (base + i * share * width)[:, None] + torch.arange(width)
-            for i, r in enumerate("qvk")
-        }
-    if kind == "falcon" and keys > 1 and keys < size:  # each group: its queries, its key, its value
-        group = size // keys
-        local, head = divmod_heads(size, keys)
-        base, step = local * (group + 2) * width + head * width, (group + 2) * width
-        k = _even(keys, width, group * width, step)
-        return {"q": base[:, None] + torch.arange(width), "k": k, "v": k + width}
-    if kind in INTERLEAVED and keys == size:
-        return {r: _even(size, width, i * width, 3 * width) for i, r in enumerate("qkv")}
-    return {
-        "q": _even(size, width),
-        "k": _even(keys, width, size * width),
-        "v": _even(keys, width, (size + keys) * width),
-    }
+        return {"k": even_rows(size, width), "v": even_rows(size, width, size * width)}
+    if role == "qkv":
+        return fused_rows(site.core, size, keys, width)
+    units = size if role == "q" else keys
+    left = len(site.kept) if role == "q" else len(site.keys_of(site.kept))
+    if role in site.norms:
+        left = units  # never cut
+    # a layer without heads has empty projections, whose width no longer matters
+    return {role: even_rows(units, outputs_of(module) // left if left else width)}
 
 
-def divmod_heads(size: int, parts: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each head, the partition it lies in and its place there."""
-    heads = torch.arange(size)
-    return heads // (size // parts), heads % (size // parts)
-
-
-def _is_cut(core: nn.Module, role: str) -> bool:
-    return not (role in "qk" and role in _wide_norms(core, 0))
-
-
-def _tensors(module: nn.Module) -> tuple[tuple[str, int], ...]:
-    axis = out_axis(module)
-    bias = getattr(module, "bias", None)
-    return (
-        (("weight", axis), ("bias", 0)) if isinstance(bias, torch.Tensor) else (("weight", axis),)
-    )
-
-
-def _wide_norms(core: nn.Module, head_width: int) -> dict[str, nn.Module]:
+def _wide_norms(site: Site) -> dict[str, nn.Module]:
     """Norms over the queries, or keys, of all heads at once (OLMo 2): role -> module."""
     wide: dict[str, nn.Module] = {}
-    for role, names in (
-        ("q", ("q_norm", "q_layernorm", "query_norm")),
-        ("k", ("k_norm", "k_layernorm", "key_norm")),
-    ):
-        for name in names:
-            weight = getattr(getattr(core, name, None), "weight", None)
-            if isinstance(weight, torch.Tensor) and weight.dim() == 1:
-                width = head_width or _integer(core, WIDTHS) or 0
-                if width and weight.numel() > width:
-                    wide[role] = getattr(core, name)
+    for role, words in names.NORMS.items():
+        for name in words:
+            weight = getattr(getattr(site.core, name, None), "weight", None)
+            if isinstance(weight, torch.Tensor) and weight.dim() == 1 and len(weight) > site.width:
+                wide[role] = getattr(site.core, name)
     return wide
 
 
-def _further_parts(site: Site) -> str | None:
-    """Parts beside q, k, v and o that carry something per head; a reason where one mixes heads."""
-    core, name = site.core, type(site.core).__name__
-    site.norms = _wide_norms(core, site.width)
-    for role in site.norms:
-        site.parts[role].cut = False
+def _add_other_modules(site: Site) -> None:
+    """Add modules beside q, k, v and o with rows for each head; raise Skip if one mixes heads."""
+    core, size, width = site.core, site.size, site.width
     known = {id(p.module) for p in site.parts.values()} | {id(m) for m in site.norms.values()}
-    own_bias = (
-        "position_bias" not in inspect.signature(type(core).forward).parameters
-    )  # T5's first layer lends its bias to all
-    for child_name, child in core.named_children():
+    # the first layer of T5 lends its bias to all
+    lends_bias = "position_bias" in inspect.signature(type(core).forward).parameters
+    for name, child in core.named_children():
         if id(child) in known:
             continue
-        if child_name in PER_HEAD_ROWS and linear_like(child):
-            site.parts[child_name] = Part(
-                child, _tensors(child), {"q": _even(site.size, site.width)}, site.size * site.width
-            )
+        if name in names.PER_HEAD_ROWS and is_linear(child):
+            rows = {"q": even_rows(size, width)}
+            site.parts[name] = Part(child, output_tensors(child), rows, size * width)
         elif (
-            child_name == "relative_attention_bias" and isinstance(child, nn.Embedding) and own_bias
+            name == "relative_attention_bias" and isinstance(child, nn.Embedding) and not lends_bias
         ):
-            site.parts[child_name] = Part(
-                child, (("weight", 1),), {"q": _even(site.size, 1)}, site.size
+            rows = {"q": even_rows(size, 1)}
+            site.parts[name] = Part(child, (("weight", 1),), rows, size)
+        elif name not in names.HARMLESS:
+            for parameter in child.parameters():
+                _refuse_mixing(site, name, parameter)
+
+
+def _add_vectors(site: Site) -> None:
+    """Add bare parameters with numbers for each head; raise Skip if one mixes heads."""
+    for name, value in site.core.named_parameters(recurse=False):
+        if name.startswith("lambda_"):
+            raise Skip(
+                f"{type(site.core).__name__}.{name} weighs pairs of heads against each other "
+                "(differential attention), so no head can be removed alone"
             )
-        elif child_name not in HARMLESS and any(
-            p.numel() not in (1, site.width) for p in child.parameters()
-        ):
-            return f"{name}.{child_name} works on all heads at once, as far as can be told, so no head can go alone"
-    for vector, value in core.named_parameters(recurse=False):
-        if vector.startswith("lambda_"):
-            return f"{name}.{vector} weighs pairs of heads against each other (differential attention), so no head can go alone"
-        if vector in PER_HEAD_VECTORS and value.dim() == 1:
-            per = 1 if vector == "sinks" else site.width
-            whole = value.numel() > per * len(
-                site.kept
-            )  # an earlier cut left it so, see `surgery.cut`
-            site.parts[vector] = Part(
-                core, ((vector, 0),), {"q": _even(site.size, per)}, site.size * per, cut=not whole
-            )
-        elif vector not in HARMLESS and value.numel() not in (1, site.width):
-            return f"{name}.{vector} works on all heads at once, as far as can be told, so no head can go alone"
-    return None
+        if name in names.PER_HEAD_VECTORS and value.dim() == 1:
+            width = 1 if name == "sinks" else site.width
+            uncut = value.numel() > width * len(site.kept)  # an earlier cut left it so: `cut.cut`
+            rows = {"q": even_rows(site.size, width)}
+            size = site.size * width
+            site.parts[name] = Part(site.core, ((name, 0),), rows, size, cut=not uncut)
+        elif name not in names.HARMLESS:
+            _refuse_mixing(site, name, value)
 
 
-def _bare_parameters(core: nn.Module) -> bool:
-    return all(
-        isinstance(getattr(core, n, None), nn.Parameter) and getattr(core, n).dim() == 3
-        for n in ("q", "k", "v", "o")
-    )
+def _refuse_mixing(site: Site, name: str, parameter: torch.Tensor) -> None:
+    if parameter.numel() not in (1, site.width):
+        raise Skip(
+            f"{type(site.core).__name__}.{name} seems to work on all heads at once, "
+            "so no head can be removed alone"
+        )
 
 
-def _xlnet(core: nn.Module, path: str) -> Site | str:
-    """XLNet keeps q, k, v and o as bare parameters, model x heads x width, and multiplies them by einsum."""
+def _has_bare_parameters(core: nn.Module) -> bool:
+    values = [getattr(core, name, None) for name in "qkvo"]
+    return all(isinstance(value, nn.Parameter) and value.dim() == 3 for value in values)
+
+
+def _xlnet_site(core: nn.Module, path: str) -> Site:
+    """XLNet has q, k, v and o as bare parameters, model x heads x width, and uses einsum."""
     if not hasattr(core, "post_attention"):
-        return f"{type(core).__name__} keeps q, k, v and o as bare parameters, and has no `post_attention` to put a gate at"
-    born: Born | None = getattr(core, MARK, None)
+        raise Skip(
+            f"{type(core).__name__} has q, k, v and o as bare parameters, "
+            "and no `post_attention` to put a gate at"
+        )
     count, width = (int(n) for n in core.q.shape[1:])  # type: ignore[index]
-    size = born.size if born else count
-    kept = born.kept if born else tuple(range(size))
-    names = [(n, 1) for n in ("q", "k", "v", "o", "r", "seg_embed")] + [
-        (n, 0) for n in ("r_r_bias", "r_s_bias", "r_w_bias")
-    ]
-    present = tuple(
-        (n, axis) for n, axis in names if isinstance(getattr(core, n, None), nn.Parameter)
+    born = getattr(core, MARK, None) or Born(count, count, width, tuple(range(count)))
+    axes = dict.fromkeys(("q", "k", "v", "o", "r", "seg_embed"), 1)
+    axes |= dict.fromkeys(("r_r_bias", "r_s_bias", "r_w_bias"), 0)
+    tensors = tuple(
+        (name, axis)
+        for name, axis in axes.items()
+        if isinstance(getattr(core, name, None), nn.Parameter)
     )
-    parts = {"all": Part(core, present, {"q": _even(size, 1)}, size)}
-    return Site(core, path, None, size, size, width, kept, parts, time_first=True)
+    parts = {"all": Part(core, tensors, {"q": even_rows(born.size, 1)}, born.size)}
+    return Site(core=core, path=path, out=None, parts=parts, time_first=True, **vars(born))

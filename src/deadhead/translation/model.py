@@ -21,7 +21,7 @@ def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
     import torch
     from transformers import M2M100ForConditionalGeneration
 
-    from deadhead.heads.output_bias import NO_BIAS, hold_biases
+    from deadhead.heads.output_bias import NO_BIAS, freeze_absent_biases
 
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
@@ -30,7 +30,7 @@ def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
                 _config(size_of(size), tokenizer, **{NO_BIAS: False})
             )
             _initialise(model)
-    hold_biases(model)
+    freeze_absent_biases(model)
     asked = model.generation_config  # what plain `generate` does, for users without deadhead
     asked.num_beams, asked.length_penalty, asked.early_stopping, asked.max_new_tokens = (
         BEAMS,

@@ -1,1 +1,1 @@
-"""Proofs and measurements on a user's own model: identities, coverage, benchmarks."""
+"""Checks on a user's own model: the proof, the coverage of architectures, and benchmarks."""

@@ -1,13 +1,14 @@
-"""What removing heads bought: size, arithmetic, disk, time and memory, beside the model it came from.
+"""What removing heads saves: size, arithmetic, disk, time and memory, beside another model.
 
-Both models are timed in turns in one run, so that a busy machine slows both; times are medians with
-the middle half of their spread, and their ratio is the median of the ratios of the rounds. Peak memory is
-that of a fresh process for each model, which loads it and runs one batch: on a CPU all that the process held,
-Python and torch included, on a GPU what was allocated there.
+Both models are timed in turns in one run, so that a busy machine slows both. Times are medians
+with their interquartile range; their ratio is the median of the ratios of the rounds. Peak memory
+is that of a fresh process for each model, which loads it and runs one batch: on a CPU everything
+the process used, Python and torch included, on a GPU what was allocated there.
 """
 
 from __future__ import annotations
 
+import platform
 import statistics
 import subprocess
 import sys
@@ -28,13 +29,14 @@ from deadhead.numerics import is_half, onednn
 CHILD = """
 import sys, torch
 from deadhead.heads import load
-from deadhead.heads.verify.bench import inputs, most_held
-place = torch.device(sys.argv[4])
-model = load(sys.argv[1], auto=sys.argv[5] or None, dtype=sys.argv[6]).eval().to(place)
+from deadhead.heads.verify.bench import inputs, peak_bytes
+device = torch.device(sys.argv[4])
+model = load(sys.argv[1], auto=sys.argv[5] or None, dtype=sys.argv[6]).eval().to(device)
 with torch.no_grad():
-    model(**{k: v.to(place) for k, v in inputs(model, int(sys.argv[2]), int(sys.argv[3])).items()})
-print(most_held(place))
+    model(**inputs(model, int(sys.argv[2]), int(sys.argv[3])))
+print(peak_bytes(device))
 """
+WARM_UP = 2  # rounds
 
 
 def bench(
@@ -50,33 +52,29 @@ def bench(
 ) -> dict[str, Any]:
     """Measure two models, folder or hub name, side by side; every number comes with its ratio.
 
-    Both are loaded by the same `auto` and `dtype` (names, see `load`); disk bytes are those of the folders as they are.
+    Both are loaded with the same `auto` and `dtype` (names, see `load`).
     """
     for name, values in (("batch", batches), ("length", lengths), ("repeats", (repeats,))):
         if not values or min(values) < 1:
-            raise DeadheadError(f"{name} must be at least 1, met {', '.join(map(str, values))}.")
+            got = ", ".join(map(str, values))
+            raise DeadheadError(f"`{name}` expects numbers of at least 1, got {got}.")
     place = device_named(device)
     names = (str(model), str(against))
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
-    shapes = [(b, n) for b in batches for n in lengths]
-    rows: list[dict[str, Any]] = [
+    rows = [
         _row("heads", [len(discover(m)) for m in pair]),
         _row("parameters", [sum(p.numel() for p in m.parameters()) for m in pair]),
-        _row("disk bytes", [_disk(name) for name in names]),
+        _row("disk bytes", [_disk_bytes(name) for name in names]),
     ]
+    shapes = [(b, n) for b in batches for n in lengths]
     for b, n in shapes:
-        batch = [{k: v.to(place) for k, v in inputs(m, b, n).items()} for m in pair]
-        rows.append(
-            _row(f"FLOPs {b} x {n}", [_flops(m, x) for m, x in zip(pair, batch, strict=True)])
-        )
-        rows.append(_latency(f"seconds {b} x {n}", pair, batch, repeats, place))
+        feeds = [inputs(m, b, n) for m in pair]
+        flops = [_flops(m, feed) for m, feed in zip(pair, feeds, strict=True)]
+        rows += [_row(f"FLOPs {b} x {n}", flops)]
+        rows += [_seconds(f"seconds {b} x {n}", pair, feeds, repeats)]
     b, n = shapes[-1]
-    rows.append(
-        _row(
-            f"peak memory bytes {b} x {n}",
-            [_peak(name, b, n, place, auto, dtype) for name in names],
-        )
-    )
+    peaks = [_peak_of_process(name, b, n, str(place), auto or "", dtype) for name in names]
+    rows += [_row(f"peak memory bytes {b} x {n}", peaks)]
     return {
         "model": names[0],
         "against": names[1],
@@ -87,149 +85,117 @@ def bench(
 
 
 def _row(what: str, values: list[Any]) -> dict[str, Any]:
-    ours, theirs = values
-    return {
-        "what": what,
-        "model": ours,
-        "against": theirs,
-        "ratio": ours / theirs if ours is not None and theirs else None,
-    }
+    model, against = values
+    ratio = model / against if model is not None and against else None
+    return {"what": what, "model": model, "against": against, "ratio": ratio}
 
 
 def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
-    """Random inputs of the kind the model reads: text, images or sound features."""
+    """Random inputs of the kind the model reads, on its device: text, images or sound features."""
     generator = torch.Generator().manual_seed(0)
-    main = getattr(model, "main_input_name", "input_ids")
-    config = model.config
+    config, main = model.config, getattr(model, "main_input_name", "input_ids")
     if main == "pixel_values":
-        size = (
-            config.image_size
-            if isinstance(config.image_size, list | tuple)
-            else (config.image_size, config.image_size)
+        side = config.image_size
+        size = side if isinstance(side, list | tuple) else (side, side)
+        pixels = torch.randn(batch, config.num_channels, *size, generator=generator)
+        feed = {"pixel_values": pixels}
+    elif main == "input_features":
+        shape = (batch, config.num_mel_bins, 2 * config.max_source_positions)
+        feed = {"input_features": torch.randn(shape, generator=generator)}
+        feed["decoder_input_ids"] = torch.randint(
+            3, config.vocab_size, (batch, length), generator=generator
         )
-        return {"pixel_values": torch.randn(batch, config.num_channels, *size, generator=generator)}
-    if main == "input_features":
-        return {
-            "input_features": torch.randn(
-                batch, config.num_mel_bins, 2 * config.max_source_positions, generator=generator
-            ),
-            "decoder_input_ids": torch.randint(
-                3, config.vocab_size, (batch, length), generator=generator
-            ),
-        }
-    words = int(model.get_input_embeddings().weight.shape[0])
-    places = getattr(config, "max_position_embeddings", None)
-    if isinstance(places, int) and length > places:
+    else:
+        feed = _tokens(model, batch, length, generator)
+    return {name: tensor.to(next(model.parameters()).device) for name, tensor in feed.items()}
+
+
+def _tokens(
+    model: Any, batch: int, length: int, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    longest = getattr(model.config, "max_position_embeddings", None)
+    if isinstance(longest, int) and length > longest:
         raise DeadheadError(
-            f"length {length} is more than the {places} positions this model has.",
-            f"use --length {places - 2} or less",
+            f"`length` expects at most the {longest} positions of this model, got {length}.",
+            f"use --length {longest - 2} or less",
         )
-    batch_of = {"input_ids": torch.randint(3, words, (batch, length), generator=generator)}
-    batch_of["attention_mask"] = torch.ones_like(batch_of["input_ids"])
-    if getattr(config, "is_encoder_decoder", False):
-        batch_of["decoder_input_ids"] = torch.randint(
-            3, words, (batch, length), generator=generator
-        )
-    return batch_of
+    words = int(model.get_input_embeddings().weight.shape[0])
+    feed = {"input_ids": torch.randint(3, words, (batch, length), generator=generator)}
+    feed["attention_mask"] = torch.ones_like(feed["input_ids"])
+    if getattr(model.config, "is_encoder_decoder", False):
+        feed["decoder_input_ids"] = torch.randint(3, words, (batch, length), generator=generator)
+    return feed
 
 
 @torch.no_grad()
-def _flops(model: Any, batch: dict[str, torch.Tensor]) -> int:
+def _flops(model: Any, feed: dict[str, torch.Tensor]) -> int:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
+    counter = FlopCounterMode(display=False)
     # the counter does not see into fused attention
-    with (
-        sdpa_kernel(SDPBackend.MATH),
-        onednn(is_half(model)),
-        FlopCounterMode(display=False) as counter,
-    ):
-        model(**batch)
+    with sdpa_kernel(SDPBackend.MATH), onednn(is_half(model)), counter:
+        model(**feed)
     return int(counter.get_total_flops())
 
 
 @torch.no_grad()
-def _latency(
-    what: str,
-    pair: list[Any],
-    batch: list[dict[str, torch.Tensor]],
-    repeats: int,
-    place: torch.device,
+def _seconds(
+    what: str, pair: list[Any], feeds: list[dict[str, torch.Tensor]], repeats: int
 ) -> dict[str, Any]:
     times: list[list[float]] = [[], []]
-    for turn in range(repeats + 2):
-        for i in (0, 1):
-            with onednn(
-                is_half(pair[i])
-            ):  # else a model of half precision may change what computes the other one
-                _wait(place)
+    for turn in range(repeats + WARM_UP):
+        for model, feed, seconds in zip(pair, feeds, times, strict=True):
+            with onednn(is_half(model)):  # a half-precision model may change the kernels of both
+                _wait_for(model.device)
                 start = time.perf_counter()
-                pair[i](**batch[i])
-                _wait(place)
-                took = time.perf_counter() - start
-            if turn >= 2:  # two rounds to warm up
-                times[i].append(took)
-    spread = [_middle_half(t) for t in times]
-    ratios = [a / b for a, b in zip(*times, strict=True)]
-    row = _row(what, [statistics.median(t) for t in times])
-    return {**row, "ratio": statistics.median(ratios), "spread": spread}
+                model(**feed)
+                _wait_for(model.device)
+                if turn >= WARM_UP:
+                    seconds.append(time.perf_counter() - start)
+    row = _row(what, [statistics.median(seconds) for seconds in times])
+    row["ratio"] = statistics.median(a / b for a, b in zip(*times, strict=True))
+    return {**row, "spread": [_interquartile_range(seconds) for seconds in times]}
 
 
-def _middle_half(values: list[float]) -> float:
+def _interquartile_range(values: list[float]) -> float:
     if len(values) < 4:
         return max(values) - min(values)
     quarters = statistics.quantiles(values, n=4)
     return quarters[2] - quarters[0]
 
 
-def _wait(place: torch.device) -> None:
-    if place.type == "cuda":
-        torch.cuda.synchronize(place)
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
-def _disk(name: str) -> int | None:
+def _disk_bytes(name: str) -> int | None:
     folder = Path(name)
     return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
 
 
-def _peak(
-    name: str,
-    batch: int,
-    length: int,
-    place: torch.device,
-    auto: str | None = None,
-    dtype: str = AS_SAVED,
-) -> int | None:
-    words = (name, str(batch), str(length), str(place), auto or "", dtype)
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False
-    )
+def _peak_of_process(name: str, batch: int, length: int, *words: str) -> int | None:
+    """The peak memory of a process that loads the model and runs one batch; None if it failed."""
+    command = [sys.executable, "-c", CHILD, name, str(batch), str(length), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout.split()[-1]) if done.returncode == 0 else None
 
 
-def most_held(place: torch.device) -> int:
-    """The most bytes that this process has held at any time."""
-    if place.type == "cuda":
-        return torch.cuda.max_memory_allocated(place)
+def peak_bytes(device: torch.device) -> int:
+    """The most memory that this process has used at any time."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
     status = Path("/proc/self/status")
-    if (
-        status.exists()
-    ):  # to getrusage, on Linux, what the process that started this one held counts as well
-        return next(
-            int(line.split()[1]) * 1024
-            for line in status.read_text().splitlines()
-            if line.startswith("VmHWM:")
-        )
+    if status.exists():  # on Linux, getrusage counts the memory of the parent process too
+        lines = status.read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
-        1 if sys.platform == "darwin" else 1024
-    )
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _device_name(place: torch.device) -> str:
-    import platform
-
-    return (
-        torch.cuda.get_device_name(place) if place.type == "cuda" else f"{platform.machine()} CPU"
-    )
+def _device_name(device: torch.device) -> str:
+    on_gpu = device.type == "cuda"
+    return torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()} CPU"

@@ -28,7 +28,7 @@ class Evaluate(Step):
         yield from product([trial.task], trial.targets, trial.splits)
 
     def run(self, state: State, trial: Trial) -> None:
-        from deadhead.heads.verify.bench import most_held
+        from deadhead.heads.verify.bench import peak_bytes
         from deadhead.training.evaluation import evaluate
 
         from . import models
@@ -60,7 +60,7 @@ class Evaluate(Step):
         at_both_epochs(state, model, score)
         if signatures:
             state.details["signature"] = "; ".join(sorted(signatures))
-        state.cost["memory MiB"] = int(most_held(model.device) / 2**20)
+        state.cost["memory MiB"] = int(peak_bytes(model.device) / 2**20)
 
 
 def _predictions(study: Path, trial: Trial, name: str) -> Path:

@@ -1,0 +1,231 @@
+"""Cut one attention layer down to some of its heads.
+
+The rows of the removed heads leave q, k, v and o, and the layer is adapted in one of three ways.
+It *shrinks* if its code takes shapes from weights or from counts that can be set. If its code
+needs the shapes it was built with, the small projections are *spread*: their results are copied
+into zeros of the old width, and picked out again before the output projection, which is exact and
+still saves the weights and their products. A layer without heads is *silent*: it computes nothing
+but the output bias.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import names
+from .parts import Part, out_axis
+from .sites import MARK, Born, Site, output_inside
+
+
+def cut(site: Site, kept: tuple[int, ...]) -> None:
+    """Leave only these heads in one attention layer."""
+    before, keys_before, keys = site.kept, site.keys_of(site.kept), site.keys_of(kept)
+    shrinks = _shrinks(site)
+    if not shrinks:  # bare vectors stay as they are if the code needs its old shapes
+        for part in site.parts.values():
+            part.cut = part.cut and part.module is not site.core
+    for part in site.parts.values():
+        old, new = part.present(before, keys_before), part.present(kept, keys)
+        if len(new) < len(old):
+            _slice(part, torch.isin(old, new).nonzero().flatten())
+    site.kept = kept
+    first = next(iter(site.parts.values())).module
+    setattr(first, MARK, Born(site.size, site.keys, site.width, kept))
+    if not kept and shrinks and _uses_attention_interface(site.core):
+        # unlike a bound method, a partial can be copied and pickled
+        site.core.forward = partial(_silent_forward, site.core)
+    elif shrinks and (kept or site.out is None):
+        _set_counts(site, len(kept), len(keys))
+        for role, norm in site.norms.items():
+            rows = site.parts[role].rows[role]
+            _hook(norm, _Pick(rows[list(keys if role == "k" else kept)].flatten()))
+    else:
+        _set_counts(site, site.size, site.keys)
+        _spread(site, kept, keys)
+
+
+def _slice(part: Part, index: torch.Tensor) -> None:
+    """Keep these rows of all tensors of a part."""
+    for name, axis in part.tensors:
+        old = getattr(part.module, name)
+        new = old.detach().index_select(axis, index.to(old.device))
+        setattr(part.module, name, nn.Parameter(new, requires_grad=old.requires_grad))
+    module, weight = part.module, getattr(part.module, "weight", None)
+    if isinstance(module, nn.Linear):
+        module.out_features, module.in_features = weight.shape  # type: ignore[union-attr]
+    elif isinstance(module, nn.Embedding):
+        module.embedding_dim = weight.shape[1]  # type: ignore[union-attr]
+    elif hasattr(module, "nf"):
+        module.nx, module.nf = weight.shape  # type: ignore[union-attr]
+
+
+def _set_counts(site: Site, heads: int, keys: int) -> None:
+    """Write the numbers of heads into the module, under whatever names it has them."""
+    values = dict.fromkeys(names.COUNTS, heads) | dict.fromkeys(names.KEY_COUNTS, keys)
+    values |= dict.fromkeys(names.TOTALS, heads * site.width) | {"kv_dim": keys * site.width}
+    if keys:
+        values["num_key_value_groups"] = heads // keys
+    for name, value in values.items():
+        if isinstance(site.core.__dict__.get(name), int):
+            setattr(site.core, name, value)
+
+
+def _code_names(core: nn.Module) -> set[str]:
+    """Every name that the methods of a module's class use, except its constructor."""
+    used: set[str] = set()
+    for name, function in vars(type(core)).items():
+        inner = inspect.unwrap(function) if callable(function) else function
+        code = getattr(inner, "__code__", None)
+        if code is not None and name != "__init__":
+            used.update(code.co_names, code.co_varnames)
+    return used
+
+
+def _uses_attention_interface(core: nn.Module) -> bool:
+    return "ALL_ATTENTION_FUNCTIONS" in _code_names(core)
+
+
+def _shrinks(site: Site) -> bool:
+    """Whether the layer's own code works with fewer heads once its counts are set."""
+    core, used = site.core, _code_names(site.core)
+    if site.out is None:
+        return True
+    counts = (*names.COUNTS, *names.KEY_COUNTS)
+    if used & names.RIGID or any(n in used and n not in core.__dict__ for n in counts):
+        return False
+    arguments = inspect.signature(type(core).forward).parameters
+    if any(name in arguments for name in names.PER_HEAD_ARGUMENTS):
+        return False
+    if not _uses_attention_interface(core) and any(p.module is core for p in site.parts.values()):
+        return False  # a bare vector per head cannot be spread if the layer loses all heads
+    known = {id(p.module) for p in site.parts.values()} | {id(n) for n in site.norms.values()}
+    others = [child for child in core.children() if id(child) not in known]
+    return all(p.numel() == site.width for child in others for p in child.parameters())
+
+
+def _silent_forward(
+    self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The forward pass of a layer without heads: its output bias, and attention of no heads.
+
+    If the output projection is outside of the layer, it gets an input of width 0. The attention
+    of no heads keeps the other layers at their places in `output_attentions`.
+    """
+    batch, length = hidden_states.shape[:2]
+    attention = hidden_states.new_zeros(batch, 0, length, length)
+    cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
+    cache = next((a for a in args if hasattr(a, "get_seq_length")), cache)
+    crosses = any(kwargs.get(k) is not None for k in ("key_value_states", "encoder_hidden_states"))
+    if cache is not None and not crosses:
+        # later steps may read the length of the past from this layer: store a number per token
+        cache = getattr(cache, "self_attention_cache", cache)
+        tick = hidden_states.new_zeros(batch, 1, length, 1)
+        cache.update(tick, tick, self.layer_idx)
+    out = output_inside(self)
+    nothing = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
+    if out is None:
+        return nothing, attention
+    return (_bias_alone(out, hidden_states) if out_axis(out) == 1 else out(nothing)), attention
+
+
+def _bias_alone(self: Any, x: torch.Tensor) -> torch.Tensor:
+    """The output of GPT-2's Conv1D for an input of width 0, which it cannot multiply itself."""
+    return self.bias.expand(*x.shape[:-1], -1)
+
+
+class _Spread:
+    """Forward hook: copy the output of a cut projection into zeros of its old width."""
+
+    def __init__(self, index: torch.Tensor, width: int):
+        self.index, self.width = index, width
+
+    def __call__(self, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        self.index = self.index.to(output.device)
+        return output.new_zeros(*output.shape[:-1], self.width).index_copy(-1, self.index, output)
+
+
+class _Pick:
+    """Forward hook: pick the heads that are left out of an output over all heads."""
+
+    def __init__(self, index: torch.Tensor):
+        self.index = index
+
+    def __call__(self, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        self.index = self.index.to(output.device)
+        return output.index_select(-1, self.index)
+
+
+class _PickInput(_Pick):
+    """Forward pre-hook: the same for the input of the output projection."""
+
+    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:
+        self.index = self.index.to(args[0].device)
+        return (args[0].index_select(-1, self.index), *args[1:])
+
+
+class _FollowAdapters:
+    """Forward pre-hook of an attention layer: keep the hooks of its projections outermost.
+
+    An adapter around a small projection must have the same shapes as the projection. So the hook
+    belongs on the adapter, and back on the projection once the adapter is removed.
+    """
+
+    def __init__(self, places: list[tuple[nn.Module, str, Any]]):
+        self.places = places  # the owner of a projection, its name there, and the hook
+
+    def __call__(self, module: nn.Module, args: Any) -> None:
+        for owner, name, hook in self.places:
+            outer = owner._modules[name]
+            if outer is not None and hook not in _hooks(outer, hook).values():
+                inner: Any = outer
+                while hasattr(inner, "base_layer"):
+                    inner = inner.base_layer
+                    hooks = _hooks(inner, hook)
+                    for key in [k for k, h in hooks.items() if h is hook]:
+                        del hooks[key]
+                _hook(outer, hook)
+
+
+def _hooks(module: nn.Module, hook: Any) -> dict[int, Any]:
+    """The hooks of a module of the same kind as this one."""
+    before = isinstance(hook, _PickInput | _FollowAdapters)
+    return module._forward_pre_hooks if before else module._forward_hooks
+
+
+def _hook(module: nn.Module, hook: Any) -> None:
+    """Register a hook, or replace the one of the same type that an earlier cut left."""
+    hooks = _hooks(module, hook)
+    for key, old in hooks.items():
+        if type(old) is type(hook):
+            hooks[key] = hook
+            return
+    if hooks is module._forward_pre_hooks:
+        module.register_forward_pre_hook(hook, prepend=True)
+    else:
+        module.register_forward_hook(hook)
+
+
+def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
+    if not kept and site.out is not None and out_axis(site.out) == 1:
+        site.out.forward = partial(_bias_alone, site.out)
+    # the output projection may be beside the core
+    above = site.core if site.parent is None else site.parent
+    owners = {
+        id(child): (owner, name)
+        for owner in above.modules()
+        for name, child in owner._modules.items()
+    }
+    places: list[tuple[nn.Module, str, Any]] = []
+    for role, part in site.parts.items():
+        if role != "o" and not part.cut:
+            continue
+        rows = part.present(kept, keys)
+        hook = _PickInput(rows) if role == "o" else _Spread(rows, part.size)
+        _hook(part.module, hook)
+        places.append((*owners[id(part.module)], hook))
+    _hook(site.core, _FollowAdapters(places))

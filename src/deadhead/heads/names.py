@@ -1,0 +1,73 @@
+"""The names that models use for the parts of their attention: add yours here.
+
+Heads are found by structure, so most architectures need nothing here. If `deadhead heads MODEL`
+refuses yours, one of its parts has a new name. Widths and counts come from the weights.
+"""
+
+from __future__ import annotations
+
+import re
+
+# fmt: off
+# Projections for queries, keys and values: three modules, or one fused from them.
+TRIPLES: tuple[tuple[str, str, str], ...] = (
+    ("q_proj", "k_proj", "v_proj"), ("query", "key", "value"), ("q_lin", "k_lin", "v_lin"),
+    ("q", "k", "v"), ("query_proj", "key_proj", "value_proj"), ("to_q", "to_k", "to_v"),
+    ("linear_q", "linear_k", "linear_v"), ("Wq", "Wk", "Wv"), ("q_head", "k_head", "v_head"),
+    ("project_q", "project_k", "project_v"),
+)
+FUSED = ("query_key_value", "qkv_proj", "Wqkv", "c_attn", "in_proj", "qkv", "att_proj")
+# Families that fuse q, k and v head by head; all others put all queries before all keys and values.
+INTERLEAVED = (
+    "bloom", "gpt_neox", "gpt_neox_japanese", "falcon", "deberta", "persimmon", "gpt_bigcode",
+)
+
+# The output projection, beside the queries or in the module above.
+OUTPUTS = (
+    "o_proj", "out_proj", "out_lin", "dense", "o", "c_proj", "Wo", "proj", "projection",
+    "projection_layer", "linear_out", "to_out", "attention_out", "post_proj", "output",
+    "output_proj",
+)
+OUTPUTS_ABOVE = ("output.dense", "output")
+
+# Attributes with the width of a head, the numbers of heads, and the width of all heads together.
+WIDTHS = (
+    "head_dim", "attention_head_size", "head_size", "d_head", "key_value_proj_dim",
+    "dim_per_head", "dim_head", "head_width",
+)
+COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
+KEY_COUNTS = ("num_key_value_heads", "num_kv_heads", "kv_heads")
+TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "attn_dim")
+
+# Other parts with rows or numbers for each head, which are cut together with the queries.
+PER_HEAD_ROWS = (
+    "query_global", "key_global", "value_global", "w2e_query", "e2w_query", "e2e_query",
+    "pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj",
+)
+PER_HEAD_VECTORS = ("q_bias", "v_bias", "sinks")
+# Other parts that keep heads apart and stay as they are. Any further part may mix heads.
+HARMLESS = (
+    "LayerNorm", "dense_bias", "gate_proj", "gate_bias", "g_proj", "relative_attention_bias",
+    "relative_pos_embeddings", "rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv",
+    "rel_logits_proj",
+)
+NORMS = {
+    "q": ("q_norm", "q_layernorm", "query_norm"),
+    "k": ("k_norm", "k_layernorm", "key_norm"),
+}
+# fmt: on
+
+# Attention that has no heads of its own, or no softmax.
+LATENT = {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}  # DeepSeek and its followers
+NOT_SOFTMAX = re.compile(
+    r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
+)
+
+# Parts of a module's path that mean attention over the encoder.
+CROSS = ("encoder_attn", "crossattention", "EncDecAttention", "encdec", "cross")
+
+# Names in the code of a layer that tie it to the shapes it was built with: the width of the model
+# used as the width of all heads, or a fixed number of partitions.
+RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "mp_num"})
+# Arguments that bring something for each head the layer was built with.
+PER_HEAD_ARGUMENTS = ("position_bias", "alibi")

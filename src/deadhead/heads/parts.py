@@ -1,0 +1,105 @@
+"""The parts of an attention layer that hold weights, and which of their rows belong to which head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import names
+
+
+@dataclass
+class Part:
+    """A module with weights, and the rows of these weights that belong to each head."""
+
+    module: nn.Module
+    tensors: tuple[tuple[str, int], ...]  # its parameters, each with the axis of the rows
+    rows: dict[str, torch.Tensor]  # role (q, k, v, o) -> heads x row numbers, before any cut
+    size: int  # rows before any cut
+    cut: bool = True  # False if a norm over all heads follows, which needs all rows
+
+    def present(self, heads: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
+        """The rows that remain with only these heads and these key/value heads."""
+        if not self.cut:
+            return torch.arange(self.size)
+        keep = torch.ones(self.size, dtype=torch.bool)
+        for role, rows in self.rows.items():
+            removed = set(range(len(rows))).difference(keys if role in "kv" else heads)
+            keep[rows[sorted(removed)].flatten()] = False
+        return keep.nonzero().flatten()
+
+
+def bare(module: Any) -> Any:
+    """A module without the adapters around it."""
+    while hasattr(module, "base_layer"):
+        module = module.base_layer
+    return module
+
+
+def is_linear(module: object) -> bool:
+    """Whether it is torch's Linear or GPT-2's Conv1D, also with an adapter around it."""
+    inner = bare(module)
+    return (
+        isinstance(module, nn.Module)
+        and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D")
+        and module.weight.dim() == 2  # type: ignore[operator]
+    )
+
+
+def out_axis(module: nn.Module) -> int:
+    """The axis of the weight for the outputs: GPT-2's Conv1D is transposed."""
+    return 1 if type(bare(module)).__name__ == "Conv1D" else 0
+
+
+def outputs_of(module: nn.Module) -> int:
+    return int(module.weight.shape[out_axis(module)])  # type: ignore[index]
+
+
+def inputs_of(module: nn.Module) -> int:
+    return int(module.weight.shape[1 - out_axis(module)])  # type: ignore[index]
+
+
+def output_tensors(module: nn.Module) -> tuple[tuple[str, int], ...]:
+    """The parameters of a linear module that have one row for each output."""
+    weight = (("weight", out_axis(module)),)
+    has_bias = isinstance(getattr(module, "bias", None), torch.Tensor)
+    return (*weight, ("bias", 0)) if has_bias else weight
+
+
+def even_rows(heads: int, width: int, offset: int = 0, stride: int | None = None) -> torch.Tensor:
+    """Row numbers of heads that follow each other at a fixed distance: heads x width."""
+    return offset + torch.arange(heads)[:, None] * (stride or width) + torch.arange(width)
+
+
+def fused_rows(core: nn.Module, heads: int, keys: int, width: int) -> dict[str, torch.Tensor]:
+    """Which rows of a fused projection are the queries, keys and values of each head."""
+    family = type(core).__module__.rsplit(".", 1)[-1].removeprefix("modeling_")
+    if family == "codegen":  # four partitions, each with its share of q, then v, then k
+        share, (partition, head) = heads // 4, _divided(heads, 4)
+        base = partition * 3 * share * width + head * width
+        return {
+            role: (base + i * share * width)[:, None] + torch.arange(width)
+            for i, role in enumerate("qvk")
+        }
+    if family == "falcon" and 1 < keys < heads:  # each group: its queries, its key, its value
+        size = heads // keys
+        group, head = _divided(heads, keys)
+        base, stride = group * (size + 2) * width + head * width, (size + 2) * width
+        k = even_rows(keys, width, size * width, stride)
+        return {"q": base[:, None] + torch.arange(width), "k": k, "v": k + width}
+    if family in names.INTERLEAVED and keys == heads:
+        return {r: even_rows(heads, width, i * width, 3 * width) for i, r in enumerate("qkv")}
+    return {
+        "q": even_rows(heads, width),
+        "k": even_rows(keys, width, heads * width),
+        "v": even_rows(keys, width, (heads + keys) * width),
+    }
+
+
+def _divided(heads: int, partitions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each head, its partition and its place there."""
+    numbers, size = torch.arange(heads), heads // partitions
+    return numbers // size, numbers % size

@@ -1,0 +1,114 @@
+"""What the config of a saved model says: its kind, and which heads were removed from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+
+from deadhead.errors import FolderError
+from deadhead.hub import check_name, quiet
+from deadhead.layout import Head
+
+from .model_files import check_shards
+from .prune import BIASES, FORMAT, RECORD
+
+# what transformers and its libraries raise for a damaged folder
+# fmt: off
+FAULTS = (
+    SafetensorError, OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError,
+    ArithmeticError, AssertionError, StrictDataclassError,
+)
+# fmt: on
+LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
+ANY_BLOCK = "*"  # transformers 4 wrote no block: it pruned models of one block only
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The heads of a saved model, as its config lists them."""
+
+    folder: str | Path
+    removed: tuple[Head, ...]
+    biases: Mapping[str, set[int]]  # dropped output biases: block -> layers
+    ours: bool  # written by deadhead
+    padded: bool  # with the shapes of the unpruned model
+
+
+def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
+    """The config of a folder or hub model. where: arguments of `from_pretrained` that locate it."""
+    from transformers import AutoConfig
+
+    home = Path(folder) / where.get("subfolder", "")
+    check_name(folder, where)
+    check_shards(home)
+    if Path(folder).is_dir() and not (home / "config.json").exists():
+        raise FolderError(f"{folder} has no config.json.", "name a folder with a saved model")
+    try:
+        _check_numbers(home / "config.json")
+        with quiet():  # without trust_remote_code=False transformers would ask the user
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
+    except FAULTS as problem:
+        raise FolderError(
+            f"expected a model that can be loaded, got {folder}: {first_line(problem)}",
+            "name a folder or a hub name that exists",
+        ) from problem
+
+
+def _check_numbers(file: Path) -> None:
+    stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if not isinstance(stored, dict):
+        raise ValueError("config.json holds no JSON object")
+    for name, value in stored.items():
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ValueError(f"{name} in config.json is larger than {LARGEST:,}")
+
+
+def read_saved(config: Any, folder: str | Path) -> Saved:
+    """The removed heads that a config lists, in the format of deadhead or of transformers 4."""
+    ours, old = getattr(config, RECORD, None), getattr(config, "pruned_heads", None)
+    if ours is None:
+        removed = _parsed(_heads, {ANY_BLOCK: old or {}}, folder, "removed heads")
+        return Saved(folder, removed, {}, ours=False, padded=False)
+    version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
+    if not isinstance(version, int) or version > FORMAT:
+        raise FolderError(
+            f"{folder}: expected a format up to {FORMAT}, got {version!r}.",
+            "pip install --upgrade deadhead",
+        )
+    removed = _parsed(_heads, ours.get("removed"), folder, "removed heads")
+    biases = _parsed(_layers, ours.get(BIASES) or {}, folder, "dropped biases")
+    return Saved(folder, removed, biases, ours=True, padded=ours.get("form") == "padded")
+
+
+def _heads(listed: Any) -> tuple[Head, ...]:
+    return tuple(
+        Head(block, int(layer), int(index))
+        for block, layers in listed.items()
+        for layer, heads in layers.items()
+        for index in heads
+    )
+
+
+def _layers(listed: Any) -> dict[str, set[int]]:
+    return {str(block): {int(layer) for layer in layers} for block, layers in listed.items()}
+
+
+def _parsed(parse: Callable[[Any], T], listed: Any, folder: str | Path, what: str) -> T:
+    try:
+        return parse(listed)
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise FolderError(
+            f"{folder}: the list of {what} in config.json is damaged.", "save the folder again"
+        ) from problem
+
+
+def first_line(problem: BaseException) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:300]
