@@ -55,7 +55,7 @@ def test_rankings_of_models_built_otherwise_are_not_compared(layout: HeadLayout)
         assert built(layout) in refused.value.message
     fewer = LAYOUT.without(list(LAYOUT)[:5])
     assert (
-        MADE.spearman(Ranking(dict.fromkeys(fewer, 1.0), fewer, "gradient")).heads == 7
+        MADE.spearman(Ranking(dict.fromkeys(fewer, 1.0), fewer, "gradient")).n == 7
     )  # the same model, pruned
 
 

@@ -150,9 +150,9 @@ def test_spearman_uses_the_heads_both_have():
 
 def test_overlap_of_the_ends():
     a, b = ranking(range(12)), ranking([11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0])
-    assert a.overlap(b, 3) == (3, 2, 2, 0.75)
-    assert a.overlap(a, 12) == (12, 12, 12, 12.0)
-    with pytest.raises(HeadError, match="13 heads"):
+    assert a.overlap(b, 3)[:4] == (3, 2, 2, 0.75)
+    assert a.overlap(a, 12)[:4] == (12, 12, 12, 12.0)
+    with pytest.raises(HeadError, match=r"expects 1 to 12 heads, .* got 13"):
         a.overlap(b, 13)
 
 

@@ -6,15 +6,15 @@ import pytest
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.results.statistics import (
-    D,
-    d,
-    d_rows,
+    LayerDifference,
+    bottom_minus_top,
     drop,
     drop_rows,
     group_means,
     group_rows,
     grouped,
     interpolate,
+    layer_difference_rows,
     recovery,
     recovery_rows,
     spread,
@@ -55,16 +55,20 @@ def test_groups_are_the_papers() -> None:
         group_means(values, "colour")
 
 
-def test_d_by_hand() -> None:
+def test_bottom_minus_top_by_hand() -> None:
     """Whole 80. k = 2: bottom 76 drops 5 %, top 78 drops 2.5 %: 2.5. k = 4: 20 % and 10 %: 10. Mean 6.25."""
-    found = d(80, top={2: 78, 4: 72, 6: 60}, bottom={2: 76, 4: 64})
+    found = bottom_minus_top(80, top={2: 78, 4: 72, 6: 60}, bottom={2: 76, 4: 64})
     assert found == (pytest.approx({2: 2.5, 4: 10}), pytest.approx(6.25))
     # the same in one formula: 100 (top - bottom) / whole
     assert found.by_k[4] == pytest.approx(100 * (72 - 64) / 80)
-    assert d_rows({"en": found})[1] == {"line": "en", "k": 4, "d": pytest.approx(10)}
-    assert isinstance(found, D)
+    assert layer_difference_rows({"en": found})[1] == {
+        "line": "en",
+        "k": 4,
+        "difference": pytest.approx(10),
+    }
+    assert isinstance(found, LayerDifference)
     with pytest.raises(DataError):
-        d(80, top={2: 78}, bottom={4: 70})
+        bottom_minus_top(80, top={2: 78}, bottom={4: 70})
 
 
 def test_interpolate_by_hand() -> None:
@@ -119,5 +123,5 @@ def test_rows_for_figures() -> None:
         "languages": 2,
     }
     assert at_50["VSO"]["drop"] == pytest.approx(25)
-    with pytest.raises(DataError, match="whole model"):
+    with pytest.raises(DataError, match="unpruned model"):
         drop_rows({"en": {50: 1}})

@@ -10,7 +10,13 @@ import pytest
 from scipy import stats
 
 from deadhead.errors import DataError
-from deadhead.results.statistics import beyond_luck, expected_best, family_means, improved, luck
+from deadhead.results.statistics import (
+    beyond_luck,
+    compare_with_seeds,
+    expected_best,
+    family_means,
+    improved,
+)
 
 
 def test_improved_by_hand() -> None:
@@ -65,10 +71,10 @@ def test_luck_by_hand() -> None:
     Two of 84, 82, 81, 80.5 called pruned: {84, 82} is ahead by 84 - 81 = 3, {84, 81} and {84, 80.5} by 2, the others
     behind: 3 of 6.
     """
-    found = luck(80, [81, 84], [80.5, 82])
+    found = compare_with_seeds(80, [81, 84], [80.5, 82])
     assert found[:3] == pytest.approx((4, 2, 2))
     assert found.p == pytest.approx(3 / 6)
-    behind = luck(80, [80.5, 82], [81, 84])
+    behind = compare_with_seeds(80, [80.5, 82], [81, 84])
     assert behind.excess == pytest.approx(-2)
     assert behind.p == pytest.approx(5 / 6)  # all but {81, 80.5}, which is 3 behind
 
@@ -86,20 +92,23 @@ def test_luck_is_exact(sizes: tuple[int, int]) -> None:
             for some in ways
         ]
         wanted = mean(one >= max(pruned) - max(seeds) - 1e-9 for one in ahead)
-        assert luck(0.0, pruned, seeds).p == pytest.approx(wanted)
+        assert compare_with_seeds(0.0, pruned, seeds).p == pytest.approx(wanted)
 
 
 def test_more_seeds_than_prunings() -> None:
     """Two prunings against three seeds 1, 2, 4: the expected best of two is 10/3."""
-    assert luck(0, [5, 1], [1, 2, 4]).by_luck == pytest.approx(10 / 3)
+    assert compare_with_seeds(0, [5, 1], [1, 2, 4]).by_luck == pytest.approx(10 / 3)
     with pytest.raises(DataError, match="seeds"):
-        luck(0, [1, 2], [1])
+        compare_with_seeds(0, [1, 2], [1])
 
 
 def test_luck_makes_gains_of_nothing() -> None:
     """Twelve tries of a model that pruning does not change gain, and are never beyond luck more often than by chance."""
     rng = np.random.default_rng(1)
-    found = [luck(rng.normal(), rng.normal(size=12), rng.normal(size=12)) for _ in range(200)]
+    found = [
+        compare_with_seeds(rng.normal(), rng.normal(size=12), rng.normal(size=12))
+        for _ in range(200)
+    ]
     assert mean(one.gain for one in found) > 1  # of a standard deviation of 1, for nothing
     assert abs(mean(one.excess for one in found)) < 0.2
     for level in (

@@ -11,12 +11,12 @@ from deadhead.results.statistics import (
     by_distance,
     by_layer,
     entropy_change,
-    even,
+    evenness,
     head_rows,
     layer_means,
     layer_rows,
     points_rows,
-    third,
+    third_of_layers,
 )
 
 
@@ -32,17 +32,17 @@ def test_layer_means_by_hand() -> None:
 
 
 def test_the_ten_percent_test() -> None:
-    assert even(layers(0.95, 1.0, 0.97)) == (
+    assert evenness(layers(0.95, 1.0, 0.97)) == (
         True,
         pytest.approx(0.05),
         layer_means(layers(0.95, 1.0, 0.97)),
     )
-    assert not even(layers(0.85, 1.0)).holds
-    assert not even(layers(0.75, 1.0), limit=0.25).holds  # 25 % is not below 25 %
-    assert even(layers(0.8, 1.0), limit=0.25).holds
+    assert not evenness(layers(0.85, 1.0)).holds
+    assert not evenness(layers(0.75, 1.0), limit=0.25).holds  # 25 % is not below 25 %
+    assert evenness(layers(0.8, 1.0), limit=0.25).holds
     for nothing in (layers(1.0), layers(0.0, 0.0)):
         with pytest.raises(DataError):
-            even(nothing)
+            evenness(nothing)
 
 
 def test_trend_over_layers() -> None:
@@ -70,12 +70,12 @@ def test_distance_to_the_nearest_pruned_layer() -> None:
 
 
 def test_thirds() -> None:
-    assert [third(layer, 12)[0] for layer in range(12)] == list("bbbbmmmmtttt")
-    assert [third(layer, 6)[0] for layer in range(6)] == list("bbmmtt")
-    assert [third(layer, 5)[0] for layer in range(5)] == list("bbmmt")
-    assert [third(layer, 3)[0] for layer in range(3)] == list("bmt")
+    assert [third_of_layers(layer, 12)[0] for layer in range(12)] == list("bbbbmmmmtttt")
+    assert [third_of_layers(layer, 6)[0] for layer in range(6)] == list("bbmmtt")
+    assert [third_of_layers(layer, 5)[0] for layer in range(5)] == list("bbmmt")
+    assert [third_of_layers(layer, 3)[0] for layer in range(3)] == list("bmt")
     with pytest.raises(DataError):
-        third(12, 12)
+        third_of_layers(12, 12)
 
 
 def test_entropy_change_by_hand() -> None:

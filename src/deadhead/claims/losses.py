@@ -11,7 +11,7 @@ from deadhead.results.statistics import drop
 from .cases import all_of_glue, all_of_wmt
 from .evidence import DRAWN, GLUE, Evidence, Mean, means
 from .rule import ABOUT, above, as_stated, by_repeats, over_repeats
-from .strength import FEWEST, spread
+from .strength import FEWEST, spread_words
 from .verdict import Finding, judged, missing
 
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
@@ -133,4 +133,6 @@ def sharper(evidence: Evidence, bend: float) -> Finding:
     ]
     whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
     cells = [cell for _, cell in found.values()]
-    return judged(above(leads, 0.0, whole), numbers, spread(cells, evidence.printed), rest(found))
+    return judged(
+        above(leads, 0.0, whole), numbers, spread_words(cells, evidence.printed), rest(found)
+    )

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import fmean
 
 from deadhead.results import Search
-from deadhead.results.statistics import beyond_luck, luck
+from deadhead.results.statistics import beyond_luck, compare_with_seeds
 
 from .evidence import Evidence
 from .scope import about_searches
@@ -83,7 +83,9 @@ def _alone(found: Sequence[Search], arm: str) -> str:
         return ""
     ps = sorted(
         (
-            luck(s.unpruned, *(tuple(s.arms[name].scores.values()) for name in ("lowest", arm))).p,
+            compare_with_seeds(
+                s.unpruned, *(tuple(s.arms[name].scores.values()) for name in ("lowest", arm))
+            ).p,
             f"{s.task} {s.source}-{s.target}",
         )
         for s in whole

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
-from deadhead.results.statistics import sign_test
-from deadhead.results.statistics import spread as share_of_mean
+from deadhead.results.statistics import sign_test, spread
 
 from .evidence import Mean
 
@@ -15,7 +14,7 @@ SLACK = 1e-9  # for sums of decimals
 FEWEST = 3  # values for an interval
 
 
-def spread(cells: Iterable[Mean], printed: bool = False) -> str:
+def spread_words(cells: Iterable[Mean], printed: bool = False) -> str:
     """How much repeats of one condition differ, in words."""
     cells = list(cells)
     if printed:
@@ -27,7 +26,9 @@ def spread(cells: Iterable[Mean], printed: bool = False) -> str:
     ]
     if not repeated:
         return "one seed: no spread"
-    return f"up to {max(map(len, repeated))} repeats a cell, sd {share_of_mean(repeated):.2f} % of the mean"
+    return (
+        f"up to {max(map(len, repeated))} repeats a cell, sd {spread(repeated):.2f} % of the mean"
+    )
 
 
 def signs(differences: Iterable[float]) -> str:

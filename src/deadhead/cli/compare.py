@@ -43,10 +43,11 @@ def compare(
     pairs = [
         {
             "rankings": [str(files[i]), str(files[j])],
-            "spearman": rankings[i].spearman(rankings[j])._asdict(),
+            "spearman": {"rho": correlation.rho, "p": correlation.p, "heads": correlation.n},
             "overlap": rankings[i].overlap(rankings[j], m)._asdict(),
         }
         for i, j in combinations(range(len(files)), 2)
+        for correlation in [rankings[i].spearman(rankings[j])]
     ]
     methods = [ranking.method for ranking in rankings]
     matrix = correlations(rankings)

@@ -7,11 +7,10 @@ Higher means more important; heads without a score (closed, removed) are in the 
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,27 +18,12 @@ from deadhead import files
 from deadhead.errors import DataError, HeadError
 from deadhead.layout import Head, HeadLayout
 
+from .compare import Correlation, Overlap, overlap, spearman
+
 if TYPE_CHECKING:
     from rich.console import Group
 
 FORMAT = 1
-
-
-class Correlation(NamedTuple):
-    """Spearman's rho of two rankings, its two-sided p-value, and the number of heads both have scored."""
-
-    rho: float
-    p: float
-    heads: int
-
-
-class Overlap(NamedTuple):
-    """How many of the m highest, and of the m lowest, heads two rankings share, and how many chance would give."""
-
-    m: int
-    highest: int
-    lowest: int
-    by_chance: float
 
 
 @dataclass(frozen=True)
@@ -125,32 +109,19 @@ class Ranking:
 
     def spearman(self, other: Ranking) -> Correlation:
         """How alike the order of the heads is in another ranking (average ranks for ties)."""
-        from scipy.stats import spearmanr
-
         both = self._shared(other)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scores all equal: rho is nan, which says it
-            result = spearmanr([self.scores[h] for h in both], [other.scores[h] for h in both])
-        return Correlation(float(result.statistic), float(result.pvalue), len(both))
+        sides = ([scores[head] for head in both] for scores in (self.scores, other.scores))
+        return spearman(*sides, exact=False)
 
     def overlap(self, other: Ranking, m: int = 12) -> Overlap:
         """How many of the m highest and lowest heads, among those both have scored, are the same."""
-        both = set(self._shared(other))
+        both = sorted(self._shared(other), key=self._place)  # of equal scores the lower layer
         if not 0 < m <= len(both):
             raise HeadError(
-                f"the overlap of {m} heads was asked for, but {len(both)} are in both rankings.",
-                f"ask for 1 to {len(both)}",
+                f"`m` expects 1 to {len(both)} heads, which both rankings have, got {m}.",
+                f"choose 1 to {len(both)}",
             )
-        top, bottom = (
-            [[h for h in heads if h in both][:m] for heads in pair]
-            for pair in (
-                (self.highest(len(self)), other.highest(len(other))),
-                (self.order, other.order),
-            )
-        )
-        return Overlap(
-            m, len({*top[0]} & {*top[1]}), len({*bottom[0]} & {*bottom[1]}), m * m / len(both)
-        )
+        return overlap({head: self.scores[head] for head in both}, other.scores, m)
 
     def _shared(self, other: Ranking) -> list[Head]:
         """The heads both have scored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deadhead.studies.removal import label
@@ -13,7 +13,6 @@ from .model import Measure, RankedHeads
 from .task_facts import task_facts
 
 STAGES = ("before", "first", "after")  # of training
-BY_HEAD = ("entropy", "weights")  # measures with a number for each head
 
 
 def ranking_of(record: Record) -> RankedHeads | None:
@@ -50,6 +49,14 @@ def measures_of(record: Record) -> Iterator[Measure]:
                 )
 
 
+def by_stage(record: Record) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The values of all measures: stage -> name -> values."""
+    stages: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for measure in measures_of(record):
+        stages.setdefault(measure.stage, {})[measure.name] = measure.values
+    return stages
+
+
 def _facts(record: Record) -> dict[str, Any]:
     trial = record.trial
     task = task_facts(str(trial.get("task")))
@@ -63,7 +70,10 @@ def _facts(record: Record) -> dict[str, Any]:
 
 def _numbers(value: Any) -> dict[str, float]:
     """The numbers by head; NaN is null in a record, and left out."""
-    return {head: number for head, number in as_dict(value).items() if is_number(number)}
+    numbers = as_dict(value)
+    if None not in numbers.values():
+        return numbers
+    return {head: number for head, number in numbers.items() if number is not None}
 
 
 def is_number(value: Any) -> bool:

@@ -172,6 +172,11 @@ class RankedHeads(OnTask):
     def language(self) -> str:
         return "+".join(self.languages)
 
+    @property
+    def ranker(self) -> str:
+        """The method without its rule."""
+        return self.method.partition(" ")[0]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(OnTask):

@@ -27,7 +27,7 @@ from deadhead.claims.layer_sets import (
 from deadhead.claims.losses import at, final, lost, near, noise
 from deadhead.claims.rule import ABOUT, POINT, above, as_stated, by_repeats, every, worst
 from deadhead.claims.scope import about, against
-from deadhead.claims.strength import signs, spread
+from deadhead.claims.strength import signs, spread_words
 from deadhead.claims.subjects import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
 from deadhead.claims.verdict import Claim, Finding, judged, missing
 from deadhead.results import Score
@@ -50,7 +50,7 @@ def m1(evidence: Evidence) -> Finding:
     leads, draws = lead(places, next_worst, "middle")
     shown = above(leads, 0.0, _whole(places), draws)
     return judged(
-        shown, f"mean left: {listed(by_word)}", spread(used, evidence.printed), behind(used)
+        shown, f"mean left: {listed(by_word)}", spread_words(used, evidence.printed), behind(used)
     )
 
 
@@ -86,7 +86,7 @@ def m2(evidence: Evidence) -> Finding:
     numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons" + (
         f"; {', '.join(better)}" if better else ""
     )
-    strength = f"{signs(leads.values())}; {spread(used, evidence.printed)}"
+    strength = f"{signs(leads.values())}; {spread_words(used, evidence.printed)}"
     whole = _whole(found) and len(leads) == len(found) * len(BLOCKS) * len(PLAIN)
     draws = [by_repeats([one.repeats, other.repeats]) for one, other in both.values()]
     shown = every(list(leads.values()), whole, ties=True, noise=draws)
@@ -109,7 +109,7 @@ def m3(evidence: Evidence, other: Evidence) -> Finding:
     return judged(
         above(leads, 0.0, _whole(places), draws),
         numbers,
-        spread(used, evidence.printed),
+        spread_words(used, evidence.printed),
         behind(used),
     )
 
@@ -136,7 +136,7 @@ def about_as_stated(evidence: Evidence, share: float) -> Finding:
         values, wanted, ABOUT * wanted, all_of_glue(task for task, *_ in losses), percent
     )
     numbers = f"stated {wanted:g} %; found {facts[0].model} {fmean(values):.2f} %"
-    return judged(shown, numbers, spread(used, evidence.printed), behind(used))
+    return judged(shown, numbers, spread_words(used, evidence.printed), behind(used))
 
 
 def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
@@ -181,7 +181,7 @@ def m6(evidence: Evidence, other: Evidence) -> Finding:
     used = [cell for cells in gaps.values() for cell in cells]
     draws = [by_repeats(cell.repeats for cell in (*gaps[key], *gaps[key[0], 0.0])) for key in moved]
     shown = every([POINT - abs(value) for value in moved.values()], whole, ties=True, noise=draws)
-    return judged(shown, numbers, spread(used, evidence.printed), behind(used))
+    return judged(shown, numbers, spread_words(used, evidence.printed), behind(used))
 
 
 def m7(evidence: Evidence, other: Evidence) -> Finding:
@@ -196,7 +196,7 @@ def m7(evidence: Evidence, other: Evidence) -> Finding:
     leads = [POINT - abs(gap) if task in LEVEL else gap for task, gap in at0.items()]
     draws = [by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
     shown = every(leads, all_of_glue(at0), ties=True, noise=draws)
-    return judged(shown, numbers, spread(used, evidence.printed), behind(used))
+    return judged(shown, numbers, spread_words(used, evidence.printed), behind(used))
 
 
 def _lags(
@@ -241,7 +241,7 @@ def m8(evidence: Evidence) -> Finding:
         above([by[True] - abs(fmean(between)) for by in both.values()], 0.0, whole),
     ]
     numbers = f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; top minus bottom {fmean(between):+.2f}"
-    strength = f"top against bottom: {signs(v for some in ends.values() for v in some)}; {spread(used, evidence.printed)}"
+    strength = f"top against bottom: {signs(v for some in ends.values() for v in some)}; {spread_words(used, evidence.printed)}"
     return judged(worst(parts), numbers, strength, behind(used))
 
 

@@ -23,7 +23,7 @@ from deadhead.claims.rule import (
     worst,
 )
 from deadhead.claims.scope import about, against
-from deadhead.claims.strength import signs, spread
+from deadhead.claims.strength import signs, spread_words
 from deadhead.claims.subjects import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
 from deadhead.claims.verdict import Claim, Finding, judged, missing
 from deadhead.errors import DataError
@@ -74,7 +74,7 @@ def m9(evidence: Evidence) -> Finding:
     numbers = "mean relative loss " + ", ".join(
         f"{point} %: {fmean(values):.1f} %" for point, values in at.items()
     )
-    return judged(worst(parts), numbers, spread(used, evidence.printed), behind(used))
+    return judged(worst(parts), numbers, spread_words(used, evidence.printed), behind(used))
 
 
 def drop_curves(found: dict[tuple[Any, ...], tuple[float, Mean]]) -> dict[str, dict[float, float]]:
@@ -118,7 +118,7 @@ def headline(evidence: Evidence) -> Finding:
     return judged(
         shown,
         numbers,
-        f"{signs(leads.values())}; {spread(means(used, 'task', 'target', 'share').values(), evidence.printed)}",
+        f"{signs(leads.values())}; {spread_words(means(used, 'task', 'target', 'share').values(), evidence.printed)}",
         used,
     )
 
@@ -216,7 +216,7 @@ def m10(evidence: Evidence) -> Finding:
     numbers = f"mean relative loss: {listed(orders)}; {listed(levels)}"
     shown = at_face(margin > 0, margin, all_of_xnli(each))
     return judged(
-        shown, numbers, f"{_classed(each)}; {spread(used, evidence.printed)}", behind(used)
+        shown, numbers, f"{_classed(each)}; {spread_words(used, evidence.printed)}", behind(used)
     )
 
 
@@ -256,7 +256,7 @@ def m11(evidence: Evidence) -> Finding:
     ]
     shown = every(list(d.values()), all_of_xnli(d), noise=draws)
     return judged(
-        shown, numbers, f"{signs(d.values())}; {spread(used, evidence.printed)}", behind(used)
+        shown, numbers, f"{signs(d.values())}; {spread_words(used, evidence.printed)}", behind(used)
     )
 
 
@@ -268,7 +268,7 @@ def m12(evidence: Evidence) -> Finding:
             "XNLI with top and bottom layers gone, in a language of every word-order class and resource level"
         )
     margin = min(orders.margin, levels.margin)
-    strength = f"permutation p = {orders.p:.2g} and {levels.p:.2g} over {_classed(d)}; {spread(used, evidence.printed)}"
+    strength = f"permutation p = {orders.p:.2g} and {levels.p:.2g} over {_classed(d)}; {spread_words(used, evidence.printed)}"
     shown = at_face(margin > 0, margin, all_of_xnli(d))
     return judged(
         shown,
@@ -285,9 +285,7 @@ def m13(evidence: Evidence) -> Finding:
         return missing(
             "XNLI with top and bottom layers gone, in a language of every word-order class"
         )
-    strength = (
-        f"permutation p = {order.p:.2g} over {_classed(top)}; {spread(used, evidence.printed)}"
-    )
+    strength = f"permutation p = {order.p:.2g} over {_classed(top)}; {spread_words(used, evidence.printed)}"
     shown = at_face(order.holds, order.margin, all_of_xnli(top))
     return judged(shown, f"loss with the top gone: {listed(order.means)}", strength, behind(used))
 
@@ -325,7 +323,7 @@ def m14(evidence: Evidence, other: Evidence) -> Finding:
     told = f"{fmean(ours.values()):.2f} %, against {bert:.2f} % on {' and '.join(at(*place) for place in theirs)}"
     told += " of BERT as printed" if printed_ones else ""
     numbers = f"middle behind the ends: {told}; less in {less} of {len(ours)} languages"
-    strength = f"{signs(bert - value for value in ours.values())}; {spread([*used, *beside], evidence.printed)}"
+    strength = f"{signs(bert - value for value in ours.values())}; {spread_words([*used, *beside], evidence.printed)}"
     shown = most(less, len(ours), all_of_xnli(target for _, target in ours))
     return judged(shown, numbers, strength, behind([*used, *beside]))
 
@@ -341,7 +339,7 @@ def m15(evidence: Evidence) -> Finding:
     leads, draws = lead(places, "even", second)
     shown = above(leads, 0.0, all_of_xnli(target for _, target in places), draws)
     return judged(
-        shown, f"mean left: {listed(by_word)}", spread(used, evidence.printed), behind(used)
+        shown, f"mean left: {listed(by_word)}", spread_words(used, evidence.printed), behind(used)
     )
 
 

@@ -26,12 +26,12 @@ from deadhead.claims.rule import (
     worst,
 )
 from deadhead.claims.scope import about
-from deadhead.claims.strength import LEVEL, signs, spread
+from deadhead.claims.strength import LEVEL, signs, spread_words
 from deadhead.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from deadhead.claims.verdict import FAILS, Claim, Finding, Shown, judged, missing
 from deadhead.errors import DataError
 from deadhead.results import Measure, Score
-from deadhead.results.statistics import Correlation, by_distance, by_layer, even, holm
+from deadhead.results.statistics import Correlation, by_distance, by_layer, evenness, holm
 
 PAPER = "weak-link"
 DEPTHS = {1, 3, 6, 8}  # layers cut at one end, as in table 5
@@ -56,7 +56,7 @@ def w6(evidence: Evidence) -> Finding:
         all_of_glue(task for task, *_ in found),
         noise(found),
     )
-    return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
+    return judged(shown, numbers, spread_words(cells, evidence.printed), rest(found))
 
 
 def w8(evidence: Evidence) -> Finding:
@@ -76,7 +76,7 @@ def w8(evidence: Evidence) -> Finding:
     used = [
         cell for word in ("top", "bottom") for n in differences for cell in sets[word, n].values()
     ]
-    strength = f"{signs(differences.values())}; {spread(used, evidence.printed)}"
+    strength = f"{signs(differences.values())}; {spread_words(used, evidence.printed)}"
     whole = set(differences) == DEPTHS and all_of_glue(task for task, _ in sets["top", depths[0]])
     shown = level(
         list(differences.values()),
@@ -109,7 +109,7 @@ def w9(evidence: Evidence) -> Finding:
     worse, share = sum(value > 0 for value in differences), stated(PAPER, "cases_middle_worse") / 16
     used = [cell for pair in found.values() for cell in pair]
     numbers = f"the middle is worse in {worse} of {len(differences)} cases, by {fmean(differences):.2f} points on average"
-    strength = f"{signs(differences)}; {spread(used, evidence.printed)}"
+    strength = f"{signs(differences)}; {spread_words(used, evidence.printed)}"
     shown = at_least(worse, len(differences), share, _all_middles(found))
     return judged(shown, numbers, strength, [f for c in used for f in c.scores])
 
@@ -148,7 +148,7 @@ def w10(evidence: Evidence) -> Finding:
         noise=draws,
     )
     return judged(
-        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.scores]
+        shown, numbers, spread_words(used, evidence.printed), [f for c in used for f in c.scores]
     )
 
 
@@ -167,7 +167,7 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     leads = [group[word].value - max(group["top"].value, group["bottom"].value) for group in found]
     used = [group[name] for group in found for name in (word, "top", "bottom")]
     numbers = f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, the smallest lead {min(leads):+.2f} points"
-    strength = f"{signs(leads)}; {spread(used, evidence.printed)}"
+    strength = f"{signs(leads)}; {spread_words(used, evidence.printed)}"
     best = [max((group["top"], group["bottom"]), key=lambda cell: cell.value) for group in found]
     draws = [
         by_repeats([group[word].repeats, other.repeats])
@@ -195,7 +195,7 @@ def w12(evidence: Evidence) -> Finding:
     )
     shown = most(won, len(best), all_of_glue(task for task, _ in found))
     return judged(
-        shown, numbers, spread(used, evidence.printed), [f for c in used for f in c.scores]
+        shown, numbers, spread_words(used, evidence.printed), [f for c in used for f in c.scores]
     )
 
 
@@ -209,7 +209,7 @@ def w15(evidence: Evidence) -> Finding:
     for run in weight_runs(evidence):
         with suppress(DataError):  # fewer than two layers left
             if run.remove.startswith("layers"):
-                gaps.append(100 * even(run.values).gap)
+                gaps.append(100 * evenness(run.values).gap)
                 used.append(run)
     if not gaps:
         return missing(

@@ -31,7 +31,7 @@ from deadhead.claims.rule import (
     worst,
 )
 from deadhead.claims.scope import about
-from deadhead.claims.strength import SLACK, signs, spread
+from deadhead.claims.strength import SLACK, signs, spread_words
 from deadhead.claims.subjects import ON_WMT, TRANSLATORS
 from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Claim, Finding, Shown, judged, missing
 
@@ -62,7 +62,7 @@ def w1(evidence: Evidence) -> Finding:
         ties=True,
         noise=each_noise(facts, found),
     )
-    return judged(shown, numbers, spread(cells, evidence.printed), rest(found))
+    return judged(shown, numbers, spread_words(cells, evidence.printed), rest(found))
 
 
 def w2(evidence: Evidence) -> Finding:
@@ -77,7 +77,7 @@ def w2(evidence: Evidence) -> Finding:
     )
     shown = every(leads, whole, noise=each_noise(facts, found))
     return judged(
-        shown, f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found)
+        shown, f"loss of BLEU: {told(found)}", spread_words(cells, evidence.printed), rest(found)
     )
 
 
@@ -99,7 +99,10 @@ def w3(evidence: Evidence) -> Finding:
         )  # one number for each language pair
     cells = [cell for _, cell in found.values()]
     return judged(
-        worst(parts), f"loss of BLEU: {told(found)}", spread(cells, evidence.printed), rest(found)
+        worst(parts),
+        f"loss of BLEU: {told(found)}",
+        spread_words(cells, evidence.printed),
+        rest(found),
     )
 
 
@@ -121,7 +124,9 @@ def w3b(evidence: Evidence) -> Finding:
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
     cells = [cell for _, cell in found.values()]
     shown = every(steps, all_of_wmt(target for _, target, _ in found), ties=True, noise=draws)
-    return judged(shown, numbers, f"{signs(steps)}; {spread(cells, evidence.printed)}", rest(found))
+    return judged(
+        shown, numbers, f"{signs(steps)}; {spread_words(cells, evidence.printed)}", rest(found)
+    )
 
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
@@ -167,7 +172,7 @@ def w4(evidence: Evidence) -> Finding:
     return judged(
         shown,
         numbers,
-        f"{signs(values)}; {spread(used, evidence.printed)}",
+        f"{signs(values)}; {spread_words(used, evidence.printed)}",
         [f for c in used for f in c.scores],
     )
 
@@ -197,7 +202,10 @@ def w5(evidence: Evidence) -> Finding:
     used = [cell for group in whole for cell in group.values()]
     shown = _each_wins(whole, best)
     return judged(
-        shown, f"best at {at}", spread(used, evidence.printed), [f for c in used for f in c.scores]
+        shown,
+        f"best at {at}",
+        spread_words(used, evidence.printed),
+        [f for c in used for f in c.scores],
     )
 
 

@@ -14,12 +14,13 @@ from deadhead.errors import DeadheadError
 from deadhead.report.tables.values import scores_of
 from deadhead.results import Search, Study
 from deadhead.results.cells import as_dict, matches
+from deadhead.results.from_record import ranking_of
 from deadhead.results.statistics import (
-    D,
+    LayerDifference,
+    bottom_minus_top,
     correlation_rows,
-    d,
-    d_rows,
     group_means,
+    layer_difference_rows,
     layer_rows,
     recovery,
     recovery_rows,
@@ -31,7 +32,6 @@ from deadhead.tasks.distances import distances
 
 from .charts import COLOURS, Row, Spec, categories, curves, field, panelled, tip, whole
 from .curves import place
-from .head_maps import ranking_of
 from .heads import chosen, maps_of
 
 ENDS = ("top", "bottom")
@@ -57,11 +57,11 @@ def ends_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
                 )
     found = {language: one for language, scores in held.items() if (one := _d(scores))}
     group = str(asked.get("group") or "")
-    rows = d_rows(_classes(found, group) if group else found)
+    rows = layer_difference_rows(_classes(found, group) if group else found)
     if not rows:
         return None
     values = [
-        {"x": row["k"], "y": round(row["d"], 4), "line": row["line"], "panel": "", "n": 1}
+        {"x": row["k"], "y": round(row["difference"], 4), "line": row["line"], "panel": "", "n": 1}
         for row in rows
     ]
     lines = list(dict.fromkeys(row["line"] for row in rows))
@@ -82,24 +82,28 @@ def ends_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
     )
 
 
-def _d(scores: Mapping[str, Mapping[float, Mapping[str, float]]]) -> D | None:
+def _d(scores: Mapping[str, Mapping[float, Mapping[str, float]]]) -> LayerDifference | None:
     full = [value for several in scores.get("", {}).values() for value in several.values()]
     top, bottom = (
         {k: list(several.values()) for k, several in scores.get(end, {}).items()} for end in ENDS
     )
-    return d(full, top, bottom) if full and fmean(full) and top.keys() & bottom.keys() else None  # type: ignore[arg-type]
+    return (
+        bottom_minus_top(full, top, bottom)
+        if full and fmean(full) and top.keys() & bottom.keys()
+        else None
+    )
 
 
-def _classes(found: Mapping[str, D], group: str) -> dict[str, D]:
+def _classes(found: Mapping[str, LayerDifference], group: str) -> dict[str, LayerDifference]:
     """The mean of each class of languages at every number of layers."""
-    by_class: dict[str, dict[int, float]] = {}
+    by_class: dict[str, dict[float, float]] = {}
     for k in sorted({k for one in found.values() for k in one.by_k}):
         means = group_means(
             {language: one.by_k[k] for language, one in found.items() if k in one.by_k}, group
         )
         for name, value in means.items():
             by_class.setdefault(name, {})[k] = value
-    return {name: D(by_k, fmean(by_k.values())) for name, by_k in by_class.items()}
+    return {name: LayerDifference(by_k, fmean(by_k.values())) for name, by_k in by_class.items()}
 
 
 def recovery_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
@@ -182,12 +186,11 @@ def gains_figure(
     """What pruning gains between two languages against their distance, and against how alike their heads are ranked."""
     where = as_dict(asked.get("where"))
     rankings: dict[tuple[Any, Any], dict[str, Mapping[str, float]]] = {}
-    for cell, record in chosen(study, records, {}):
+    for _, record in chosen(study, records, {}):
         ranking = ranking_of(record)
-        if len(ranking.get("languages") or ()) == 1:
-            rankings.setdefault((cell.axes.get("model"), cell.axes.get("task")), {})[
-                ranking["languages"][0]
-            ] = ranking["scores"]
+        if ranking is not None and len(ranking.languages) == 1:
+            key = (ranking.model, ranking.task)
+            rankings.setdefault(key, {})[ranking.language] = ranking.scores
     panels: dict[str, list[Row]] = {}
     several = {
         name

@@ -15,13 +15,13 @@ from deadhead.report.tables.build import id_of, titled
 from deadhead.report.tables.grid import alike, whose
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE
+from deadhead.results.from_record import by_stage, ranking_of
 from deadhead.studies.store.records import Record
 
 from .analyses import ends_figure, fitting, gains_figure, layers_figure, recovery_figure
 from .charts import Spec
 from .cost import cost_figure
 from .curves import class_of, curve, place
-from .head_maps import measures_of, ranking_of
 from .heads import heads_figure, points_figure, similarity_figure
 from .learning import epochs_figure
 
@@ -128,9 +128,9 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
     """What fits a study whose recipe names no figures."""
     yield from _curves(study)
     rankings = {
-        tuple(ranking_of(record).get("languages") or ())
+        ranking.languages
         for record in records.values()
-        if ranking_of(record)
+        if (ranking := ranking_of(record)) is not None
     }
     if rankings:
         yield {"kind": "heads", "title": "Ranking of heads", "show": "ranking"}
@@ -143,7 +143,7 @@ def default_figures(study: Study, records: Records) -> Iterator[dict[str, Any]]:
     held = {
         name
         for record in records.values()
-        for _, measure in measures_of(record)
+        for measure in by_stage(record).values()
         for name in measure
     }
     if "entropy" in held:

@@ -9,12 +9,13 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import counted_as, joined, score_words
-from deadhead.report.tables.grid import BY_LANGUAGE, Unit, Value, alike, repeats, spread
+from deadhead.report.tables.grid import BY_LANGUAGE, Unit, Value, alike, repeats
 from deadhead.report.tables.published import Published
 from deadhead.report.tables.searches import pair_axis, placed, searches
 from deadhead.report.tables.values import drops_of, gains_of, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, as_names, matches
+from deadhead.results.statistics import deviation
 from deadhead.strategies.amounts import HEADS, PERCENT
 from deadhead.studies.store.records import Record
 from deadhead.tasks.languages import code_of, languages
@@ -363,7 +364,7 @@ def _rows(
         }
         row["y"] = round(fmean(numbers), 3) if numbers else None
         if len(numbers) > 1:
-            apart = spread(numbers)
+            apart = deviation(numbers)
             row |= {
                 "low": round(fmean(numbers) - apart, 3),
                 "high": round(fmean(numbers) + apart, 3),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import isnan
 from statistics import fmean
 from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head
 from deadhead.report.labels import STAGES, removal_words
-from deadhead.results import Study
+from deadhead.results import RankedHeads, Study
 from deadhead.results.cells import Cell
+from deadhead.results.from_record import by_stage, ranking_of
+from deadhead.results.statistics import removal_effects
 from deadhead.studies.store.records import Record
 
 MOST_RANKINGS = 48  # maps of one kind that a page still shows
@@ -53,45 +56,16 @@ def _head(name: str) -> Head | None:
 
 def _named(record: Record) -> Iterator[str]:
     yield from record.removed
-    yield from ranking_of(record).get("scores", {})
-    for _, measure in measures_of(record):
-        yield from measure.get("entropy") or {}
-        yield from measure.get("weights") or {}
+    if (ranking := ranking_of(record)) is not None:
+        yield from ranking.scores
+    for measures in by_stage(record).values():
+        yield from measures.get("entropy") or {}
+        yield from measures.get("weights") or {}
 
 
-def ranking_of(record: Record) -> Mapping[str, Any]:
-    """The ranking a trial made or went by; empty where there is none."""
-    found = record.details.get("ranking") or {}
-    if None in found.get("scores", {}).values():  # what was no number
-        return {
-            **found,
-            "scores": {head: score for head, score in found["scores"].items() if score is not None},
-        }
-    return found
-
-
-def measures_of(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What was measured at each stage, by name; heads whose number was none are left out."""
-    measures = record.details.get("measures") or {}
-    for stage in STAGES:
-        if measures.get(stage):
-            found = dict(measures[stage])
-            for name in ("entropy", "weights"):
-                if name in found:
-                    found[name] = {
-                        head: value for head, value in found[name].items() if value is not None
-                    }
-            yield stage, found
-
-
-def ranking_name(study: Study, record: Record) -> str:
+def ranking_name(study: Study, record: Record, ranking: RankedHeads) -> str:
     """What tells a ranking from the others of the study."""
-    ranking = ranking_of(record)
-    merge = f" {ranking['merge']}" if ranking.get("merge") else ""
-    parts = [
-        f"{ranking.get('method', 'ranking')}{merge}",
-        "+".join(map(str, ranking.get("languages") or ())),
-    ]
+    parts = [f"{ranking.ranker} {ranking.merge}".strip(), ranking.language]
     for name in ("task", "model", "seed"):
         if name in study.axes:
             parts.append(
@@ -106,9 +80,8 @@ def rankings(
     """The distinct rankings: name -> trial it is from, scores."""
     found: dict[str, tuple[str, Mapping[str, float]]] = {}
     for trial, record in records.items():
-        scores = ranking_of(record).get("scores")
-        if scores:
-            found.setdefault(ranking_name(study, record), (trial, scores))
+        if (ranking := ranking_of(record)) is not None:
+            found.setdefault(ranking_name(study, record, ranking), (trial, ranking.scores))
     return found
 
 
@@ -142,7 +115,7 @@ def trial_name(study: Study, cell: Cell) -> str:
 def _measured(study: Study, records: Mapping[str, Record]) -> Iterator[dict[str, Any]]:
     cells, count = study.by_trial, 0
     for trial, record in records.items():
-        for stage, measure in measures_of(record):
+        for stage, measure in by_stage(record).items():
             for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
                 if (
                     measure.get(what) and any(measure[what].values()) and count < 2 * MOST_MEASURED
@@ -232,7 +205,7 @@ def _add_measures(found: dict[str, dict[str, Any]], records: Mapping[str, Record
     entropy: dict[str, dict[str, list[float]]] = {}
     weights: dict[str, list[float]] = {}
     for record in records.values():
-        for stage, measure in measures_of(record):
+        for stage, measure in by_stage(record).items():
             for head, value in (measure.get("entropy") or {}).items():
                 entropy.setdefault(head, {}).setdefault(stage, []).append(value)
             if stage == "after":
@@ -259,26 +232,19 @@ def _add_effects(
     for trial, cell in study.by_trial.items():
         if trial in records and records[trial].removed and cell.state == "done":
             groups.setdefault(_alike(cell), []).append(cell)
-    places = {head: i for i, head in enumerate(found)}
-    sums, weights = (np.zeros((len(found), len(study.languages))) for _ in range(2))
-    for several in groups.values():
-        gone = np.zeros((len(several), len(found)))
-        for row, cell in zip(gone, several, strict=True):
+    places, languages = {head: i for i, head in enumerate(found)}, study.languages
+
+    def matrices(cells: list[Cell]) -> tuple[Any, Any]:
+        scores = [[cell.scores.get(language, np.nan) for language in languages] for cell in cells]
+        removed = np.zeros((len(cells), len(found)))
+        for row, cell in zip(removed, cells, strict=True):
             row[[places[head] for head in records[cell.trial].removed if head in places]] = 1
-        scores = [cell.scores for cell in several]
-        for i, language in enumerate(study.languages):
-            told = [language in one for one in scores]
-            with np.errstate(invalid="ignore"):  # of scores that are infinite nothing can be told
-                differences, weight = _differences(
-                    np.array([one[language] for one in scores if language in one]), gone[told]
-                )
-            sums[:, i] += weight * differences
-            weights[:, i] += weight
-    for head, place in places.items():
-        effects = zip(study.languages, sums[place].tolist(), weights[place].tolist(), strict=True)
-        found[head]["effect"] = {
-            language: round(value / weight, 3) for language, value, weight in effects if weight
-        }
+        return np.array(scores), removed
+
+    effects = removal_effects(map(matrices, groups.values()), (len(found), len(languages)))
+    for facts, row in zip(found.values(), effects.tolist(), strict=True):
+        pairs = zip(languages, row, strict=True)
+        facts["effect"] = {name: round(value, 3) for name, value in pairs if not isnan(value)}
 
 
 def _alike(cell: Cell) -> Any:
@@ -289,14 +255,3 @@ def _alike(cell: Cell) -> Any:
         *(("arm", "k", "remove", "strategy", "amount") if "arm" in cell.axes else ()),
     }
     return frozenset((name, value) for name, value in cell.axes.items() if name not in apart)
-
-
-def _differences(scores: Any, gone: Any) -> tuple[Any, Any]:
-    """For each head that some of these trials removed and some did not: the difference, and its weight; 0 for the others."""
-    number, count, sums = len(scores), gone.sum(axis=0), scores @ gone
-    kept = number - count
-    both = (count > 0) & (kept > 0)
-    count, kept = count.clip(1), kept.clip(1)
-    return both * (sums / count - (scores.sum() - sums) / kept), both * (
-        count * kept / max(1, number)
-    )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isnan
 from statistics import fmean
 from typing import Any
 
 from deadhead.layout import Head
-from deadhead.ranking.scores import ranks
 from deadhead.report.labels import STAGES, joined
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, matches
+from deadhead.results.from_record import by_stage, ranking_of
+from deadhead.results.statistics import ranking_rho
 from deadhead.studies.store.records import Record
 
 from .charts import Row, Spec, head_maps, scatter, squares
-from .head_maps import layout, measures_of, ranking_name, ranking_of
+from .head_maps import layout, ranking_name
 
 MOST_PANELS = 12  # of maps
 MOST_CLOUDS = 6  # panels of points
@@ -94,15 +96,15 @@ def maps_of(
     """What a record has to show of its heads, each map with the panel it belongs to."""
     panel = _panel(cell, axis)
     if show == "ranking":
-        if ranking_of(record):
-            yield panel or ranking_name(study, record), ranking_of(record)["scores"]
+        if (ranking := ranking_of(record)) is not None:
+            yield panel or ranking_name(study, record, ranking), ranking.scores
     elif show == "removed":
         yield panel, dict.fromkeys(record.removed, 1.0)
     elif show == "entropy_change":
         if moved := entropy_moved(record):
             yield panel, moved
     else:
-        for stage, measure in measures_of(record):
+        for stage, measure in by_stage(record).items():
             if measure.get(show) and (show == "entropy" or stage == "after"):
                 words = [panel, STAGES[stage] if show == "entropy" else ""]
                 yield ", ".join(filter(None, words)), measure[show]
@@ -110,7 +112,7 @@ def maps_of(
 
 def entropy_moved(record: Record) -> dict[str, float]:
     """How far the entropy of each head that is left moved in epoch 1; in the whole training where nothing was measured in between."""
-    held = {stage: as_dict(measure.get("entropy")) for stage, measure in measures_of(record)}
+    held = {stage: as_dict(measure.get("entropy")) for stage, measure in by_stage(record).items()}
     before, later = held.get("before", {}), held.get("first") or held.get("after") or {}
     return {
         head: abs(later[head] - value)
@@ -155,16 +157,16 @@ def similarity_figure(
     found: dict[str, dict[str, Mapping[str, float]]] = {}
     for cell, record in chosen(study, records, asked):
         ranking = ranking_of(record)
-        if len(ranking.get("languages") or ()) == 1:
+        if ranking is not None and len(ranking.languages) == 1:
             panel = _panel(cell, axis)
-            found.setdefault(panel, {}).setdefault(str(ranking["languages"][0]), ranking["scores"])
+            found.setdefault(panel, {}).setdefault(ranking.language, ranking.scores)
     panels = [panel for panel, several in found.items() if len(several) > 1]
     values = [
         {"a": a, "b": b, "value": round(rho, 4), "panel": panel}
         for panel in panels
         for a, one in found[panel].items()
         for b, other in found[panel].items()
-        if (rho := spearman(one, other)) is not None
+        if not isnan(rho := ranking_rho(one, other))
     ]
     if not values:
         return None
@@ -179,20 +181,6 @@ def similarity_figure(
     )
 
 
-def spearman(one: Mapping[str, float], other: Mapping[str, float]) -> float | None:
-    """Rank correlation over the heads both know; None where one of them has only ties."""
-    import numpy as np
-
-    shared = [head for head in one if head in other]
-    sides = [
-        list(ranks({Head.parse(head): scores[head] for head in shared}).values())
-        for scores in (one, other)
-    ]
-    if len(shared) < 3 or any(len(set(side)) == 1 for side in sides):
-        return None
-    return float(np.asarray(np.corrcoef(sides))[0, 1])
-
-
 def points_figure(
     study: Study, records: Mapping[str, Record], asked: Mapping[str, Any]
 ) -> Spec | None:
@@ -200,7 +188,7 @@ def points_figure(
     values: list[Row] = []
     panels: dict[str, None] = {}
     for cell, record in chosen(study, records, asked):
-        for stage, measure in measures_of(record):
+        for stage, measure in by_stage(record).items():
             held = as_dict(measure.get("embeddings"))
             if not isinstance(held.get("points"), dict):
                 continue

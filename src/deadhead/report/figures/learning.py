@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from deadhead.report.labels import joined
-from deadhead.report.tables.grid import Unit, spread
+from deadhead.report.tables.grid import Unit
 from deadhead.results import Study
+from deadhead.results.statistics import deviation
 from deadhead.studies.store.records import Record
 
 from .charts import Spec, curves
@@ -50,8 +51,8 @@ def epochs_figure(
         }
         if len(numbers) > 1:
             row |= {
-                "low": round(mean - spread(numbers), 4),
-                "high": round(mean + spread(numbers), 4),
+                "low": round(mean - deviation(numbers), 4),
+                "high": round(mean + deviation(numbers), 4),
             }
         values.append(row)
     lines, panels = (list(dict.fromkeys(row[name] for row in values)) for name in ("line", "panel"))

@@ -12,15 +12,14 @@ from math import isnan
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.figures.head_maps import ranking_of
-from deadhead.report.figures.heads import spearman
 from deadhead.report.labels import joined, metric_words
-from deadhead.report.tables.grid import alike, spread, whose
+from deadhead.report.tables.grid import alike, whose
 from deadhead.report.tables.searches import searches
 from deadhead.report.tables.significance import RATE
 from deadhead.results import Search, Study
 from deadhead.results.cells import CHANCE, PRUNING, Cell
-from deadhead.results.statistics import sign_test, two_means
+from deadhead.results.from_record import ranking_of
+from deadhead.results.statistics import deviation, ranking_rho, sign_test, two_means
 from deadhead.strategies import STRATEGIES
 from deadhead.studies.store.records import Record
 
@@ -262,7 +261,7 @@ def _behind(study: Study, one: Removal) -> str:
     repeated = (
         "masks" if "draw" in one.cell.axes and len(study.labels("draw")) > 1 else "repetitions"
     )
-    return f"({len(one.scores)} {repeated}{over}, sd {spread(one.scores):.1f}{_p(one.scores, one.fulls)})"
+    return f"({len(one.scores)} {repeated}{over}, sd {deviation(one.scores):.1f}{_p(one.scores, one.fulls)})"
 
 
 def _p(one: Sequence[float], other: Sequence[float]) -> str:
@@ -427,9 +426,9 @@ def _alike(records: Mapping[str, Record]) -> list[str]:
     found: dict[str, dict[str, Mapping[str, float]]] = {}
     for record in records.values():
         ranking = ranking_of(record)
-        if len(ranking.get("languages") or ()) == 1:
-            way = joined(ranking.get("method"), record.trial.get("model"), record.trial.get("task"))
-            found.setdefault(way, {}).setdefault(str(ranking["languages"][0]), ranking["scores"])
+        if ranking is not None and len(ranking.languages) == 1:
+            way = joined(ranking.ranker, record.trial.get("model"), record.trial.get("task"))
+            found.setdefault(way, {}).setdefault(ranking.language, ranking.scores)
     ways = {way: rhos for way, several in found.items() if (rhos := _rhos(several))}
     if not ways:
         return []
@@ -453,7 +452,7 @@ def _rhos(several: Mapping[str, Mapping[str, float]]) -> dict[tuple[str, str], f
     return {
         (a, b): rho
         for a, b in combinations(several, 2)
-        if (rho := spearman(several[a], several[b])) is not None
+        if not isnan(rho := ranking_rho(several[a], several[b]))
     }
 
 

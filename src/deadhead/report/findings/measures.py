@@ -8,19 +8,21 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.layout import Head
-from deadhead.report.figures.head_maps import measures_of
 from deadhead.report.labels import metric_words, removal_words, split_words
 from deadhead.results import Study
 from deadhead.results.cells import as_dict
+from deadhead.results.from_record import by_stage
 from deadhead.studies.store.records import Record
 
 FEW = 4  # prunings named in a sentence
-Stages = Mapping[str, Mapping[str, Any]]  # stage -> measure -> what was found
+Stages = Mapping[str, Mapping[str, Mapping[str, Any]]]  # stage -> measure -> values
 
 
 def measured(records: Mapping[str, Record]) -> list[str]:
     """Entropy, change of weights and embeddings, as far as trials measured them."""
-    found = [dict(measures_of(record)) for record in records.values() if record.state == "done"]
+    found: list[Stages] = [
+        by_stage(record) for record in records.values() if record.state == "done"
+    ]
     return [*_entropy(found), *_weights(found), *_embeddings(found)]
 
 
@@ -28,7 +30,7 @@ def _trials(number: int) -> str:
     return "one trial" if number == 1 else f"{number} trials"
 
 
-def _entropy(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _entropy(found: list[Stages]) -> Iterator[str]:
     sides = [
         [as_dict(one.get(stage, {}).get("entropy")) for stage in ("before", "after")]
         for one in found
@@ -49,7 +51,7 @@ def _entropy(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
         yield f"Training {how} the attention of heads: mean entropy goes from {before:.2f} to {after:.2f} nats ({_trials(len(sides))})."
 
 
-def _weights(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _weights(found: list[Stages]) -> Iterator[str]:
     layers: dict[tuple[str, int], list[float]] = {}
     held = [weights for one in found if (weights := as_dict(one.get("after", {}).get("weights")))]
     for name, value in chain.from_iterable(weights.items() for weights in held):
@@ -67,7 +69,7 @@ def _weights(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
         )
 
 
-def _embeddings(found: list[dict[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _embeddings(found: list[Stages]) -> Iterator[str]:
     sides = [
         [
             as_dict(one.get(stage, {}).get("embeddings")).get("silhouette")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deadhead.report.figures.head_maps import ranking_of
 from deadhead.results import Study
 from deadhead.studies.store.records import Record
 
@@ -43,8 +42,8 @@ def _full(record: Record, sample: list[Any]) -> dict[str, Any]:
 def _lean(record: Record) -> dict[str, Any]:
     """The details without what maps and figures show already: scores of heads, points of sentences."""
     details = dict(record.details)
-    ranking = ranking_of(record)
-    if ranking:
+    ranking = details.get("ranking")
+    if isinstance(ranking, dict):
         details["ranking"] = {name: value for name, value in ranking.items() if name != "scores"}
     measures = details.pop("measures", None)
     if isinstance(measures, dict):

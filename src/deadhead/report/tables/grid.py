@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import fsum, sqrt
 from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import measured_words, sentence
 from deadhead.results import Study
 from deadhead.results.cells import APART, LANGUAGE, PRUNING, Cell, as_dict, as_names, matches
+from deadhead.results.statistics import deviation
 
 from .details import numbers_behind
 from .notes import remarks
@@ -33,12 +33,6 @@ CONTEXT = (
     "train",
     "remove",
 )  # told to the search for published numbers, where a cell has just one
-
-
-def spread(numbers: Sequence[float]) -> float:
-    """The standard deviation of a sample of two or more."""
-    centre = fmean(numbers)
-    return sqrt(fsum((number - centre) ** 2 for number in numbers) / (len(numbers) - 1))
 
 
 @dataclass(frozen=True)
@@ -313,7 +307,7 @@ def entry(
     against = base or [] if unit and not unit.unpruned else []
     return {
         "ours": round(fmean(numbers), ROUND) if numbers else None,
-        "spread": round(spread(numbers), ROUND) if len(numbers) > 1 else None,
+        "spread": round(deviation(numbers), ROUND) if len(numbers) > 1 else None,
         "n": len(numbers),
         "published": None if published is None else round(published, ROUND),
         "state": unit.state() if unit else "none",

@@ -1,62 +1,57 @@
-"""Numbers in, numbers out: what the papers compute from the scores, rankings and measures of a study.
+"""Numbers in, numbers out: what the papers compute from scores, rankings and measures.
 
-    drop(84.2, 80.0)                                how much is lost, in % of what there was
-    ordered({"SVO": [...], "SOV": [...]}, ("SVO", "SOV"))    is there an order, and could it be chance?
+    drop(84.2, 80.0)                                how much is lost, in % of the whole
+    ordered({"SVO": [...], "SOV": [...]}, ("SVO", "SOV"))    is there an order, or is it chance?
     improved(gains)                                 how many pairs gain, with a sign test
 
 Plain functions over plain numbers, without torch. Where an analysis belongs to a figure, a function
-that ends in `_rows` gives what is to be drawn, one dict for each mark.
+that ends in `_rows` gives what is drawn, one dict for each mark.
 """
 
-from deadhead.results.statistics.chance import (
-    Correlation,
-    benjamini_hochberg,
-    holm,
-    sign_test,
-    spearman,
-    two_means,
-)
-from deadhead.results.statistics.drops import (
-    D,
-    d,
-    d_rows,
+from deadhead.ranking.compare import Correlation, Overlap, overlap, rho, spearman
+
+from .chance import benjamini_hochberg, deviation, holm, sign_test, two_means
+from .drops import (
+    LayerDifference,
+    bottom_minus_top,
     drop,
     drop_rows,
     group_means,
     group_rows,
     grouped,
     interpolate,
+    layer_difference_rows,
     recovery,
     recovery_rows,
     spread,
 )
-from deadhead.results.statistics.gains import (
-    Counted,
+from .effects import removal_effects
+from .gains import (
     Excess,
-    Luck,
+    GainCounts,
+    SeedComparison,
     beyond_luck,
+    compare_with_seeds,
     expected_best,
     family_means,
     improved,
-    luck,
 )
-from deadhead.results.statistics.layers import (
-    Even,
+from .layers import (
+    Evenness,
     by_distance,
     by_layer,
     entropy_change,
-    even,
+    evenness,
     head_rows,
     layer_means,
     layer_rows,
     points_rows,
-    third,
+    third_of_layers,
 )
-from deadhead.results.statistics.order import Order, ordered
-from deadhead.results.statistics.similarity import (
-    Overlap,
+from .order import Order, ordered
+from .similarity import (
     correlation_rows,
-    overlap,
+    ranking_rho,
     similarity,
     similarity_rows,
     with_distance,
@@ -65,24 +60,25 @@ from deadhead.results.statistics.similarity import (
 
 __all__ = [
     "Correlation",
-    "Counted",
-    "D",
-    "Even",
+    "Evenness",
     "Excess",
-    "Luck",
+    "GainCounts",
+    "LayerDifference",
     "Order",
     "Overlap",
+    "SeedComparison",
     "benjamini_hochberg",
     "beyond_luck",
+    "bottom_minus_top",
     "by_distance",
     "by_layer",
+    "compare_with_seeds",
     "correlation_rows",
-    "d",
-    "d_rows",
+    "deviation",
     "drop",
     "drop_rows",
     "entropy_change",
-    "even",
+    "evenness",
     "expected_best",
     "family_means",
     "group_means",
@@ -92,20 +88,23 @@ __all__ = [
     "holm",
     "improved",
     "interpolate",
+    "layer_difference_rows",
     "layer_means",
     "layer_rows",
-    "luck",
     "ordered",
     "overlap",
     "points_rows",
+    "ranking_rho",
     "recovery",
     "recovery_rows",
+    "removal_effects",
+    "rho",
     "sign_test",
     "similarity",
     "similarity_rows",
     "spearman",
     "spread",
-    "third",
+    "third_of_layers",
     "two_means",
     "with_distance",
     "with_similarity",

@@ -1,4 +1,4 @@
-"""Rankings compared, and gains against distance and likeness: by hand, and against scipy and the ranking room."""
+"""Rankings compared, and gains against distance and similarity: by hand and against scipy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import pytest
 from scipy import stats
 
 from deadhead.errors import DataError
-from deadhead.layout import Attention, Head, HeadLayout
-from deadhead.ranking import Ranking
 from deadhead.results.statistics import (
     correlation_rows,
-    overlap,
+    ranking_rho,
     similarity,
     similarity_rows,
     with_distance,
@@ -56,34 +54,15 @@ def test_similarity_rows_are_a_square() -> None:
     assert at["en", "zh"]["p_holm"] == pytest.approx(3 * 2 / 720)  # the smallest of three p-values
 
 
-def test_overlap_by_hand() -> None:
-    """The two highest of en are 6 and 5 (1.2, 1.1), of de the same; the two lowest are 0.0 and 0.1 in both; zh shares none.
-
-    By chance 2 * 2 / 6 heads; the chance of both is 1 / C(6, 2) = 1/15.
-    """
-    same, other = overlap(EN, DE, 2), overlap(EN, ZH, 2)
-    assert (same.highest, same.lowest, same.by_chance) == (2, 2, pytest.approx(4 / 6))
-    assert same.p_highest == pytest.approx(1 / 15)
-    assert (other.highest, other.lowest, other.p_highest) == (0, 0, 1.0)
-    half = overlap(
-        EN, scores(1, 2, 6, 5, 4, 3), 2
-    )  # its lowest are those of en, its highest the two in the middle
-    assert (half.highest, half.lowest, half.p_lowest) == (0, 2, pytest.approx(1 / 15))
-    assert overlap(EN, DE, 1).highest == 0  # the twin: the highest itself is another
-    with pytest.raises(DataError):
-        overlap(EN, DE, 7)
-
-
-def test_as_in_the_ranking_room() -> None:
-    layout = HeadLayout([Attention("encoder", layer, 3, (0, 1, 2), 4) for layer in range(2)])
-    tied = scores(1, 1, 2, 2, 2, 0)
-    one, other = (
-        Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient")
-        for some in (tied, ZH)
-    )
-    mine, theirs = overlap(tied, ZH, 3), one.overlap(other, 3)
-    assert (mine.highest, mine.lowest) == (theirs.highest, theirs.lowest)
-    assert similarity({"a": tied, "b": ZH})["a", "b"].rho == pytest.approx(one.spearman(other).rho)
+def test_ranking_rho() -> None:
+    """1 2 3 4 against 1 2 4 3: 1 - 6 * 2 / (4 * 15)."""
+    heads = NAMES[:4]
+    one = dict(zip(heads, (1.0, 2.0, 3.0, 4.0), strict=True))
+    other = dict(zip(heads, (10.0, 20.0, 40.0, 30.0), strict=True))
+    assert ranking_rho(one, other) == pytest.approx(0.8)
+    assert ranking_rho(one, {**other, NAMES[5]: 9.0}) == pytest.approx(0.8)
+    assert math.isnan(ranking_rho(one, dict.fromkeys(heads, 1.0)))
+    assert math.isnan(ranking_rho(one, {}))
 
 
 GAINS = [("en", "de", 1.0), ("en", "nl", 2.0), ("en", "ar", 3.0), ("en", "zh", 5.0)]

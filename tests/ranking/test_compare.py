@@ -1,0 +1,130 @@
+"""Correlations and overlaps against numbers worked out by hand, and against scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from deadhead.errors import DataError
+from deadhead.layout import Attention, Head, HeadLayout
+from deadhead.ranking import Ranking
+from deadhead.ranking.compare import overlap, rho, spearman
+
+NAMES = [f"encoder.{layer}.{head}" for layer in range(2) for head in range(3)]
+
+
+def scores(*values: float) -> dict[str, float]:
+    return dict(zip(NAMES, values, strict=True))
+
+
+EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4, 3, 2, 1)
+
+
+def test_spearman_by_hand() -> None:
+    """Ranks 1 2 3 4 against 1 2 4 3: rho = 1 - 6 (0 + 0 + 1 + 1) / (4 * 15) = 0.8.
+
+    Of the 24 orders, |rho| >= 0.8 for the sum of squares 0, 2 (1 - 0.2 = 0.8), 18 and 20: 1 + 3 + 3 + 1 = 8 orders, so p = 8/24.
+    """
+    found = spearman([10, 20, 30, 40], [1, 2, 9, 3])
+    assert found.rho == pytest.approx(0.8)
+    assert found.p == pytest.approx(8 / 24)
+    assert (found.n, found.how) == (4, "exact")
+
+
+def test_spearman_with_ties_by_hand() -> None:
+    """Ranks of (1, 1, 2) are 1.5 1.5 3, of (1, 2, 3) are 1 2 3; centred -.5 -.5 1 and -1 0 1.
+
+    rho = (0.5 + 0 + 1) / sqrt(1.5 * 2) = 1.5 / sqrt 3. The 6 orders give 1.5, 1.5, 0, 0, -1.5, -1.5 above: p = 4/6.
+    """
+    found = spearman([1, 1, 2], [1, 2, 3])
+    assert found.rho == pytest.approx(1.5 / math.sqrt(3))
+    assert found.p == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize("n", [5, 8, 24, 144])
+def test_spearman_against_scipy(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = rng.integers(0, 6, n).astype(float)  # many ties
+    y = x + rng.normal(0, 4, n)
+    mine, theirs = spearman(x, y), stats.spearmanr(x, y)
+    assert mine.rho == pytest.approx(theirs.statistic)
+    if n == 144:
+        assert mine.how == "t"
+        assert mine.p == pytest.approx(theirs.pvalue)
+    else:
+
+        def statistic(order: np.ndarray) -> float:
+            return float(stats.spearmanr(order, y).statistic)
+
+        resamples = np.inf if n == 5 else 600
+        other = stats.permutation_test(
+            (x,), statistic, permutation_type="pairings", n_resamples=resamples, rng=0
+        )
+        assert mine.p == pytest.approx(other.pvalue, abs=1e-9 if n == 5 else 0.07)
+
+
+def test_the_papers_p_values_are_impossible() -> None:
+    """With 24 pairs a rho of 0.34 has a p near 0.10, and only |rho| above about 0.5 is below 0.01."""
+    x = np.arange(24.0)
+    rng = np.random.default_rng(3)
+    found = [spearman(x, rng.permutation(24)) for _ in range(12)]
+    assert all((abs(one.rho) > 0.5) == (one.p < 0.011) for one in found)
+    assert all(one.how == "draws" for one in found)
+    assert spearman(x, x).p == pytest.approx(1 / 100_001)
+    assert (
+        spearman(x, found[0].rho * x).p == spearman(x, found[0].rho * x).p
+    )  # drawn the same again
+
+
+def test_nothing_to_correlate() -> None:
+    assert math.isnan(spearman([1, 1, 1], [1, 2, 3]).rho)
+    assert math.isnan(spearman([1, 2], [1, 2]).p)
+    assert math.isnan(spearman([1, 2, math.nan], [1, 2, 3]).p)
+    with pytest.raises(DataError):
+        spearman([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize("n", [5, 24, 144])
+def test_without_orders_p_is_that_of_scipy(n: int) -> None:
+    """Rankings have always reported the p-value of the t distribution."""
+    rng = np.random.default_rng(n)
+    x, y = rng.integers(0, 6, n).astype(float), rng.normal(0, 4, n)
+    mine, theirs = spearman(x, y, exact=False), stats.spearmanr(x, y)
+    assert (mine.rho, mine.p) == (pytest.approx(theirs.statistic), pytest.approx(theirs.pvalue))
+    assert (mine.rho, mine.how) == (rho(x, y), "t")
+    assert spearman(x, x, exact=False).p == pytest.approx(0)
+
+
+def test_overlap_by_hand() -> None:
+    """The two highest of en are 6 and 5 (1.2, 1.1), of de the same; the two lowest are 0.0 and 0.1 in both; zh shares none.
+
+    By chance 2 * 2 / 6 heads; the chance of both is 1 / C(6, 2) = 1/15.
+    """
+    same, other = overlap(EN, DE, 2), overlap(EN, ZH, 2)
+    assert (same.highest, same.lowest, same.by_chance) == (2, 2, pytest.approx(4 / 6))
+    assert same.p_highest == pytest.approx(1 / 15)
+    assert (other.highest, other.lowest, other.p_highest) == (0, 0, 1.0)
+    half = overlap(
+        EN, scores(1, 2, 6, 5, 4, 3), 2
+    )  # its lowest are those of en, its highest the two in the middle
+    assert (half.highest, half.lowest, half.p_lowest) == (0, 2, pytest.approx(1 / 15))
+    assert overlap(EN, DE, 1).highest == 0  # the twin: the highest itself is another
+    with pytest.raises(DataError):
+        overlap(EN, DE, 7)
+
+
+def test_rankings_are_compared_the_same_way() -> None:
+    layout = HeadLayout([Attention("encoder", layer, 3, (0, 1, 2), 4) for layer in range(2)])
+    tied = scores(1, 1, 2, 2, 2, 0)
+    one, other = (
+        Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient")
+        for some in (tied, ZH)
+    )
+    mine, theirs = overlap(tied, ZH, 3), one.overlap(other, 3)
+    assert (mine.highest, mine.lowest) == (theirs.highest, theirs.lowest)
+    assert spearman(list(tied.values()), list(ZH.values())).rho == pytest.approx(
+        one.spearman(other).rho
+    )
