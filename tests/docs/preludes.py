@@ -115,8 +115,9 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     """Files that the page puts into src/deadhead/ROOM are found there."""
     import deadhead.measures
     import deadhead.rankers
+    import deadhead.studies.steps
 
-    for room in (deadhead.measures, deadhead.rankers):
+    for room in (deadhead.measures, deadhead.rankers, deadhead.studies.steps):
         room.__path__.append(str(page / "src" / room.__name__.replace(".", "/")))
     return {}
 

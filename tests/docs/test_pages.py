@@ -26,11 +26,13 @@ def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
     from deadhead import measures, rankers, strategies
     from deadhead.heads import names as part_names
+    from deadhead.studies import STEPS, steps
 
-    triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in (measures, rankers)]
+    rooms = (measures, rankers, steps)
+    triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))
-        for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES)
+        for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES, STEPS)
     ]
     yield
     part_names.TRIPLES = triples

@@ -30,9 +30,11 @@ class Tick:
 
 
 def clock(seconds: float) -> str:
-    """A time for people: `12 s`, `1:05`, `1:00:05` or `2.5 days`."""
+    """A time for people: `12 s`, `1:05`, `1:00:05`, `2.5 days` or `3.1 years`."""
     minutes, rest = divmod(round(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
+    if hours >= 24 * 365:
+        return f"{hours / 24 / 365:.1f} years"
     if hours >= 48:
         return f"{hours / 24:.1f} days"
     if hours:
