@@ -77,6 +77,13 @@ def check(owner: str, part: Callable[..., Any], options: Mapping[str, Any]) -> N
         raise problem
 
 
+class Checked:
+    """A dataclass that checks its fields when it is made; its class name is the owner of them."""
+
+    def __post_init__(self) -> None:
+        check(type(self).__name__.lower(), type(self), vars(self))
+
+
 def _unknown(owner: str, name: str, known: Collection[str]) -> UnknownName:
     if known:
         return unknown_name(f"option of {owner}", name, known)

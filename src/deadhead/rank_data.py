@@ -13,20 +13,11 @@ from deadhead.tasks import Batches, Dataset, batches, encode
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 
-IN_FILE_ORDER = (
-    "per_batch",
-    "cumulative",
-)  # units of a ranker that depend on the order of the data
 TOKENS_ON_GPU = 32768  # in one batch
 BATCH = 32  # examples
 UNKNOWN = "labels the model does not know"
 
 Texts = list[tuple[str, ...]]
-
-
-def keeps_order(options: Mapping[str, Any]) -> bool:
-    """Whether a ranking with these options depends on the order of its data."""
-    return options.get("unit") in IN_FILE_ORDER
 
 
 def sample_texts(file: Path, most: int | None, seed: int) -> Texts:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
-from deadhead.measures import Given, measure
+from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.embeddings import described, on_map, silhouette, vectors
 from deadhead.world import MODELS
 
@@ -68,7 +68,7 @@ def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder: tuple
 
 
 def test_as_a_measure(encoder: tuple[Any, Any]) -> None:
-    given = Given(
+    given = MeasureInputs(
         lambda split, most: [],
         lambda split, most: {"en": SENTENCES[:most], "de": SENTENCES[:most]},
         tokenizer=encoder[1],

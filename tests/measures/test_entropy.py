@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification, MarianConfig
 
 from deadhead import gated, prune
 from deadhead.errors import DataError, UnknownName
-from deadhead.measures import Given, measure
+from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.entropy import entropy
 
 LENGTHS = (6, 3, 2)  # of three sentences, padded to 6
@@ -103,7 +103,7 @@ def test_as_a_measure() -> None:
     torch.manual_seed(1)
     model = bert()
     found = measure("entropy", sentences=7, split="test")(
-        model, Given(batches, lambda split, most: {})
+        model, MeasureInputs(batches, lambda split, most: {})
     )
     assert asked == [("test", 7)]
     assert set(found) == {f"encoder.{layer}.{head}" for layer in range(3) for head in range(4)}

@@ -20,10 +20,10 @@ from transformers import (
 
 from deadhead import prune
 from deadhead.errors import DataError, HeadError
-from deadhead.measures import Given, measure
+from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.weights import change, head_weights
 
-GIVEN = Given(lambda split, most: [], lambda split, most: {})
+GIVEN = MeasureInputs(lambda split, most: [], lambda split, most: {})
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_as_a_measure(bert: Any) -> None:
     moved = copy.deepcopy(bert)
     with torch.no_grad():
         moved.encoder.layer[0].attention.self.value.weight += 1
-    given = Given(GIVEN.batches, GIVEN.texts, began=head_weights(bert))
+    given = MeasureInputs(GIVEN.batches, GIVEN.texts, start=head_weights(bert))
     found = measure("weights")(moved, given)
     assert [found[f"encoder.{layer}.0"] for layer in (0, 1)] == pytest.approx([1 / 3, 0])
     assert (

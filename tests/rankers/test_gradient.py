@@ -11,7 +11,8 @@ from ranker_cases import KINDS
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank, silent
-from deadhead.rankers.gradient import Gradient, open_gates
+from deadhead.rankers.gate_gradients import open_gates
+from deadhead.rankers.gradient import Gradient
 from deadhead.rankers.loss import example_losses
 from deadhead.ranking import Ranking
 from deadhead.ranking.scores import spread, unit_layers

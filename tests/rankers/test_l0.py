@@ -17,7 +17,8 @@ from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.layout import Head
 from deadhead.rankers import Scores, silent
-from deadhead.rankers.l0 import L0, chance_open, sampled, settled_gate
+from deadhead.rankers.hard_concrete import chance_open, sampled, settled_gate
+from deadhead.rankers.l0 import L0
 
 QUICK = {"steps": 12, "penalty": 0.2}
 

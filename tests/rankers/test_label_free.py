@@ -13,7 +13,7 @@ from deadhead import discover, gated, rank
 from deadhead.errors import DataError, DeadheadError, UnknownName, UnsupportedModel
 from deadhead.layout import Head
 from deadhead.rankers import label_free
-from deadhead.rankers.loss import answer, example_losses
+from deadhead.rankers.loss import example_losses, forward
 
 USELESS = Head("encoder", 0, 2)
 QUICK: dict[str, dict[str, Any]] = {
@@ -219,6 +219,6 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
         rank(embedder, texts, loss=lambda said, batch: said.last_hidden_state.sum())
     with pytest.raises(DataError, match="batch 0 has no inputs"):
         rank(embedder, [{"ids": texts[0]["input_ids"]}], loss="self")
-    assert answer(
+    assert forward(
         embedder, label_free.with_loss(embedder, texts, "ablation", "self", 0)[0]
     ).last_hidden_state.shape == (4, 9, 32)

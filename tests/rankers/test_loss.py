@@ -7,7 +7,7 @@ import torch
 from ranker_cases import KINDS
 from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel, XLNetConfig, XLNetLMHeadModel
 
-from deadhead.rankers.loss import attended, example_losses, losses_of, task_of
+from deadhead.rankers.loss import attended, example_losses, losses_of, output_kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -36,7 +36,7 @@ def test_padding_changes_nothing(case, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_is_known(case, kind):
     one = case(kind)
-    assert task_of(one.model, one.batch) == kind
+    assert output_kind(one.model, one.batch) == kind
 
 
 def test_language_models_that_do_not_shift():
@@ -48,10 +48,10 @@ def test_language_models_that_do_not_shift():
         "intermediate_size": 8,
         "vocab_size": 9,
     }
-    assert task_of(BertForMaskedLM(BertConfig(**small)), labels) == "tag"
-    assert task_of(BertLMHeadModel(BertConfig(**small, is_decoder=True)), labels) == "causal"
+    assert output_kind(BertForMaskedLM(BertConfig(**small)), labels) == "tag"
+    assert output_kind(BertLMHeadModel(BertConfig(**small, is_decoder=True)), labels) == "causal"
     assert (
-        task_of(
+        output_kind(
             XLNetLMHeadModel(XLNetConfig(d_model=8, n_layer=1, n_head=2, d_inner=8, vocab_size=9)),
             labels,
         )

@@ -20,10 +20,11 @@ from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head
 from deadhead.rankers import silent
-from deadhead.rankers.loss import answer
+from deadhead.rankers.loss import forward
 from deadhead.rankers.lrp import alphabeta as rules
 from deadhead.rankers.lrp.flow import flowing
-from deadhead.rankers.lrp.method import LRP, RULES, AlphaBeta, Epsilon, decision, relevance
+from deadhead.rankers.lrp.method import LRP
+from deadhead.rankers.lrp.relevance import RULES, AlphaBeta, Epsilon, decision, relevance
 
 FAMILIES = ("roberta", "xlm-roberta", "electra", "marian", "bart", "mbart", "m2m_100", "opt")
 BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])
@@ -155,7 +156,7 @@ def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Ten
             if isinstance(module, nn.Embedding):
                 stack.callback(module.register_forward_hook(keep).remove)
         with flowing(model, rule) as rules_in_place, rules_in_place:
-            logits = answer(model, batch).logits
+            logits = forward(model, batch).logits
     start = decision(logits, batch["labels"], shifted=False, gold=False)
     gradients = torch.autograd.grad(start, seen, allow_unused=True)
     total = sum(
@@ -244,13 +245,13 @@ def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> None:
     model, batch = ready(family)
-    plain = answer(model, batch).logits
+    plain = forward(model, batch).logits
     before = {
         name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()
     }
     model.set_attn_implementation("eager")
     with flowing(model, RULES[rule]()) as rules_in_place, rules_in_place:
-        torch.testing.assert_close(answer(model, batch).logits, plain)
+        torch.testing.assert_close(forward(model, batch).logits, plain)
     assert model.config._attn_implementation == "eager"
     scores = LRP(rule=rule)(model, discover(model), [batch], seed=0, progress=silent)
     assert set(scores) == set(discover(model))
@@ -326,7 +327,7 @@ def test_gold_and_predicted_differ() -> None:
         for target in ("predicted", "gold")
     )
     assert predicted != gold
-    said = answer(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
+    said = forward(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
     assert (
         LRP(target="gold")(model, layout, [{**batch, "labels": said}], seed=0, progress=silent)
         == predicted

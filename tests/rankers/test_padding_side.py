@@ -11,7 +11,7 @@ import torch
 
 from deadhead import rank
 from deadhead.heads.verify.tiny import randomise, shrunk, tiny
-from deadhead.rankers.loss import IGNORED, answer, example_losses, losses_of
+from deadhead.rankers.loss import IGNORED, example_losses, forward, losses_of
 
 SENTENCES = [[5, 9, 7, 11, 6, 8], [12, 4, 10], [7, 13, 6, 9]]
 METHODS: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ def test_losses_are_those_without_padding(family: str) -> None:
         for side in ("right", "left"):
             torch.testing.assert_close(example_losses(model, padded(side)), want, rtol=0, atol=1e-9)
         batch = padded("left")  # the twin: taken as it comes, it gives other losses
-        taken = losses_of(answer(model, batch).logits, batch["labels"], shifted=True)
+        taken = losses_of(forward(model, batch).logits, batch["labels"], shifted=True)
         assert not torch.allclose(taken, want, atol=1e-2)
 
 

@@ -16,7 +16,7 @@ from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, Un
 from deadhead.heads import discover
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import RANKERS, rank, ranker
-from deadhead.rankers.check import check_scores
+from deadhead.rankers.run import check_scores
 
 # Options that keep a method quick; a new method needs a line only where its defaults are slow.
 QUICK = {"l0": {"steps": 5}, "shapley": {"permutations": 3}}
@@ -316,7 +316,7 @@ def test_scores_are_checked(case):
 
 
 def test_importing_the_room_loads_no_torch():
-    code = "import sys; import deadhead.rankers, deadhead.ranking, deadhead.ranking.merge; assert 'torch' not in sys.modules"
+    code = "import sys; import deadhead.rankers, deadhead.ranking, deadhead.rankers.merge; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -20,7 +20,8 @@ from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head, HeadLayout
 from deadhead.rankers import silent
 from deadhead.rankers.loss import example_losses
-from deadhead.rankers.shapley import ModelValue, Samples, Shapley, orders, walk
+from deadhead.rankers.set_values import SetValues
+from deadhead.rankers.shapley import Samples, Shapley, orders, walk
 
 FOUR = list(HeadLayout.grid(encoder=(2, 2)))
 NEVER = {
@@ -209,7 +210,7 @@ def test_a_model_by_brute_force() -> None:
     found = walk(
         Shapley(permutations=24, **NEVER),
         list(layout),
-        ModelValue(model, layout, data, "loss", 5),
+        SetValues(model, layout, data, "loss", 5),
         map(list, itertools.permutations(layout)),
         silent,
     )
@@ -263,7 +264,7 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
                     else -float(example_losses(model, data[0]).mean())
                 )
         for rows in (1, 6, 256):
-            assert ModelValue(model, layout, data, kind, rows)(sets) == pytest.approx(
+            assert SetValues(model, layout, data, kind, rows)(sets) == pytest.approx(
                 alone, abs=1e-9
             )
         assert len(set(alone)) > 2

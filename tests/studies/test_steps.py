@@ -13,7 +13,7 @@ from deadhead import load as load_model
 from deadhead import prune, save, strategies
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
-from deadhead.ranking.merge import merge
+from deadhead.rankers.merge import merge
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.steps import models as material

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deadhead.errors import DataError, MissingExtra, unknown_name
-from deadhead.rankers import METHOD
+from deadhead.rankers import METHOD, RANKERS
 
 from . import _options as opt
 from ._outputs import check_file
@@ -47,8 +47,7 @@ def rank(
     ] = None,
     split: opt.Split = "dev",
     method: Annotated[
-        str,
-        typer.Option(help="taylor, gradient, lrp, l0, shapley, ablation, entropy or confidence."),
+        str, typer.Option(help=f"How to score heads: {', '.join(RANKERS)}.")
     ] = METHOD,
     loss: Annotated[
         str | None,
@@ -98,8 +97,8 @@ def rank(
     check_file(plot, "--plot", "heads.svg", force=force)
     from deadhead.device import device_named
     from deadhead.models import load_with_tokenizer
-    from deadhead.rank_data import keeps_order, rank_batches, sample_texts
-    from deadhead.rankers import check_method
+    from deadhead.rank_data import rank_batches, sample_texts
+    from deadhead.rankers import check_method, ranker
     from deadhead.rankers import rank as score
 
     needs_labels = check_method(method, loss, options)
@@ -127,7 +126,7 @@ def rank(
         loss=loss,
         size=batch,
         max_length=max_length,
-        in_file_order=keeps_order(options),
+        in_file_order=ranker(method, **options).in_file_order,
     )
     with counting(method) as progress:
         ranking = score(

@@ -1,131 +1,158 @@
-"""Sentence embeddings by language: are languages clusters of their own, and how far apart?
+"""Sentence embeddings by language: are languages separate clusters, and how far apart?
 
-A sentence is the last layer's vector of its first token. All languages are drawn in one t-SNE; since
-distances in such a map mean little, the silhouette of the languages and the distances between their
-centres are computed in the space of the vectors themselves.
+A sentence is the last layer's vector of its first token. All languages are drawn in one t-SNE;
+since distances in such a map mean little, the silhouette of the languages and the distances between
+their centres are computed in the space of the vectors themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
+from deadhead.options import Count, whole_from
 
-from . import Given, check_split, check_whole
+from .measure import Measure, MeasureInputs, Split, Stages, trials_in_words
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PLACES = 2  # to which points of the map are rounded
 
 
 @dataclass(frozen=True)
-class Embeddings:
-    """The sentences of every language as points, with the silhouette and the distances of the languages."""
+class Embeddings(Measure):
+    """The sentences of every language as points, their silhouette and the distances of languages."""
 
-    sentences: int = 1000  # of every language, the same ones where the data is parallel
-    split: str = "dev"
-    length: int = 128  # sub-words of a sentence at most
-    perplexity: int = 30
-    seed: int = 0  # of the t-SNE
+    label: ClassVar[str] = "Sentences by language"
+    help: ClassVar[str] = (
+        "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is "
+        "of the space itself."
+    )
+    legend: ClassVar[str] = "language"
+    reads: ClassVar[Literal["target texts"]] = "target texts"
+    drawn_as: ClassVar[Literal["points"]] = "points"
 
-    def __post_init__(self) -> None:
-        check_split(self.split)
-        for name, least in (("sentences", 2), ("length", 4), ("perplexity", 1), ("seed", 0)):
-            check_whole(name, getattr(self, name), least)
+    # of every language, the same ones where the data is parallel
+    sentences: Annotated[int, whole_from(2)] = 1000
+    split: Split = "dev"
+    length: Annotated[int, whole_from(4)] = 128  # sub-words of a sentence at most
+    perplexity: Count = 30
+    seed: Annotated[int, whole_from(0)] = 0  # of the t-SNE
 
-    def __call__(self, model: Any, given: Given) -> dict[str, Any]:
-        texts = given.texts(self.split, self.sentences)
-        found = {
-            lang: vectors(model, given.tokenizer, several, length=self.length)
-            for lang, several in texts.items()
+    def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, Any]:
+        texts = inputs.texts(self.split, self.sentences)
+        embedded = {
+            lang: vectors(model, inputs.tokenizer, sentences, length=self.length)
+            for lang, sentences in texts.items()
         }
-        return described(found, perplexity=self.perplexity, seed=self.seed)
+        return described(embedded, perplexity=self.perplexity, seed=self.seed)
+
+    @classmethod
+    def finding(cls, trials: Sequence[Stages]) -> str | None:
+        sides = [
+            [(stages.get(stage) or {}).get("silhouette") for stage in ("before", "after")]
+            for stages in trials
+        ]
+        complete = [side for side in sides if all(isinstance(s, int | float) for s in side)]
+        if not complete:
+            return None
+        before, after = (fmean(side[i] for side in complete) for i in (0, 1))
+        return (
+            f"Sentences of different languages are {'mixed' if after < 0.25 else 'apart'} after "
+            f"training: the silhouette of languages goes from {before:.2f} to {after:.2f} "
+            f"(0: mixed, 1: apart; {trials_in_words(len(complete))})."
+        )
 
 
 def vectors(
     model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 128, size: int = 64
 ) -> np.ndarray:
     """The last layer's vector of the first token of each text, sentences x width."""
+    import numpy as np
     import torch
 
     from deadhead.device import computing
 
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(
-            f"{type(model).__name__} has no first token that stands for a sentence.",
+            f"{type(model).__name__} has no first token that represents a sentence.",
             "measure embeddings of an encoder",
         )
     if not texts:
         raise DataError("there are no sentences to embed.", "take a split that has some")
     base, device, training = model.base_model, next(model.parameters()).device, model.training
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    made: dict[int, np.ndarray] = {}
+    rows: dict[int, np.ndarray] = {}
     model.eval()
     try:
         with torch.no_grad(), computing(model):
             for start in range(0, len(order), size):
-                some = order[start : start + size]
+                numbers = order[start : start + size]
                 batch = tokenizer(
-                    [texts[i] for i in some],
+                    [texts[i] for i in numbers],
                     padding=True,
                     truncation=True,
                     max_length=length,
                     return_tensors="pt",
                 )
-                said = base(
-                    **{name: value.to(device) for name, value in batch.items()}
-                ).last_hidden_state[:, 0]
-                made.update(zip(some, said.double().cpu().numpy(), strict=True))
+                inputs = {name: value.to(device) for name, value in batch.items()}
+                first = base(**inputs).last_hidden_state[:, 0]
+                rows.update(zip(numbers, first.double().cpu().numpy(), strict=True))
     finally:
         model.train(training)
-    return np.stack([made[i] for i in range(len(texts))])
+    return np.stack([rows[i] for i in range(len(texts))])
 
 
 def described(
-    found: Mapping[str, np.ndarray], *, perplexity: int = 30, seed: int = 0
+    embedded: Mapping[str, np.ndarray], *, perplexity: int = 30, seed: int = 0
 ) -> dict[str, Any]:
     """Points, silhouette and distances of centroids, for vectors by language."""
-    languages = list(found)
-    centroids = np.stack([found[lang].mean(0) for lang in languages])
+    import numpy as np
+
+    languages, clouds = list(embedded), list(embedded.values())
+    centroids = np.stack([cloud.mean(0) for cloud in clouds])
     apart = np.linalg.norm(centroids[:, None] - centroids[None], axis=-1)
-    points = on_map(np.concatenate([found[lang] for lang in languages]), perplexity, seed)
-    ends = np.cumsum([len(found[lang]) for lang in languages])[:-1]
+    points = on_map(np.concatenate(clouds), perplexity, seed).round(PLACES)
+    parts = np.split(points, np.cumsum([len(cloud) for cloud in clouds])[:-1])
     return {
-        "points": {
-            lang: some.round(PLACES).tolist()
-            for lang, some in zip(languages, np.split(points, ends), strict=True)
-        },
-        "silhouette": silhouette(found),
+        "points": {lang: part.tolist() for lang, part in zip(languages, parts, strict=True)},
+        "silhouette": silhouette(embedded),
         "centroids": {"languages": languages, "distances": apart.tolist()},
     }
 
 
-def on_map(several: np.ndarray, perplexity: int = 30, seed: int = 0) -> np.ndarray:
-    """The vectors as points of one t-SNE, begun from their first two principal components."""
+def on_map(vectors: np.ndarray, perplexity: int = 30, seed: int = 0) -> np.ndarray:
+    """The vectors as points of one t-SNE, started from their first two principal components."""
+    import numpy as np
+
     try:
         from sklearn.manifold import TSNE
     except ImportError:
         raise MissingExtra("scikit-learn", "measures", "A t-SNE") from None
-    if len(several) < 4:
-        raise DataError(f"{len(several)} sentences make no map.", "take at least 4")
-    fitting = min(
-        float(perplexity), (len(several) - 1) / 3
-    )  # more neighbours than this are not there
-    drawn = TSNE(2, perplexity=fitting, init="pca", random_state=seed).fit_transform(
-        several.astype(np.float32)
-    )
-    return np.asarray(drawn, dtype=float)
+    if len(vectors) < 4:
+        raise DataError(f"{len(vectors)} sentences are too few for a map.", "take at least 4")
+    neighbours = min(float(perplexity), (len(vectors) - 1) / 3)  # t-SNE refuses more than these
+    tsne = TSNE(2, perplexity=neighbours, init="pca", random_state=seed)
+    return np.asarray(tsne.fit_transform(vectors.astype(np.float32)), dtype=float)
 
 
-def silhouette(found: Mapping[str, np.ndarray]) -> float | None:
-    """How well sentences sit with their language: 1 apart, 0 overlapping, below 0 nearer to another; None for one language."""
-    if len(found) < 2:
+def silhouette(embedded: Mapping[str, np.ndarray]) -> float | None:
+    """How well sentences fit their language: 1 apart, 0 overlapping, below 0 nearer to another.
+
+    None for a single language.
+    """
+    import numpy as np
+
+    if len(embedded) < 2:
         return None
     try:
         from sklearn.metrics import silhouette_score
     except ImportError:
         raise MissingExtra("scikit-learn", "measures", "A silhouette") from None
-    labels = np.repeat(list(found), [len(several) for several in found.values()])
-    return float(silhouette_score(np.concatenate(list(found.values())), labels))
+    clouds = list(embedded.values())
+    labels = np.repeat(list(embedded), [len(cloud) for cloud in clouds])
+    return float(silhouette_score(np.concatenate(clouds), labels))

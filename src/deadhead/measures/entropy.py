@@ -1,54 +1,51 @@
-"""Attention entropy: how widely each head looks, in nats.
+"""Attention entropy: how widely each head attends, in nats.
 
-The entropy of a query is -sum_j p_j ln p_j over the keys that are no padding; a head's is the mean over
-all queries that are no padding. The probabilities are those before the gate, of the heads that are left.
-The arithmetic is that of the ranker of the same name.
+The entropy of a query is -sum_j p_j ln p_j over the keys that are no padding; a head's entropy is
+the mean over all queries that are no padding. The probabilities are those before the gate, of the
+heads that are left. The ranker of the same name computes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from deadhead.errors import DataError, unknown_name
+from deadhead.options import Count, Share
 
-from . import Given, check_split, check_whole
-
-AVERAGES = ("token", "sentence")
+from .measure import Measure, MeasureInputs, Split, Stages, before_and_after, trials_in_words
 
 
 @dataclass(frozen=True)
-class Entropy:
+class Entropy(Measure):
     """The entropy of every head that is left, by its name."""
 
-    sentences: int = 500  # the first of the split, shared evenly by the languages of training
-    split: str = "dev"
-    average: str = "token"  # or `sentence`: over each sentence first
-    smoothing: float = (
-        0.0  # the share of evenly spread attention that is mixed in (Clark et al.: 0.0001)
-    )
+    label: ClassVar[str] = "Attention entropy"
+    help: ClassVar[str] = "How widely each head attends: 0 where it reads a single token."
+    legend: ClassVar[str] = "entropy, nats"
+    reads: ClassVar[Literal["training data"]] = "training data"
 
-    def __post_init__(self) -> None:
-        check_whole("sentences", self.sentences)
-        check_split(self.split)
-        if self.average not in AVERAGES:
-            raise unknown_name("average", self.average, AVERAGES)
-        if (
-            isinstance(self.smoothing, bool)
-            or not isinstance(self.smoothing, int | float)
-            or not 0 <= self.smoothing < 1
-        ):
-            raise DataError(
-                f"smoothing is {self.smoothing!r}.", "give a share from 0 up to, but not, 1"
-            )
+    sentences: Count = 500  # the first of the split, shared evenly by the languages of training
+    split: Split = "dev"
+    average: Literal["token", "sentence"] = "token"  # `sentence`: over each sentence first
+    smoothing: Share = 0.0  # of evenly spread attention, mixed in (Clark et al.: 0.0001)
 
-    def __call__(self, model: Any, given: Given) -> dict[str, float]:
-        return entropy(
-            model,
-            given.batches(self.split, self.sentences),
-            average=self.average,
-            smoothing=self.smoothing,
+    def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
+        batches = inputs.batches(self.split, self.sentences)
+        return entropy(model, batches, average=self.average, smoothing=self.smoothing)
+
+    @classmethod
+    def finding(cls, trials: Sequence[Stages]) -> str | None:
+        sides = before_and_after(trials)
+        if sides is None:
+            return None
+        before, after, number = sides
+        verb = "narrows" if after < before else "widens"
+        if abs(after - before) < 0.01:
+            verb = "hardly changes"
+        return (
+            f"Training {verb} the attention of heads: mean entropy goes from {before:.2f} to "
+            f"{after:.2f} nats ({trials_in_words(number)})."
         )
 
 
@@ -66,5 +63,5 @@ def entropy(
     """
     from deadhead.rankers import rank
 
-    found = rank(model, batches, "entropy", average=average, smoothing=float(smoothing))
-    return {str(head): float(value) for head, value in (found.raw or {}).items()}
+    ranking = rank(model, batches, "entropy", average=average, smoothing=float(smoothing))
+    return {str(head): float(value) for head, value in (ranking.raw or {}).items()}

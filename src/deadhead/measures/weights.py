@@ -1,19 +1,19 @@
 """Weight change: how far the query, key and value weights of each head moved in training.
 
-For a head and each of the three matrices, the mean over the head's entries of |after - before|; then
-the mean over the three. Weights are kept per head under the head's own name, so that a model before
-and the same model after pruning can be compared.
+For a head and each of the three matrices, the mean over the head's entries of |after - before|;
+then the mean over the three. Weights are kept per head under the head's own name, so that a model
+before and the same model after pruning can be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deadhead.errors import HeadError
 
-from . import Given, check_flag
+from .measure import Measure, MeasureInputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,33 +24,31 @@ MATRICES = ("q", "k", "v")
 
 
 @dataclass(frozen=True)
-class Weights:
-    """The change since training began of every head that is left, by its name; 0 before any training."""
+class Weights(Measure):
+    """The change since training began of every head that is left; 0 before any training."""
 
-    magnitudes: bool = (
-        False  # compare |after| with |before| instead, which a change of sign does not move
-    )
+    label: ClassVar[str] = "Change of weights by training"
+    help: ClassVar[str] = "How far the query, key and value weights of each head moved in training."
+    legend: ClassVar[str] = "mean |change|"
+    needs_start: ClassVar[bool] = True
+    is_change: ClassVar[bool] = True
+    digits: ClassVar[int] = 8
+
+    magnitudes: bool = False  # compare |after| with |before|, so that a change of sign is no change
     relative: bool = False  # divide by the mean |before| of the head
     biases: bool = False  # count the biases of the three projections among the entries
 
-    def __post_init__(self) -> None:
-        for name in ("magnitudes", "relative", "biases"):
-            check_flag(name, getattr(self, name))
-
-    def __call__(self, model: Any, given: Given) -> dict[str, float]:
+    def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
         now = head_weights(model)
-        return change(now if given.began is None else given.began, now, **vars(self))
+        return change(now if inputs.start is None else inputs.start, now, self)
 
 
 def head_weights(model: Any) -> dict[str, Tensor]:
-    """A copy of the weights of every head: `encoder.0.3/q` -> tensor, and `encoder.0.3/q.bias` where there is one."""
+    """A copy of the weights of every head: `encoder.0.3/q` -> tensor; `encoder.0.3/q.bias`."""
     from deadhead.heads.discover import find_sites
 
-    return {
-        name: tensor.detach().cpu().clone()
-        for site in find_sites(model)
-        for name, tensor in _of_site(site)
-    }
+    tensors = (pair for site in find_sites(model) for pair in _of_site(site))
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors}
 
 
 def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
@@ -60,24 +58,17 @@ def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
     for part in site.parts.values():
         present = part.present(site.kept, keys)
         for role, rows in part.rows.items():
-            for tensor, axis in part.tensors:
-                matrix, is_bias = (
-                    (role, tensor == "bias") if tensor in ("weight", "bias") else (tensor, False)
-                )  # XLNet's are bare
-                if (
-                    matrix not in MATRICES
-                    or getattr(part.module, tensor, None) is None
-                    or part is not _owner(site, matrix)
-                ):
+            for name, axis in part.tensors:
+                tensor = getattr(part.module, name, None)
+                matrix = role if name in ("weight", "bias") else name  # XLNet's have no module
+                if tensor is None or matrix not in MATRICES or part is not _owner(site, matrix):
                     continue
+                suffix = f"/{matrix}.bias" if name == "bias" else f"/{matrix}"
                 for head in site.kept:
-                    unit = head if matrix == "q" or role == "q" else site.keys_of((head,))[0]
-                    places = torch.searchsorted(present, rows[unit])
-                    held = getattr(part.module, tensor)
-                    name = f"{site.block}.{site.layer}.{head}/{matrix}" + (
-                        ".bias" if is_bias else ""
-                    )
-                    yield name, held.index_select(axis, places.to(held.device))
+                    unit = head if "q" in (matrix, role) else site.keys_of((head,))[0]
+                    places = torch.searchsorted(present, rows[unit]).to(tensor.device)
+                    values = tensor.index_select(axis, places)
+                    yield f"{site.block}.{site.layer}.{head}{suffix}", values
 
 
 def _owner(site: Site, matrix: str) -> Any:
@@ -86,49 +77,38 @@ def _owner(site: Site, matrix: str) -> Any:
 
 
 def change(
-    before: Mapping[str, Tensor],
-    after: Mapping[str, Tensor],
-    *,
-    magnitudes: bool = False,
-    relative: bool = False,
-    biases: bool = False,
+    before: Mapping[str, Tensor], after: Mapping[str, Tensor], options: Weights | None = None
 ) -> dict[str, float]:
-    """How far each head of `after` is from the same head of `before`, both made by `head_weights`."""
+    """How far each head of `after` is from the same head of `before`, both from `head_weights`."""
     heads = dict.fromkeys(name.partition("/")[0] for name in after)
-    return {head: _moved(head, before, after, magnitudes, relative, biases) for head in heads}
+    return {head: _change(head, before, after, options or Weights()) for head in heads}
 
 
-def _moved(
-    head: str,
-    before: Mapping[str, Tensor],
-    after: Mapping[str, Tensor],
-    magnitudes: bool,
-    relative: bool,
-    biases: bool,
+def _change(
+    head: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor], options: Weights
 ) -> float:
-    moved, size = [], []
+    moves, sizes = [], []
     for matrix in MATRICES:
-        old, new = (_entries(weights, f"{head}/{matrix}", biases) for weights in (before, after))
+        name = f"{head}/{matrix}"
+        old, new = _entries(before, name, options.biases), _entries(after, name, options.biases)
         if old.shape != new.shape:
-            raise HeadError(
-                f"head {head} has weights of other shapes before and after.",
-                "compare one model before and after training",
-            )
-        moved.append(float(((new.abs() - old.abs()) if magnitudes else (new - old)).abs().mean()))
-        size.append(float(old.abs().mean()))
-    total = sum(moved) / len(moved)
-    return total / (sum(size) / len(size)) if relative else total
+            message = f"head {head} has weights of other shapes before and after."
+            raise HeadError(message, "compare one model before and after training")
+        if options.magnitudes:
+            old, new = old.abs(), new.abs()
+        moves.append(float((new - old).abs().mean()))
+        sizes.append(float(old.abs().mean()))
+    total = sum(moves) / len(moves)
+    return total / (sum(sizes) / len(sizes)) if options.relative else total
 
 
 def _entries(weights: Mapping[str, Tensor], name: str, biases: bool) -> Tensor:
     import torch
 
     if name not in weights:
-        raise HeadError(
-            f"there are no weights {name} to compare with.",
-            "keep those of the model before heads were cut",
-        )
-    found = [weights[name].double().flatten()]
+        hint = "keep those of the model before heads were removed"
+        raise HeadError(f"there are no weights {name} to compare with.", hint)
+    entries = [weights[name].double().flatten()]
     if biases and f"{name}.bias" in weights:
-        found.append(weights[f"{name}.bias"].double().flatten())
-    return torch.cat(found)
+        entries.append(weights[f"{name}.bias"].double().flatten())
+    return torch.cat(entries)

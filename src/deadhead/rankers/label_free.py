@@ -1,15 +1,17 @@
-"""Losses that need no labels: a function of the user's, or how far the model is from what it says itself.
+"""Losses without labels: a function of the user's, or the distance to the model's own output.
 
-`loss="self"` asks how much of the whole model's output is lost without a head. That output is the logits,
-and the distance their KL divergence; or, where there are none (embedding models), the last hidden states
-of the tokens, and the distance their squared difference as a share of their squared length.
+`loss="self"` asks how much of the whole model's output is lost without a head. That output is the
+logits, and the distance their KL divergence; or, where there are none (embedding models), the last
+hidden states of the tokens, and the distance their squared difference as a share of their squared
+length.
 
-Ablation, Shapley values and L0 gates close heads and measure that distance as it is. Gradients cannot: with
-every gate open the distance is 0 and lowest, so its gradient is 0 at every head. What is not 0 is its
-curvature, the squared size of d output / d gate, and gradients measure that through a `Probe`: the output
-times random directions v. The gradient of v * output is v * (d output / d gate), whose mean square over
-v is that curvature: for hidden states v is normal, for logits it comes of labels drawn from the model's own
-prediction (Fisher information). So the score is how far the output moves, to first order, as the gate closes.
+Ablation, Shapley values and L0 gates close heads and measure that distance as it is. Gradients
+cannot: with every gate open the distance is 0 and lowest, so its gradient is 0 at every head. What
+is not 0 is its curvature, the squared size of d output / d gate, and gradients measure that through
+a `probe`: the output times random directions v. The gradient of v * output is v * (d output / d
+gate), whose mean square over v is that curvature: for hidden states v is normal, for logits it
+comes from labels drawn from the model's own prediction (Fisher information). So the score is how
+far the output moves, to first order, as the gate closes.
 """
 
 from __future__ import annotations
@@ -21,65 +23,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deadhead.errors import DataError, DeadheadError, UnsupportedModel, unknown_name
+from deadhead.errors import DataError, UnsupportedModel
 
-from .loss import LOSS, SEEDS, TARGET, answer, examples_of, on_device, output_of, positions_of
+from .loss import LOSS, SEEDS, TARGET, examples_of, forward, on_device, output_of, positions_of
 
-Loss = Callable[
-    [Any, Mapping[str, Any]], Tensor
-]  # of what the model said and the batch: one number per example
-BY_GRADIENT, BY_ATTENTION, BY_LABELS = ("gradient", "taylor"), ("entropy", "confidence"), ("lrp",)
-DRAWS = 4  # probes of every example
 Batch = Mapping[str, Any]
-
-
-def check_loss(method: str, loss: Loss | str | None, options: dict[str, Any]) -> None:
-    """An error where a method cannot work with this loss; a measure that was left open becomes the loss."""
-    if loss is None:
-        return
-    if isinstance(loss, str) and loss != "self":
-        raise unknown_name("loss", loss, ("self",))
-    if not callable(loss) and loss != "self":
-        raise DeadheadError(
-            f"loss is {type(loss).__name__}.", 'give "self" or a function of (outputs, batch)'
-        )
-    if method in BY_ATTENTION:
-        raise DeadheadError(
-            f"{method} looks at attention alone and uses no loss.",
-            "leave the loss out: it needs no labels either",
-        )
-    if method in BY_LABELS:
-        raise DeadheadError(
-            f"{method} explains the logit of a class and uses no loss.",
-            "rank by taylor, ablation, shapley or l0",
-        )
-    if method in ("shapley", "ablation") and options.setdefault("measure", "loss") == "accuracy":
-        raise DeadheadError(
-            "measure=accuracy needs labels, not a loss.",
-            "leave the measure out, or give measure=loss",
-        )
-    if (
-        loss == "self"
-        and method in BY_GRADIENT
-        and options.get("unit") in ("per_batch", "cumulative")
-    ):
-        raise DeadheadError(
-            f"unit={options['unit']} adds up gradients before it takes their size, and those of a probe have random signs.",
-            "leave the unit out, or give per_example or per_token",
-        )
+Loss = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
+DRAWS = 4  # probes of every example
 
 
 def with_loss(
-    model: nn.Module, batches: Sequence[Batch], method: str, loss: Loss | str, seed: int
+    model: nn.Module, batches: Sequence[Batch], loss: Loss | str, probed: bool, seed: int
 ) -> list[Batch]:
-    """The batches, each with the loss that it is measured by; while all gates are open that should be."""
+    """The batches, each with the loss it is measured by. Call it before heads are closed.
+
+    probed: measure the output along random directions, for methods that need a gradient.
+    """
     if callable(loss):
-        found: list[Batch] = [{**batch, LOSS: Own(loss)} for batch in batches]
-        with torch.no_grad():
-            first: dict[str, Any] = dict(on_device(found[0], model))
-            first[LOSS](answer(model, first), first)  # a mistake in it should cost no time
-        return found
-    if method in BY_GRADIENT:
+        measured: list[Batch] = [{**batch, LOSS: OwnLoss(loss)} for batch in batches]
+        with torch.no_grad():  # a mistake in it should cost no time
+            first: dict[str, Any] = dict(on_device(measured[0], model))
+            first[LOSS](forward(model, first), first)
+        return measured
+    if probed:
         _outputs(model, batches[:1])
         return list(_probed(batches, seed))
     return [
@@ -90,22 +56,18 @@ def with_loss(
 
 @torch.no_grad()
 def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
-    """What the model says of every batch with all gates open."""
-    found = []
-    for batch in batches:
-        said = answer(model, on_device(batch, model))
-        output = output_of(said)
-        if output is None:
-            raise UnsupportedModel(
-                f"{type(model).__name__} answers with neither logits nor hidden states.",
-                "give a loss of your own: loss=function of (outputs, batch)",
-            )
-        found.append(output.detach().cpu())
-    return found
+    """The output of the model for every batch, with all gates open."""
+    outputs = [output_of(forward(model, on_device(batch, model))) for batch in batches]
+    if any(output is None for output in outputs):
+        raise UnsupportedModel(
+            f"{type(model).__name__} returns neither logits nor hidden states.",
+            "give a loss of your own: loss=function of (outputs, batch)",
+        )
+    return [output.detach().cpu() for output in outputs if output is not None]
 
 
 def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
-    """Every batch several times, every example with the seed of directions of its own."""
+    """Every batch DRAWS times, every example with the seed of its own directions."""
     number = seed << 32
     for batch in batches:
         for _ in range(DRAWS):
@@ -114,25 +76,19 @@ def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
             number += examples
 
 
-class Own:
+class OwnLoss:
     """The user's function, checked: one number per example."""
 
     def __init__(self, function: Loss):
         self.function = function
 
-    def __call__(self, said: Any, batch: Batch) -> Tensor:
-        losses = self.function(said, batch)
-        examples = examples_of(batch)
-        if (
-            not isinstance(losses, Tensor)
-            or losses.shape != (examples,)
-            or not losses.is_floating_point()
-        ):
-            got = (
-                f"a tensor of shape {tuple(losses.shape)}, {losses.dtype}"
-                if isinstance(losses, Tensor)
-                else type(losses).__name__
-            )
+    def __call__(self, outputs: Any, batch: Batch) -> Tensor:
+        losses = self.function(outputs, batch)
+        examples, is_tensor = examples_of(batch), isinstance(losses, Tensor)
+        if not is_tensor or losses.shape != (examples,) or not losses.is_floating_point():
+            got = type(losses).__name__
+            if is_tensor:
+                got = f"a tensor of shape {tuple(losses.shape)}, {losses.dtype}"
             raise DataError(
                 f"the loss function gave {got} for a batch of {examples} examples.",
                 f"return one number per example, a float tensor of shape ({examples},)",
@@ -140,36 +96,33 @@ class Own:
         return losses
 
 
-def distance(said: Any, batch: Batch) -> Tensor:
-    """How far each example is from what the whole model said of it."""
-    output, target, real = (
-        _precise(output_of(said)),
-        _precise(batch[TARGET]),
-        positions_of(said, batch),
-    )
-    if hasattr(said, "logits"):
-        each = F.kl_div(
-            output.log_softmax(-1), target.log_softmax(-1), reduction="none", log_target=True
-        ).sum(-1)
+def distance(outputs: Any, batch: Batch) -> Tensor:
+    """How far each example is from the output of the whole model."""
+    output, target = _precise(output_of(outputs)), _precise(batch[TARGET])
+    if hasattr(outputs, "logits"):
+        logs = output.log_softmax(-1), target.log_softmax(-1)
+        values = F.kl_div(*logs, reduction="none", log_target=True).sum(-1)
     else:
-        each = (output - target).square().sum(-1) / target.square().sum(-1).clamp(min=1e-12)
-    return each if real is None else (each * real).sum(1) / real.sum(1).clamp(min=1)
+        values = (output - target).square().sum(-1) / target.square().sum(-1).clamp(min=1e-12)
+    real = positions_of(outputs, batch)
+    return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1)
 
 
-def probe(said: Any, batch: Batch) -> Tensor:
-    """The output of each example along random directions, scaled so that its squared gradient is the distance's curvature."""
-    output, real = _precise(output_of(said)), positions_of(said, batch)
-    draws = [torch.Generator().manual_seed(int(one)) for one in batch[SEEDS]]
-    if hasattr(said, "logits"):
+def probe(outputs: Any, batch: Batch) -> Tensor:
+    """The output of each example along random directions.
+
+    It is scaled so that its squared gradient is the curvature of the distance.
+    """
+    output, real = _precise(output_of(outputs)), positions_of(outputs, batch)
+    draws = [torch.Generator().manual_seed(int(seed)) for seed in batch[SEEDS]]
+    if hasattr(outputs, "logits"):
         chances = output.detach().softmax(-1).cpu()
-        drawn = torch.stack(
-            [_labels(one, draw) for one, draw in zip(chances, draws, strict=True)]
-        ).to(output.device)
-        each = -output.log_softmax(-1).gather(-1, drawn[..., None])[..., 0]
-        return each if real is None else (each * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
-    directions = torch.stack([torch.randn(output.shape[1:], generator=draw) for draw in draws]).to(
-        output
-    )
+        labels = [_labels(row, draw) for row, draw in zip(chances, draws, strict=True)]
+        drawn = torch.stack(labels).to(output.device)
+        values = -output.log_softmax(-1).gather(-1, drawn[..., None])[..., 0]
+        return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
+    normal = [torch.randn(output.shape[1:], generator=draw) for draw in draws]
+    directions = torch.stack(normal).to(output)
     if real is not None:
         directions = directions * real[..., None]
     size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
@@ -178,11 +131,10 @@ def probe(said: Any, batch: Batch) -> Tensor:
 
 def _labels(chances: Tensor, draw: torch.Generator) -> Tensor:
     """A class drawn at each position of one example."""
-    return torch.multinomial(chances.reshape(-1, chances.shape[-1]), 1, generator=draw).reshape(
-        chances.shape[:-1]
-    )
+    rows = chances.reshape(-1, chances.shape[-1])
+    return torch.multinomial(rows, 1, generator=draw).reshape(chances.shape[:-1])
 
 
 def _precise(output: Any) -> Tensor:
-    found: Tensor = output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
-    return found
+    precise: Tensor = output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
+    return precise

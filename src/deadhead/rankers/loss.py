@@ -1,8 +1,8 @@
-"""The loss of each example by itself, for every kind of model alike.
+"""The loss of each example on its own, for every kind of model in the same way.
 
 An example's loss is the mean cross-entropy over its labelled tokens (for a sentence classifier, of
-its one label). A model's own `loss` is the mean over all tokens of the batch, in which long sentences
-and lucky batch-mates weigh in; here an example has the same loss in every company, padded or not.
+its one label). A model's own `loss` is the mean over all tokens of the batch, where long sentences
+weigh more; here an example has the same loss in every batch, padded or not.
 """
 
 from __future__ import annotations
@@ -15,24 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED as IGNORED
-from deadhead.forward import forward as answer
-from deadhead.forward import is_encoder_decoder, predicts_next
+from deadhead.forward import IGNORED, forward, is_encoder_decoder, predicts_next
 
-# What a batch may hold besides inputs and labels, where it is not measured by its labels: see label_free.py.
+# Further entries of a batch that is measured by another loss than that of labels: label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
-INPUTS = (
-    "input_ids",
-    "inputs_embeds",
-    "input_features",
-    "pixel_values",
-)  # what a model reads, of which one is in a batch
+# What a model reads; a batch has one of these.
+INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
 
 
-def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
-    """What the model does with this batch: `classify`, `tag`, `seq2seq` or `causal`.
+def output_kind(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
+    """What the model predicts for this batch: `classify`, `tag`, `seq2seq` or `causal`.
 
-    A masked language model counts as a tagger: its labels sit where its predictions are.
+    A masked language model counts as a tagger: its labels are where its predictions are.
     """
     labels, target = batch.get("labels"), batch.get(TARGET)
     if labels is None or target is not None:
@@ -45,24 +39,29 @@ def task_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
 
 
 def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The batch with its padding on the right, so that no number depends on the side a tokenizer pads.
+    """The batch with its padding on the right, so that no number depends on the padding side.
 
-    With padding on the left, the first token of a decoder would be predicted from a padding position, models that count
-    positions would count the padding, and queries that may read nothing make some kernels answer nan.
+    With padding on the left, the first token of a decoder would be predicted from a padding
+    position, models that count positions would count the padding, and queries that may read
+    nothing make some kernels return nan.
     """
-    both = is_encoder_decoder(model)
-    ours = [
+    labels_of_decoder = is_encoder_decoder(model)
+    decoder = [
         name
         for name in batch
-        if not name.startswith("decoder_") and not (both and name == "labels")
+        if name.startswith("decoder_") or (labels_of_decoder and name == "labels")
     ]
-    made = {**batch, **_rolled({name: batch[name] for name in ours}, "attention_mask")}
-    theirs = {name: batch[name] for name in batch if name not in ours}
-    return {**made, **_rolled(theirs, "decoder_attention_mask")}
+    encoder_batch = {name: batch[name] for name in batch if name not in decoder}
+    decoder_batch = {name: batch[name] for name in decoder}
+    return {
+        **batch,
+        **_rolled(encoder_batch, "attention_mask"),
+        **_rolled(decoder_batch, "decoder_attention_mask"),
+    }
 
 
 def _rolled(batch: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Each row of the tensors of batch x tokens without the padding before it, which comes after it instead."""
+    """The tensors of batch x tokens with the padding before each row moved behind it."""
     mask = batch.get(name)
     if mask is None or mask.dim() != 2:
         return {}
@@ -71,24 +70,37 @@ def _rolled(batch: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
         return {}
     index = (torch.arange(mask.shape[1], device=mask.device) + before) % mask.shape[1]
     rows = torch.arange(len(mask), device=mask.device)[:, None]
-    aligned = {
-        n: t for n, t in batch.items() if isinstance(t, Tensor) and t.shape[:2] == mask.shape
-    }
+    tensors = {n: t for n, t in batch.items() if isinstance(t, Tensor)}
+    aligned = {n: t for n, t in tensors.items() if t.shape[:2] == mask.shape}
     return {n: t[rows.to(t.device), index.to(t.device)] for n, t in aligned.items()}
 
 
 def example_losses(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-    """The loss of each example of the batch, on the model's device; 0 for one without a label."""
+    """The loss of each example, on the model's device; 0 for an example without a label."""
     batch = on_device(right_padded(model, batch), model)
-    return losses_said(model, batch, answer(model, batch))
+    return losses_from(model, batch, forward(model, batch))
 
 
-def losses_said(model: nn.Module, batch: Mapping[str, Any], said: Any) -> Tensor:
-    """The loss of each example, given what the model said: the batch's own loss, or the cross-entropy of its labels."""
+def losses_from(model: nn.Module, batch: Mapping[str, Any], outputs: Any) -> Tensor:
+    """The loss of each example: the batch's own loss, or the cross-entropy of its labels."""
     if LOSS in batch:
-        found: Tensor = batch[LOSS](said, batch)
-        return found
-    return losses_of(said.logits, batch["labels"], shifted=task_of(model, batch) == "causal")
+        losses: Tensor = batch[LOSS](outputs, batch)
+        return losses
+    return losses_of(outputs.logits, batch["labels"], shifted=output_kind(model, batch) == "causal")
+
+
+def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
+    """The cross-entropy of each example. `shifted`: a position predicts the next one's label."""
+    if shifted:
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    if labels.dim() == 1:
+        return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
+    ).view(labels.shape)
+    return losses.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
 
 
 def examples_of(batch: Mapping[str, Any]) -> int:
@@ -97,23 +109,21 @@ def examples_of(batch: Mapping[str, Any]) -> int:
     return len(attended(batch) if labels is None else labels)
 
 
-def output_of(said: Any) -> Tensor | None:
-    """What a model is there for: its logits, or the hidden states of its last layer."""
+def output_of(outputs: Any) -> Tensor | None:
+    """The result of a forward pass: its logits, or the hidden states of the last layer."""
     for name in ("logits", "last_hidden_state"):
-        if isinstance(getattr(said, name, None), Tensor):
-            return getattr(said, name)
+        if isinstance(getattr(outputs, name, None), Tensor):
+            return getattr(outputs, name)
     return None
 
 
-def positions_of(said: Any, batch: Mapping[str, Any]) -> Tensor | None:
-    """Which positions of the output are no padding; None where it has but one of each example."""
-    output = output_of(said)
+def positions_of(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
+    """Which positions of the output are no padding; None where each example has only one."""
+    output = output_of(outputs)
     if output is None or output.dim() < 3:
         return None
     real: Tensor | None = attended(batch)
-    if (
-        getattr(said, "encoder_last_hidden_state", None) is not None
-    ):  # what comes out are positions of the decoder
+    if getattr(outputs, "encoder_last_hidden_state", None) is not None:  # positions of the decoder
         labels = batch.get("labels")
         real = batch.get("decoder_attention_mask", None if labels is None else labels != IGNORED)
     if real is None or real.shape != output.shape[:2]:
@@ -121,22 +131,8 @@ def positions_of(said: Any, batch: Mapping[str, Any]) -> Tensor | None:
     return real.to(output)
 
 
-def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
-    """The loss of each example, given what the model said. `shifted`: a position predicts the next one's label."""
-    if shifted:
-        logits, labels = logits[:, :-1], labels[:, 1:]
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    if labels.dim() == 1:
-        return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
-    each = F.cross_entropy(
-        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
-    ).view(labels.shape)
-    return each.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
-
-
 def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """The batch where the model is."""
+    """The batch on the device of the model."""
     device = next(model.parameters()).device
     moved = {
         name: _moved(value, device) if isinstance(value, Tensor) else value
@@ -144,17 +140,14 @@ def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor
     }
     mask = batch.get("attention_mask")
     if device.type == "cuda" and mask is not None and not mask.is_cuda and bool(mask.all()):
-        del moved[
-            "attention_mask"
-        ]  # it hides nothing, and transformers would stop the device to find that out
+        # it hides nothing, and transformers would wait for the device to find that out
+        del moved["attention_mask"]
     return moved
 
 
 def _moved(value: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and not value.is_cuda:
-        value = (
-            value.pin_memory()
-        )  # a copy from other memory would wait until the device has nothing left to do
+        value = value.pin_memory()  # a copy from other memory would wait until the device is idle
     return value.to(device, non_blocking=True)
 
 
@@ -168,13 +161,13 @@ def attended(batch: Mapping[str, Tensor]) -> Tensor:
 
 
 class FiniteLoss:
-    """Remembers whether any loss was not finite, without asking the device until the end."""
+    """Remembers whether any loss was not finite; waits for the device only at the end."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, Tensor]] = []
 
     def add(self, losses: Tensor, number: int | None = None) -> Tensor:
-        """Look at the losses of a batch; `number` is its own where batches do not come one after the other."""
+        """Add the losses of a batch; `number` is its number where batches come out of order."""
         self.seen.append((len(self.seen) if number is None else number, losses.detach().isfinite()))
         return losses
 
@@ -184,5 +177,6 @@ class FiniteLoss:
                 row = int((~finite).nonzero()[0])
                 raise DataError(
                     f"the loss of example {row} of batch {number} is not a finite number.",
-                    "look for nan in the model's weights (a diverged training, or float16 that overflowed: try bfloat16 or float32)",
+                    "check the model's weights for nan (a diverged training, or an overflow of "
+                    "float16: try bfloat16 or float32)",
                 )

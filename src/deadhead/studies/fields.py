@@ -1,26 +1,19 @@
 """What a field of a trial is, and the fields that every trial has (SHARED); the others are with their steps.
 
-Names are checked against the tables of the other rooms (TASKS, STRATEGIES, RANKERS, PRESETS). The options
-of rankers are read from the source of their classes, because importing them loads torch.
+Names are checked against the registries; options are checked by `deadhead.options`.
 """
 
 from __future__ import annotations
 
-import ast
-import difflib
-import importlib.util
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.files.model_folder import MARKER
 from deadhead.hub import split as split_name
-from deadhead.options import problems
-from deadhead.strategies import STRATEGIES
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
 
 Path = tuple[str | int, ...]  # the place of a value in a recipe
@@ -42,23 +35,7 @@ class Field:
     example: str = ""  # a value, for a message
 
 
-RANK = (
-    "method",
-    "split",
-    "examples",
-    "batch",
-    "merge",
-)  # what `rank` takes besides the options of its method
 WORLD = ("world/encoder", "world/seq2seq")
-TYPES: Mapping[
-    str, tuple[Callable[[Any], bool], str]
-] = {  # options of rankers, by how their type is written
-    "bool": (lambda v: isinstance(v, bool), "true or false"),
-    "int": (lambda v: is_whole(v), "a whole number"),
-    "int | None": (lambda v: v is None or is_whole(v, 1), "a whole number from 1"),
-    "float": (lambda v: isinstance(v, int | float) and not isinstance(v, bool), "a number"),
-    "str": (lambda v: isinstance(v, str), "a word"),
-}
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
@@ -162,61 +139,6 @@ def _data(value: Any) -> Iterator[Problem]:
             yield (name,), f"{value[name]!r} was met; wanted is {wanted}."
 
 
-def _rank(value: Any) -> Iterator[Problem]:
-    from deadhead.rankers import RANKERS
-    from deadhead.ranking.merge import MERGES
-
-    if not isinstance(value, dict):
-        yield (), "this is a mapping such as {method: gradient, split: dev}."
-        return
-    method = value.get("method", "gradient")
-    if not among(method, RANKERS):
-        yield ("method",), unknown_name("ranking method", method, RANKERS).message
-        return
-    module, kind = RANKERS[method].split(":")
-    options = fields_of(f"deadhead.rankers.{module}", kind)
-    yield from unknown(value, (*RANK, *options), (), f"option of {method}")
-    words = words_of(f"deadhead.rankers.{module}")
-    for name in value.keys() & options.keys():
-        fits, wanted = TYPES.get(options[name], (lambda v: True, ""))
-        if not fits(value[name]):
-            yield (name,), f"{value[name]!r} was met; wanted is {wanted}."
-        elif options[name] == "str" and value[name] not in words.get(name, (value[name],)):
-            yield (name,), unknown_name(name, value[name], words[name]).message
-    if not among(value.get("merge", "md"), MERGES):
-        yield ("merge",), unknown_name("way to merge", value["merge"], MERGES).message
-    for name in ("examples", "batch"):
-        if name in value and not is_whole(value[name], 1):
-            yield (name,), f"{value[name]!r} is not a whole number from 1."
-    if not among(value.get("split", "dev"), SPLIT_NAMES):
-        yield ("split",), unknown_name("split", value["split"], SPLIT_NAMES).message
-
-
-def _remove(value: Any) -> Iterator[Problem]:
-    if value == "none":
-        return
-    if not isinstance(value, dict):
-        example = "{random: 50}"
-        yield (), f"expected none, or a strategy and its amount such as {example}, got {value!r}."
-        return
-    strategies = [name for name in value if name in STRATEGIES]
-    if len(strategies) != 1:
-        near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
-        guess = f" Did you mean {near[0]!r}?" if near and not strategies else ""
-        known = ", ".join(sorted(STRATEGIES))
-        number = len(strategies) or "no"
-        yield (), f"this names {number} strategies, not one.{guess} Known: {known}."
-        return
-    (name,) = strategies
-    options = {option: item for option, item in value.items() if option != name}
-    for option, problem in problems(name, STRATEGIES[name].select, options, ("seed", "scores")):
-        yield (option,), problem.message
-    try:
-        STRATEGIES[name].check_amount(name, value[name])
-    except DeadheadError as problem:
-        yield (name,), problem.message
-
-
 def options_by_name(value: Any) -> dict[str, dict[str, Any]]:
     """Names with their options, from a name or a list: `[entropy, {weights: {relative: true}}]`."""
     names: dict[str, dict[str, Any]] = {}
@@ -291,54 +213,3 @@ SEED = Field(
     single=True,
 )
 SHARED = (MODEL, TASK, DATA, SOURCE, TRAIN, TARGETS, SPLITS, SEED)
-
-
-@cache
-def _tree(module: str) -> ast.Module:
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        return ast.Module(body=[], type_ignores=[])
-    return ast.parse(File(spec.origin).read_text(encoding="utf-8"))
-
-
-def fields_of(module: str, name: str) -> dict[str, str]:
-    """The fields of a dataclass with their types as written, without importing its module."""
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
-            return {
-                item.target.id: ast.unparse(item.annotation)
-                for item in fields
-                if isinstance(item.target, ast.Name)
-            }
-    return {}
-
-
-@cache
-def words_of(module: str) -> dict[str, tuple[str, ...]]:
-    """The words an option may be, where its module refuses others with `self.OPTION not in WORDS`; not imported either."""
-    lists: dict[str, tuple[str, ...]] = {}
-    for node in _tree(module).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(
-            node.value, ast.Tuple | ast.Dict
-        ):
-            parts = node.value.elts if isinstance(node.value, ast.Tuple) else node.value.keys
-            words = tuple(
-                part.value
-                for part in parts
-                if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            )
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name) and len(words) == len(parts):
-                    lists[target.id] = words
-    found = {}
-    for compared in ast.walk(_tree(module)):
-        if (
-            isinstance(compared, ast.Compare)
-            and isinstance(compared.ops[0], ast.NotIn)
-            and isinstance(compared.comparators[0], ast.Name)
-        ):
-            option = getattr(compared.left, "attr", getattr(compared.left, "id", ""))
-            if compared.comparators[0].id in lists:
-                found[option] = lists[compared.comparators[0].id]
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deadhead.measures import MEASURES
 from deadhead.studies.fields import SEED
 from deadhead.studies.step import Step
 from deadhead.studies.trial import Trial
@@ -42,7 +43,7 @@ def _is_start_measured(state: State, trial: Trial) -> bool:
     """Whether the change of the weights from before this training is measured later."""
     return (
         "finetune" not in trial.before(state.at)
-        and "weights" in trial.measures
+        and any(MEASURES[name].needs_start for name in trial.measures)
         and "measure" in trial.steps[state.at :]
     )
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from deadhead.errors import DeadheadError
+from deadhead.errors import unknown_name
+from deadhead.measures import MEASURES, measure
+from deadhead.options import problems
 from deadhead.studies.fields import TARGETS, Field, Problem, options_by_name
 from deadhead.studies.step import Read, Step
 from deadhead.studies.store.shapes import (
@@ -23,8 +25,6 @@ from .training import at_both_epochs
 
 
 def _check(value: Any) -> Iterator[Problem]:
-    from deadhead.measures import MEASURES, measure
-
     items = value if isinstance(value, list) else [value]
     is_list = all(
         isinstance(item, str)
@@ -39,10 +39,11 @@ def _check(value: Any) -> Iterator[Problem]:
         )
         return
     for name, options in options_by_name(items).items():
-        try:
-            measure(name, **options)
-        except DeadheadError as problem:
-            yield (), f"{name}: {problem.message}" if name in MEASURES else problem.message
+        if name not in MEASURES:
+            yield (), unknown_name("measure", name, MEASURES).message
+            continue
+        for _, problem in problems(name, MEASURES[name], options):
+            yield (), problem.message
 
 
 def _canonical(value: Any) -> list[Any]:
@@ -64,18 +65,16 @@ def _is_embeddings(value: Any) -> bool:
     )
 
 
-VALID = {
-    "entropy": maps_heads_to_numbers,
-    "weights": maps_heads_to_numbers,
-    "embeddings": _is_embeddings,
-}
+VALID = {"map": maps_heads_to_numbers, "points": _is_embeddings}  # by how a measure is drawn
 
 
 def _is_stage(value: Any) -> bool:
     """Whether these are the measures of one stage, by name; null where there are none."""
     return value is None or (
         type(value) is dict
-        and all(VALID[name](item) for name, item in value.items() if name in VALID)
+        and all(
+            VALID[MEASURES[name].drawn_as](item) for name, item in value.items() if name in MEASURES
+        )
     )
 
 
@@ -99,17 +98,15 @@ class Measure(Step):
     lasting = False
 
     def reads(self, trial: Trial, place: int) -> Iterator[Read]:
+        languages = {"training data": trial.languages(place), "target texts": trial.targets}
         for name, options in trial.measures.items():
-            languages = {"entropy": trial.languages(place), "embeddings": trial.targets}
             split = options.get("split", "dev")
-            yield from product([trial.task], languages.get(name, []), [split])
+            yield from product([trial.task], languages.get(MEASURES[name].reads, []), [split])
 
     def run(self, state: State, trial: Trial) -> None:
-        from deadhead.measures import measure
-
         from . import models
 
-        model, given = models.model(state, trial), models.given(state, trial)
+        model, inputs = models.model(state, trial), models.measure_inputs(state, trial)
         measures = {name: measure(name, **options) for name, options in trial.measures.items()}
         stages = state.details.setdefault("measures", {})
         now = "after" if "finetune" in trial.before(state.at) else "before"
@@ -117,7 +114,7 @@ class Measure(Step):
         def inspect(first: bool) -> None:
             state.tell(f"measuring {', '.join(measures)}")
             stages["first" if first else now] = {
-                name: measure(model, given) for name, measure in measures.items()
+                name: measure(model, inputs) for name, measure in measures.items()
             }
 
         at_both_epochs(state, model, inspect)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deadhead.hub import at_commit
-from deadhead.measures import Given
+from deadhead.measures import MeasureInputs
 from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
 from deadhead.studies.trial import Trial
 from deadhead.tasks import (
@@ -139,16 +139,16 @@ def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
     return dict(sorted(counted.items()))
 
 
-def given(state: State, trial: Trial) -> Given:
+def measure_inputs(state: State, trial: Trial) -> MeasureInputs:
     """What measures may look at: dev data of the training's languages, sentences of the targets, weights at the beginning."""
     from deadhead.training.history import read
 
     began = state.kept.get("began")
-    return Given(
+    return MeasureInputs(
         batches=lambda split, most: _first_batches(state, trial, split, most),
         texts=lambda split, most: _texts(state, trial, split, most),
         tokenizer=tokenizer(state, trial),
-        began=read(began) if isinstance(began, Path) else began,
+        start=read(began) if isinstance(began, Path) else began,
     )
 
 

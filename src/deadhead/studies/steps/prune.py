@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from deadhead.studies.fields import Field, Problem, _remove, check_seed, unknown
+from deadhead.errors import DeadheadError
+from deadhead.options import problems
+from deadhead.strategies import STRATEGIES, choose
+from deadhead.studies.fields import Field, Problem, check_seed, unknown
 from deadhead.studies.removal import Removal
 from deadhead.studies.step import Step
 from deadhead.studies.trial import Trial
 
 from .state import State
+
+
+def _check_removal(value: Any) -> Iterator[Problem]:
+    if value == "none":
+        return
+    if not isinstance(value, dict):
+        example = "{random: 50}"
+        yield (), f"expected none, or a strategy and its amount such as {example}, got {value!r}."
+        return
+    strategies = [name for name in value if name in STRATEGIES]
+    if len(strategies) != 1:
+        near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
+        guess = f" Did you mean {near[0]!r}?" if near and not strategies else ""
+        known = ", ".join(sorted(STRATEGIES))
+        number = len(strategies) or "no"
+        yield (), f"this names {number} strategies, not one.{guess} Known: {known}."
+        return
+    (name,) = strategies
+    options = {option: item for option, item in value.items() if option != name}
+    for option, problem in problems(name, STRATEGIES[name].select, options, ("seed", "scores")):
+        yield (option,), problem.message
+    try:
+        STRATEGIES[name].check_amount(name, value[name])
+    except DeadheadError as problem:
+        yield (name,), problem.message
 
 
 def _check(value: Any) -> Iterator[Problem]:
@@ -25,7 +54,7 @@ def _check(value: Any) -> Iterator[Problem]:
 REMOVE = Field(
     name="remove",
     about="which heads go: a strategy and its amount, or none",
-    check=_remove,
+    check=_check_removal,
     types=(dict, str),
     canonical=lambda value: None if Removal.parse(value) is None else value,
     single=True,
@@ -79,7 +108,6 @@ class Prune(Step):
 
     def run(self, state: State, trial: Trial) -> None:
         from deadhead.heads import discover, prune
-        from deadhead.strategies import choose
 
         from . import models
 

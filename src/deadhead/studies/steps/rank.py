@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from deadhead.studies.fields import SEED, SOURCE, Field, _rank
+from deadhead.errors import unknown_name
+from deadhead.options import problems
+from deadhead.rankers import RANKERS, rank, ranker
+from deadhead.rankers.merge import MERGES
+from deadhead.studies.fields import SEED, SOURCE, SPLIT_NAMES, Field, Problem, among, is_whole
 from deadhead.studies.step import Read, Step
 from deadhead.studies.store.shapes import are_texts, is_text, maps_heads_to_numbers
 from deadhead.studies.trial import Trial
@@ -16,10 +20,32 @@ from .progress import throttled
 from .state import State
 
 DEFAULT = {"method": "gradient", "split": "dev"}
+
+
+def _check(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), "expected a mapping such as {method: gradient, split: dev}."
+        return
+    method = value.get("method", "gradient")
+    if not among(method, RANKERS):
+        yield ("method",), unknown_name("ranking method", method, RANKERS).message
+        return
+    options = {name: item for name, item in value.items() if name not in OWN}
+    for name, problem in problems(method, RANKERS[method], options):
+        yield (name,), problem.message
+    if not among(value.get("merge", "md"), MERGES):
+        yield ("merge",), unknown_name("way to merge", value["merge"], MERGES).message
+    for name in ("examples", "batch"):
+        if name in value and not is_whole(value[name], 1):
+            yield (name,), f"expected a whole number from 1, got {value[name]!r}."
+    if not among(value.get("split", "dev"), SPLIT_NAMES):
+        yield ("split",), unknown_name("split", value["split"], SPLIT_NAMES).message
+
+
 RANK = Field(
     name="rank",
     about="the ranking method, its options and its data",
-    check=_rank,
+    check=_check,
     types=(dict,),
     default=DEFAULT,
     canonical=lambda value: {**DEFAULT, **value},
@@ -71,8 +97,6 @@ class Rank(Step):
         yield from product([trial.task], trial.languages(place), [split])
 
     def run(self, state: State, trial: Trial) -> None:
-        from deadhead.rank_data import keeps_order
-        from deadhead.rankers import rank
         from deadhead.tasks import batches
 
         from . import models
@@ -92,11 +116,10 @@ class Rank(Step):
         def progress(done: int, total: int, note: str = "") -> None:
             say(f"ranking {done}/{total} {note}".strip())
 
+        sort = not ranker(spec.method, **spec.options).in_file_order
         state.ranking = rank(
             model,
-            batches(
-                data, size=spec.batch, sort=not keeps_order(spec.options), device=models.device()
-            ),
+            batches(data, size=spec.batch, sort=sort, device=models.device()),
             spec.method,
             seed=trial.seed_of(state.at),
             progress=progress,

@@ -1,0 +1,171 @@
+"""Read attention maps during the forward pass and reduce each to one number per head.
+
+Fused kernels never form the attention probabilities, so the plain implementation replaces them
+meanwhile. Each layer's map is reduced as soon as it exists, and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.discover import find_sites
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+
+from .loss import (
+    IGNORED,
+    FiniteLoss,
+    attended,
+    examples_of,
+    forward,
+    losses_of,
+    on_device,
+    output_kind,
+    output_of,
+    positions_of,
+)
+from .ranker import Progress
+
+# examples x heads x queries x keys, and which keys are real -> examples x heads x queries
+Statistic = Callable[[Tensor, Tensor], Tensor]
+
+
+@torch.no_grad()
+def statistics(
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    statistic: Statistic,
+    average: str,
+    progress: Progress,
+) -> dict[Head, float]:
+    """The mean of a statistic over all queries that are not padding, for each head."""
+    sites = [site for site in find_sites(model) if site.kept]
+    reader, finite = _MapReader(statistic, average), FiniteLoss()
+    with _plain_attention(model), ExitStack() as stack:
+        for site in sites:
+            stack.callback(site.core.register_forward_hook(reader.at(site)).remove)
+        for number, batch in enumerate(batches):
+            reader.batch = on_device(batch, model)
+            finite.add(_signal(model, reader.batch, forward(model, reader.batch)))
+            progress(number + 1, len(batches))
+    finite.check()  # first: a map of nan is not recognised, and its layer would count as not run
+    means: dict[Head, float] = {}
+    for site in sites:
+        if id(site) not in reader.sums:
+            raise UnsupportedModel(
+                f"{site.block} layer {site.layer} ({type(site.core).__name__}) was not run, or "
+                "does not show its attention probabilities.",
+                "rank by gradient instead, or give inputs that use this part of the model",
+            )
+        values = (reader.sums[id(site)] / reader.counts[id(site)]).tolist()
+        for index, value in zip(site.kept, values, strict=True):
+            means[Head(site.block, site.layer, index)] = value
+    return {head: means[head] for head in layout}
+
+
+def _signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tensor:
+    """A number for each example that is finite if the output of the model for it is."""
+    output = output_of(outputs)
+    if output is None:
+        return torch.zeros(examples_of(batch))
+    if batch.get("labels") is not None and hasattr(outputs, "logits"):
+        return losses_of(output, batch["labels"], shifted=output_kind(model, batch) == "causal")
+    real = positions_of(outputs, batch)
+    if real is not None:
+        output = output.masked_fill(real[..., None] == 0, 0)
+    return output.flatten(1).sum(1)
+
+
+class _MapReader:
+    """Reads attention maps during the forward pass."""
+
+    def __init__(self, statistic: Statistic, average: str):
+        self.statistic, self.by_sentence = statistic, average == "sentence"
+        self.batch: Mapping[str, Tensor] = {}
+        self.sums: dict[int, Tensor] = {}
+        self.counts: dict[int, Tensor] = {}
+
+    def at(self, site: Site) -> Callable[[nn.Module, Any, Any], Any]:
+        def read(module: nn.Module, args: Any, output: Any) -> Any:
+            parts = list(output) if isinstance(output, tuple) else [output]
+            heads = len(site.kept)
+            number = next((i for i, part in enumerate(parts) if _is_map(part, heads)), None)
+            if number is None:
+                return None
+            self._add(site, parts[number])
+            if isinstance(output, tuple) and number == len(parts) - 1 and number > 0:
+                return (*parts[:number], None)  # drop the map: all of them would fill the memory
+            return None
+
+        return read
+
+    def _add(self, site: Site, probabilities: Tensor) -> None:
+        precise = probabilities if probabilities.dtype == torch.float64 else probabilities.float()
+        queries, keys = self._real(site, probabilities)
+        values = self.statistic(precise, keys.to(precise)).transpose(1, 2)  # .. queries x heads
+        weight = queries.to(precise)
+        if self.by_sentence:
+            weight = weight / weight.sum(1, keepdim=True).clamp(min=1)
+        total, count = torch.einsum("bqh,bq->h", values, weight), weight.sum()
+        self.sums[id(site)] = self.sums.get(id(site), 0) + total
+        self.counts[id(site)] = self.counts.get(id(site), 0) + count
+
+    def _real(self, site: Site, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Which queries, and which keys, of each example are no padding."""
+        queries = keys = attended(self.batch)
+        decoded = self._decoded()
+        if decoded is not None and site.block in ("decoder", "cross"):
+            queries = decoded
+            keys = decoded if site.block == "decoder" else keys
+        return _fitting(queries, probabilities, 2), _fitting(keys, probabilities, 3)
+
+    def _decoded(self) -> Tensor | None:
+        """The positions of the decoder that count, where there is one beside the encoder."""
+        names = ("decoder_attention_mask", "labels", "decoder_input_ids")
+        mask, labels, ids = (self.batch.get(name) for name in names)
+        if mask is not None:
+            return mask.bool()
+        if labels is not None and labels.dim() == 2:
+            return labels != IGNORED
+        return None if ids is None else torch.ones_like(ids, dtype=torch.bool)
+
+
+def _fitting(real: Tensor, probabilities: Tensor, axis: int) -> Tensor:
+    """The real positions; all of them where the model has positions of its own (images, sound)."""
+    shape = (probabilities.shape[0], probabilities.shape[axis])
+    if real.shape == shape:
+        return real.to(probabilities.device)
+    return torch.ones(shape, dtype=torch.bool, device=probabilities.device)
+
+
+def _is_map(part: object, heads: int) -> bool:
+    """Whether this is an attention map: examples x heads x queries x keys, each row adding to 1."""
+    if not isinstance(part, Tensor) or part.dim() != 4 or not part.is_floating_point():
+        return False
+    if part.shape[1] != heads:
+        return False
+    rows = part[:1, :, :1].float().sum(-1)  # the first query is never padding: that is on the right
+    return bool(part.amin() >= 0) and bool(((rows - 1).abs() < 0.05).all())
+
+
+@contextmanager
+def _plain_attention(model: Any) -> Iterator[None]:
+    """Compute attention step by step, so that the probabilities exist; restore the kernel after."""
+    configs = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None}
+    before = {i: getattr(c, "_attn_implementation_internal", None) for i, c in configs.items()}
+    try:
+        if hasattr(model, "set_attn_implementation"):
+            model.set_attn_implementation("eager")
+        for config in configs.values():
+            config._attn_implementation_internal = "eager"
+        yield
+    finally:
+        for key, config in configs.items():
+            config._attn_implementation_internal = before[key]

@@ -1,0 +1,127 @@
+"""Is the data fit for the model? What is wrong with it is reported before a ranking starts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import DataError, UnsupportedModel
+
+from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, right_padded
+
+# labels under names that are not read
+OTHER_LABELS = ("start_positions", "end_positions", "next_sentence_label", "label")
+LABEL_FREE = 'loss="self" (--loss self), entropy or confidence, which need no labels'
+
+
+def check_batches(
+    model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, labels: bool = True
+) -> Sequence[Mapping[str, Tensor]]:
+    """The batches as a list, padded on the right; `labels`: whether the method needs them."""
+    hint = "write rank(model, [batch])"
+    if isinstance(batches, Mapping):
+        raise DataError("expected a list of batches, got one batch.", hint)
+    if not isinstance(batches, Iterable):
+        raise DataError(f"expected a list of batches, got {type(batches).__name__}.", hint)
+    listed = list(batches)  # a generator can be read only once
+    if not listed:
+        raise DataError("there is no data: the list of batches is empty.", "give at least 1 batch")
+    for number, batch in enumerate(listed):
+        if not isinstance(batch, Mapping):
+            hint = "give dicts ready for model(**batch), with labels"
+            raise DataError(f"batch {number} is {type(batch).__name__}, not a dict.", hint)
+        if labels:
+            _check_labels(number, batch)
+        elif not any(isinstance(batch.get(name), Tensor) and len(batch[name]) for name in INPUTS):
+            names = ", ".join(batch) or "nothing"
+            message = f"batch {number} has no inputs; it has: {names}."
+            raise DataError(message, "give each batch input_ids")
+    if labels:
+        if not any(bool((batch["labels"] != IGNORED).any()) for batch in listed):
+            message = f"no token has a label: every label is {IGNORED}."
+            raise DataError(message, "label at least one token of the data")
+        _check_classes(model, listed)
+    return [right_padded(model, batch) for batch in listed]
+
+
+def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:
+    labels = batch.get("labels")
+    if labels is None:
+        other = next((name for name in OTHER_LABELS if name in batch), None)
+        hint = "add a tensor 'labels' to every batch, or rank by " + LABEL_FREE
+        if other == "label":
+            hint = "rename 'label' to 'labels'"
+        names = f"{', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")
+        message = f"batch {number} has no labels, and without them there is no loss."
+        raise DataError(f"{message} It has: {names}", hint)
+    if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dim() not in (1, 2):
+        kind = type(labels).__name__
+        if isinstance(labels, Tensor):
+            kind = f"{labels.dtype} of shape {tuple(labels.shape)}"
+        raise DataError(
+            f"the labels of batch {number} are {kind}.",
+            "give whole numbers, one per example (classification) or one per token "
+            "(tagging, language models)",
+        )
+    if not labels.numel():
+        message = f"batch {number} is empty: its labels have shape {tuple(labels.shape)}."
+        raise DataError(message, "leave empty batches out")
+
+
+@torch.no_grad()
+def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> None:
+    """Do the labels fit what the model predicts? Run one example to see its shape."""
+    example = {
+        name: value[:1] if isinstance(value, Tensor) and value.dim() else value
+        for name, value in batches[0].items()
+    }
+    example = on_device(example, model)
+    logits, kind = getattr(forward(model, example), "logits", None), type(model).__name__
+    if not isinstance(logits, Tensor):
+        raise UnsupportedModel(
+            f"{kind} answers without logits: it has no task layer.",
+            "load it with a task class, such as AutoModelForSequenceClassification, or rank by "
+            + LABEL_FREE,
+        )
+    labels = example["labels"]
+    if logits.shape[:-1] != labels.shape:
+        unit = "example" if logits.dim() == 2 else "token"
+        raise DataError(
+            f"labels of shape {('examples', 'tokens')[: labels.dim()]} do not fit {kind}, whose "
+            f"logits for one example have shape {tuple(logits.shape[1:])}; the labels have "
+            f"{tuple(labels.shape[1:])}.",
+            f"use the model class of the task, or label one {unit} at a time",
+        )
+    classes = logits.shape[-1]
+    for number, batch in enumerate(batches):
+        labels = batch["labels"]
+        wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= classes))]
+        if len(wrong):
+            raise DataError(
+                f"batch {number} has the label {int(wrong[0])}, but the model knows {classes} "
+                f"classes (0 to {classes - 1}).",
+                "map the labels to the model's own (model.config.label2id), or use "
+                f"{IGNORED} where there is none",
+            )
+
+
+def describe(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
+    """The size of the data, and a hash of it."""
+    digest = hashlib.sha256()
+    for batch in batches:
+        for name in sorted(batch):
+            if isinstance(batch[name], Tensor):
+                value = batch[name].detach().cpu().contiguous()
+                digest.update(f"{name}{tuple(value.shape)}{value.dtype}".encode())
+                if value.numel():
+                    digest.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    return {
+        "examples": sum(map(examples_of, batches)),
+        "tokens": sum(int(attended(batch).sum()) for batch in batches),
+        "batches": len(batches),
+        "fingerprint": digest.hexdigest()[:16],
+    }

@@ -1,0 +1,172 @@
+"""Read the gradient of the loss at the gate of every head.
+
+d loss / d gate is, for an open gate, the sum over positions of context times the gradient arriving
+there, so the gate need not multiply anything: it lets the context through and reads its score on
+the way back. With an axis for the batch, one backward pass gives the value of every example
+separately, and because the weights are frozen, only the gradients of the gates are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.discover import find_sites
+from deadhead.heads.gates import attach, gated
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+
+from .loss import IGNORED, LOSS, FiniteLoss, attended, example_losses, examples_of
+from .ranker import Progress
+
+Place = tuple[str, int]
+
+
+def accumulated(
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    unit: str,
+    progress: Progress,
+) -> tuple[dict[Head, float], int, int]:
+    """The absolute gate gradients summed over all units, and the numbers of examples and tokens."""
+    device = next(model.parameters()).device
+    precise = torch.float32 if device.type == "mps" else torch.float64
+    sums: dict[Place, Tensor] = {}
+    running: dict[Place, Tensor] = {}
+    finite = FiniteLoss()
+    with open_gates(model, per_token=unit == "per_token") as gates:
+        for number, batch in enumerate(batches):
+            for place, gradient in _gradients(model, batch, gates, finite).items():
+                gradient = gradient.to(precise)
+                if unit in ("per_batch", "cumulative"):
+                    gradient = (_shares(batch, gradient) @ gradient)[None]
+                if unit == "cumulative":
+                    gradient = running[place] = gradient + running.get(place, 0)
+                value = gradient.abs().flatten(0, -2).sum(0)
+                sums[place] = value if place not in sums else sums[place] + value
+            progress(number + 1, len(batches))
+    finite.check()
+    by_head = {
+        Head(*place, index): value
+        for place, values in sums.items()
+        for index, value in zip(gates.kept[place], values.tolist(), strict=True)
+    }
+    if not any(by_head.values()):
+        reason = "the gradient of the loss is 0 at every one of them: the loss does not depend on"
+        raise _no_gradient(gates, f"{reason} attention")
+    examples = sum(map(examples_of, batches))
+    tokens = sum(int(attended(batch).sum()) for batch in batches)
+    return {head: by_head.get(head, 0.0) for head in layout}, examples, tokens
+
+
+def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
+    """What each example weighs in the mean over the labelled tokens of its batch."""
+    if LOSS in batch:
+        return torch.full((examples_of(batch),), 1 / examples_of(batch)).to(like)
+    labels = batch["labels"]
+    labelled = (labels != IGNORED).reshape(len(labels), -1).sum(1).to(like)
+    return labelled / labelled.sum().clamp(min=1)
+
+
+def _gradients(
+    model: nn.Module, batch: Mapping[str, Tensor], gates: OpenGates, finite: FiniteLoss
+) -> dict[Place, Tensor]:
+    """d loss / d gate for each attention layer reached: examples x (positions x) heads."""
+    gates.begin(examples_of(batch))
+    losses = finite.add(example_losses(model, batch))
+    if not losses.requires_grad:
+        cut = "the model cuts the graph between them and its logits"
+        raise _no_gradient(gates, cut if gates.gates else "their layers were not run")
+    gradients = torch.autograd.grad(losses.sum(), list(gates.gates.values()), allow_unused=True)
+    pairs = zip(gates.gates, gradients, strict=True)
+    return {place: gradient for place, gradient in pairs if gradient is not None}
+
+
+def _no_gradient(gates: OpenGates, why: str) -> UnsupportedModel:
+    names = [f"{block} layer {layer}" for block, layer in gates.kept]
+    which = ", ".join(names if len(names) < 5 else [*names[:3], "...", names[-1]])
+    return UnsupportedModel(
+        f"no gate gets a gradient ({len(names)}: {which}), because {why}.",
+        "check that the logits, or the loss, come from these layers, undetached, and that the task "
+        "layer's weights are not all 0",
+    )
+
+
+class OpenGates:
+    """Open gates at every attention layer, created during the forward pass; `begin` each batch."""
+
+    def __init__(self, sites: list[Site], per_token: bool):
+        self.kept: dict[Place, tuple[int, ...]] = {
+            (s.block, s.layer): s.kept for s in sites if s.kept
+        }
+        self.gates: dict[Place, Tensor] = {}
+        self.per_token, self.examples = per_token, 0
+
+    def begin(self, examples: int) -> None:
+        self.gates.clear()
+        self.examples = examples
+
+    def at(self, site: Site) -> Any:
+        """A hook that lets the context of a layer through and reads its gate's gradient."""
+        place, axis = (site.block, site.layer), 1 if site.time_first else 0
+
+        def let_through(context: Tensor) -> Tensor:
+            if context.dim() < 3 or context.shape[axis] != self.examples:
+                raise UnsupportedModel(
+                    f"{site.block} layer {site.layer} works on {tuple(context.shape[:-1])} rows "
+                    f"for {self.examples} examples, so its examples cannot be separated.",
+                    'use method="ablation" or "shapley", or batches of one example',
+                )
+            gate = self.gates.get(place)  # exists already where layers share their weights
+            if gate is None:
+                positions = context.transpose(0, axis).shape[1:-1] if self.per_token else ()
+                half = context.dtype in (torch.float16, torch.bfloat16)
+                gate = self.gates[place] = torch.ones(
+                    self.examples,
+                    *positions,
+                    len(site.kept),
+                    device=context.device,
+                    dtype=torch.float32 if half else context.dtype,
+                    requires_grad=True,
+                )
+            return _Open.apply(context, gate, site.width, axis)
+
+        return let_through
+
+
+class _Open(torch.autograd.Function):
+    """Multiplication by a gate of ones: the forward pass is known, the backward pass reads it."""
+
+    @staticmethod
+    def forward(ctx: Any, context: Tensor, gate: Tensor, width: int, axis: int) -> Tensor:
+        ctx.save_for_backward(context)
+        ctx.width, ctx.axis, ctx.shape, ctx.sum_type = width, axis, gate.shape, gate.dtype
+        return context.view_as(context)
+
+    @staticmethod
+    def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        (context,), (grad,) = ctx.saved_tensors, arriving
+        # examples x positions.. x heads x width
+        product = (context * grad).transpose(0, ctx.axis).unflatten(-1, (-1, ctx.width))
+        axes = [-1] if len(ctx.shape) > 2 else [*range(1, product.dim() - 2), -1]
+        read = product.sum(axes, dtype=ctx.sum_type)
+        return (grad if ctx.needs_input_grad[0] else None), read, None, None
+
+
+@contextmanager
+def open_gates(model: nn.Module, per_token: bool = False) -> Iterator[OpenGates]:
+    """Attach gates to read gradients from, and remove them afterwards."""
+    sites = find_sites(model)
+    gates = OpenGates(sites, per_token)
+    with ExitStack() as stack:
+        for site in sites:
+            if site.kept:
+                stack.callback(attach(site, gates.at(site)))
+        with gated(model):  # adds no gate, but makes a compiled model check its hooks again
+            yield gates

@@ -1,0 +1,128 @@
+"""Hard-concrete gates (Louizos et al. 2018) and their training, with the formulas of Voita et al. 2019.
+
+A gate is random between 0 and 1 and often exactly 0 or 1. Its parameter is log a.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.heads.discover import discover
+from deadhead.heads.gates import gated
+from deadhead.layout import Head, HeadLayout
+
+from .loss import FiniteLoss, example_losses
+from .ranker import Progress
+
+if TYPE_CHECKING:
+    from .l0 import L0
+
+TEMPERATURE = 0.33
+LOW, HIGH = -0.1, 1.1  # the sigmoid is stretched to this range, then clipped to 0..1
+EDGE = 1e-6
+
+
+def sampled(log_a: Tensor, noise: Tensor) -> Tensor:
+    """A random gate for each head, from noise that is uniform on 0..1."""
+    noise = noise.clamp(EDGE, 1 - EDGE)
+    logit = noise.log() - (1 - noise).log() + log_a
+    return (torch.sigmoid(logit / TEMPERATURE) * (HIGH - LOW) + LOW).clamp(0, 1)
+
+
+def chance_open(log_a: Tensor) -> Tensor:
+    """P(gate != 0)."""
+    return torch.sigmoid(log_a - TEMPERATURE * math.log(-LOW / HIGH)).clamp(EDGE, 1 - EDGE)
+
+
+def settled_gate(log_a: Tensor) -> Tensor:
+    """The gate without its noise, as used in evaluation. It does not depend on the temperature."""
+    return (torch.sigmoid(log_a) * (HIGH - LOW) + LOW).clamp(0, 1)
+
+
+def train_gates(
+    options: L0,
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    *,
+    penalty: float,
+    seed: int,
+    report: Report,
+) -> tuple[Tensor, float]:
+    """Log a of each head of the layout, in its order, and the last epoch's task loss."""
+    shut: list[Head] = []
+    if options.train_weights:  # a copy has no gates, so its closed heads must be closed again
+        shut = [head for head in discover(model) if head not in layout]
+        model = copy.deepcopy(model).train().requires_grad_(True)
+    device = next(model.parameters()).device
+    log_a = torch.full((len(layout),), options.start, device=device, requires_grad=True)
+    groups: list[dict[str, Any]] = [
+        {"params": [log_a], "lr": options.gate_rate, "weight_decay": 0.0}
+    ]
+    if options.train_weights:
+        weights = list(model.parameters())
+        groups.append({"params": weights, "lr": options.weight_rate, "weight_decay": 0.01})
+    optimizer = torch.optim.AdamW(groups)
+    noise = torch.Generator().manual_seed(seed)
+    layers = len([a for a in layout.attentions if a.kept])
+    share = penalty / (layers if options.scaling == "layers" else 1)
+    finite, losses = FiniteLoss(), []
+    torch.manual_seed(seed)  # of dropout, where the weights are trained
+    for step, number in enumerate(itertools.islice(_endless(len(batches), seed), options.steps)):
+        gates = sampled(log_a, torch.rand(len(layout), generator=noise).to(device))
+        with gated(model, closed=shut), gated(model, _by_block(gates, layout)):
+            loss = finite.add(example_losses(model, batches[number]), number).mean()
+            optimizer.zero_grad()
+            (loss + share * chance_open(log_a).sum()).backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        report(step + 1, log_a)
+    finite.check()
+    return log_a.detach().cpu(), float(torch.stack(losses[-len(batches) :]).mean())
+
+
+class Report:
+    """Passes on the progress of one of the runs, with the number of open gates."""
+
+    def __init__(self, progress: Progress, before: int, total: int, penalty: float):
+        self.progress, self.before, self.total, self.penalty = progress, before, total, penalty
+
+    def __call__(self, step: int, log_a: Tensor) -> None:
+        # every step would be too often: reading a number stops the device
+        if step % 10 == 0 or self.before + step == self.total:
+            left = int((settled_gate(log_a.detach()) > 0).sum())
+            note = f"penalty {self.penalty:g}: {left} of {len(log_a)} heads open"
+            self.progress(self.before + step, self.total, note)
+
+
+def _endless(count: int, seed: int) -> Iterator[int]:
+    """The numbers of the batches over and over, each time in another order."""
+    rng = random.Random(seed)
+    while True:
+        yield from rng.sample(range(count), count)
+
+
+def _by_block(gates: Tensor, layout: HeadLayout) -> dict[str, Tensor]:
+    """One gate per head of the layout -> layers x heads of every block; other gates stay open."""
+    blocks: dict[str, Tensor] = {}
+    for block in layout.blocks:
+        rows = {a.layer: row for row, a in enumerate(layout.of(block))}
+        places = [(n, rows[h.layer], h.index) for n, h in enumerate(layout) if h.block == block]
+        if places:
+            columns = zip(*places, strict=True)
+            number, row, index = (torch.tensor(column, device=gates.device) for column in columns)
+            ones = gates.new_ones(layout.layers(block), layout.size(block))
+            blocks[block] = ones.index_put((row, index), gates[number])
+    return blocks
+
+
+def by_head(values: Tensor, layout: HeadLayout) -> dict[Head, float]:
+    return dict(zip(layout, values.tolist(), strict=True))

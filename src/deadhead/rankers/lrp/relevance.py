@@ -1,0 +1,114 @@
+"""Run relevance back through a model and read what arrives at each head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.discover import find_sites
+from deadhead.heads.gates import attach
+from deadhead.heads.sites import Site
+from deadhead.layout import HeadLayout
+from deadhead.rankers.loss import IGNORED, FiniteLoss, forward, losses_of, on_device, output_kind
+
+from .alphabeta import AlphaBeta
+from .epsilon import Epsilon
+from .flow import Rules, flowing, only_present, refusal
+
+RULES: dict[str, type] = {"alpha-beta": AlphaBeta, "epsilon": Epsilon}
+Relevance = dict[tuple[str, int], Tensor]  # (block, layer) -> sentences x heads of the layout
+
+
+@contextmanager
+def relevance(
+    model: nn.Module, layout: HeadLayout, rules: Rules, *, gold: bool = False
+) -> Iterator[Callable[[Mapping[str, Tensor]], Relevance]]:
+    """Gives a function: batch -> the relevance of every head of the layout for every sentence."""
+    sites = [s for s in find_sites(model) if s.kept and layout[s.block, s.layer].kept]
+    if any(site.time_first or site.out is None for site in sites):
+        raise refusal(model, "its own form of attention")
+    seen: list[tuple[Site, Tensor]] = []
+    finite = FiniteLoss()  # shares of nan, or of the largest of nan, would look like any other
+    with ExitStack() as stack:
+        rules_in_place = stack.enter_context(flowing(model, rules))
+        for site in sites:
+            stack.callback(attach(site, partial(_record, seen, site, layout)))
+
+        def relevance_of(batch: Mapping[str, Tensor]) -> Relevance:
+            seen.clear()
+            batch = on_device(batch, model)
+            with rules_in_place:
+                logits = forward(model, batch).logits
+            if not logits.requires_grad:
+                raise UnsupportedModel(
+                    "no relevance reaches any head: the logits do not come from these layers."
+                )
+            shifted = output_kind(model, batch) == "causal"
+            finite.add(losses_of(logits.detach(), batch["labels"], shifted=shifted))
+            start = decision(logits, batch["labels"], shifted=shifted, gold=gold)
+            return _read(seen, start, layout, rules)
+
+        yield relevance_of
+    finite.check()
+
+
+def _read(
+    seen: list[tuple[Site, Tensor]], start: Tensor, layout: HeadLayout, rules: Rules
+) -> Relevance:
+    """Pass the decision back, and sum what arrives at each head over positions."""
+    gradients = torch.autograd.grad(start, [context for _, context in seen], allow_unused=True)
+    relevant: Relevance = {}
+    for (site, context), gradient in zip(seen, gradients, strict=True):
+        place = (site.block, site.layer)
+        arrived = torch.zeros_like(context)
+        if gradient is not None:
+            arrived = rules.relevance(context.detach(), gradient)
+        heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, _columns(site, layout)]
+        # ALBERT uses the weights of one layer more than once
+        relevant[place] = heads if place not in relevant else relevant[place] + heads
+    everything = torch.cat(list(relevant.values()), 1).cpu()  # one transfer from the device
+    parts = everything.split([heads.shape[1] for heads in relevant.values()], 1)
+    return dict(zip(relevant, parts, strict=True))
+
+
+def _columns(site: Site, layout: HeadLayout) -> list[int]:
+    """The columns of the heads to score; closed heads have columns too, but are not scored."""
+    return [site.kept.index(i) for i in layout[site.block, site.layer].kept]
+
+
+def _record(
+    seen: list[tuple[Site, Tensor]], site: Site, layout: HeadLayout, context: Tensor
+) -> Tensor:
+    """Record what the output projection reads; below the lowest such place no relevance is needed."""
+    if not context.requires_grad:
+        context = context.detach().requires_grad_()
+    columns = _columns(site, layout)
+    if len(columns) < len(site.kept):
+        only_present(context, columns, site.width)
+    seen.append((site, context))
+    return context
+
+
+def decision(logits: Tensor, labels: Tensor, *, shifted: bool, gold: bool) -> Tensor:
+    """The sum of the logits to explain: one for each labelled position."""
+    if shifted:
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    labelled = labels != IGNORED
+    classes = labels.clamp(min=0) if gold else logits.detach().argmax(-1)
+    return logits.gather(-1, classes.unsqueeze(-1)).squeeze(-1)[labelled].sum()
+
+
+def shares(relevance: Tensor) -> Tensor:
+    """The share of each head in the relevance of its layer, summed over sentences."""
+    size = relevance.abs().double()
+    return (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
+
+
+def labelled_sentences(batch: Mapping[str, Tensor]) -> int:
+    labels = batch["labels"]
+    return int((labels != IGNORED).view(len(labels), -1).any(1).sum())

@@ -1,0 +1,127 @@
+"""Merge rankings of different source languages: by their data, by their scores, or each separately.
+
+`merge(rankings, "md")` adds up the measured values before scaling, as if the languages' data had
+been one set; `"sd"` adds up the finished scores. The third way, EC, keeps them apart: prune by each
+and keep the best result (`best_of`), which is a search over trained models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from deadhead.errors import DataError, unknown_name
+from deadhead.layout import Head
+from deadhead.ranking import Ranking, same_heads
+from deadhead.ranking.scores import highest_of, normalised, ranks, total
+
+from . import RANKERS
+
+Merge = Callable[[Sequence[Ranking]], dict[Head, float]]
+
+
+def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
+    hint = 'merge with "sd" or "ranks"'
+    for ranking in rankings:
+        if ranking.method not in RANKERS or not RANKERS[ranking.method].raw_adds_up:
+            message = f"md adds up gradients, which {ranking.method} does not measure."
+            raise DataError(message, hint)
+        if ranking.raw is None:
+            message = f"the ranking {ranking.name} has no values before scaling, which md adds up."
+            raise DataError(message, hint)
+    return [ranking.raw for ranking in rankings if ranking.raw is not None]
+
+
+def _mean_ranks(rankings: Sequence[Ranking]) -> dict[Head, float]:
+    sums = total([ranks(r.scores) for r in rankings])
+    return {head: value / len(rankings) for head, value in sums.items()}
+
+
+MERGES: Mapping[str, Merge] = {
+    "md": lambda rankings: normalised(total(_measured(rankings))),
+    "ranks": _mean_ranks,
+    "maximum": lambda rankings: highest_of([r.scores for r in rankings]),
+    "sd": lambda rankings: total([r.scores for r in rankings]),
+}
+
+
+def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
+    """Merge rankings of the same heads, by one of MERGES.
+
+    md: sum of the values before scaling, then scaled as gradient scores are. ranks: mean of the
+    ranks. maximum: the largest score of each head. sd: sum of the scores.
+    """
+    if how not in MERGES:
+        raise unknown_name("way to merge", how, MERGES)
+    same_heads(rankings)
+    methods = {r.method for r in rankings}
+    if len(methods) > 1 and how != "ranks":
+        message = f"scores of different methods ({', '.join(sorted(methods))}) are not on one scale."
+        raise DataError(message, 'merge with "ranks"')
+    first, names = rankings[0], {name for r in rankings for name in r.options}
+    values = {name: [r.options.get(name) for r in rankings] for name in sorted(names)}
+    agreed = {name for name in first.options if all(v == values[name][0] for v in values[name])}
+    apart = [name for name in values if name not in agreed]
+    if apart and how != "ranks":
+        sets = (", ".join(f"{name}={r.options.get(name)!r}" for name in apart) for r in rankings)
+        raise DataError(
+            f"scores measured with different options ({'; '.join(dict.fromkeys(sets))}) are not on "
+            "one scale.",
+            'merge with "ranks", or rank again',
+        )
+    same_model = len({r.model for r in rankings}) == 1
+    return Ranking(
+        scores=MERGES[how](rankings),
+        layout=first.layout,
+        method=first.method if len(methods) == 1 else "+".join(sorted(methods)),
+        options={name: first.options[name] for name in first.options if name in agreed},
+        model=first.model if same_model else "+".join(r.model for r in rankings),
+        data={
+            "merged": how,
+            "of": [dict(r.data) for r in rankings],
+            "lang": "+".join(str(r.data.get("lang", "?")) for r in rankings),
+        },
+        seed=first.seed,
+        versions=dict(first.versions),
+        raw=total(_measured(rankings)) if how == "md" else None,
+    )
+
+
+class Best(NamedTuple):
+    """The result of EC: the ranking whose k lowest heads are best removed, and all scores."""
+
+    ranking: Ranking
+    k: int
+    score: float
+    trials: dict[tuple[str, int], float]  # by the name of the ranking and k
+
+
+def best_of(
+    rankings: Sequence[Ranking], score: Callable[[tuple[Head, ...]], float], most: int = 12
+) -> Best:
+    """EC: try the 1 to `most` lowest heads of every ranking, and keep the best result.
+
+    `score` returns the score of the model without these heads, for instance by pruning, fine-tuning
+    and scoring a fresh one. Equal sets of heads are tried once; of equal scores the first wins.
+    """
+    same_heads(rankings)
+    if most < 1:
+        raise DataError(f"most={most}: there is nothing to try.", "give a whole number above 0")
+    names = [r.name for r in rankings]
+    if len(set(names)) < len(names):
+        names = [f"{number} {name}" for number, name in enumerate(names)]
+    known: dict[frozenset[Head], float] = {}
+    trials: dict[tuple[str, int], float] = {}
+    best: Best | None = None
+    for name, ranking in zip(names, rankings, strict=True):
+        for k in range(1, min(most, len(ranking.order)) + 1):
+            heads = ranking.order[:k]
+            if frozenset(heads) not in known:
+                known[frozenset(heads)] = score(heads)
+            value = trials[name, k] = known[frozenset(heads)]
+            if best is None or value > best.score:
+                best = Best(ranking, k, value, trials)
+    if best is None:
+        hint = "rank a model that has heads left"
+        raise DataError("none of the rankings has a head to remove.", hint)
+    return best

@@ -1,0 +1,80 @@
+"""What every ranking method is: a frozen dataclass with its options, its facts and one call.
+
+A subclass needs no torch to be imported, so recipes and help can read its options; it imports torch
+in its call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from deadhead.layout import Head, HeadLayout
+from deadhead.options import Checked
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    Batch = Mapping[str, Tensor]
+
+
+class Progress(Protocol):
+    """Called as a ranker proceeds; `note` describes its state, such as the bound reached."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None: ...
+
+
+def silent(done: int, total: int, note: str = "") -> None:
+    """The progress that nobody watches."""
+
+
+class Scores(dict[Head, float]):
+    """Scores with `raw` values before scaling, and `details` fit for JSON.
+
+    A ranker without either may return a plain dict.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[Head, float],
+        raw: Mapping[Head, float] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ):
+        super().__init__(scores)
+        self.raw, self.details = raw, dict(details or {})
+
+
+class Ranker(Checked, ABC):
+    """Base of the ranking methods. Fields are options; class variables are facts about the method.
+
+    reads: what it must know of the data: its `labels`; labels `or a loss` that replaces them; or
+        only the `inputs`.
+    differentiates: its scores are gradients at open gates, where a distance has none (label_free).
+    raw_adds_up: its raw values are sums over the data, so those of different data can be added.
+    """
+
+    reads: ClassVar[Literal["labels", "labels or a loss", "inputs"]] = "labels or a loss"
+    differentiates: ClassVar[bool] = False
+    raw_adds_up: ClassVar[bool] = False
+
+    @property
+    def in_file_order(self) -> bool:
+        """Whether the order of the data matters, so that it must stay that of the file."""
+        return False
+
+    @abstractmethod
+    def __call__(
+        self,
+        model: nn.Module,
+        layout: HeadLayout,
+        batches: Sequence[Batch],
+        *,
+        seed: int,
+        progress: Progress,
+    ) -> Mapping[Head, float]:
+        """One number for each head of the layout, higher meaning more important.
+
+        The model is in evaluation mode with frozen weights; batches are ready for
+        `model(**batch)`, with their labels. The model is left as it was.
+        """

@@ -1,0 +1,117 @@
+"""Run a ranker on a model: freeze the model, check the data, check the scores, restore the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.device import computing
+from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.heads.discover import discover
+from deadhead.heads.gates import gated
+from deadhead.layout import Head, HeadLayout
+from deadhead.ranking import Ranking
+from deadhead.version import versions
+
+from .batches import check_batches, describe
+from .label_free import Loss, with_loss
+from .ranker import Progress, Ranker
+
+
+def run(
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Tensor]],
+    score: Ranker,
+    *,
+    method: str,
+    loss: Loss | str | None,
+    seed: int,
+    closed: Iterable[Head | str],
+    progress: Progress,
+    data: Mapping[str, Any],
+) -> Ranking:
+    """The ranking that a ranker makes of the heads of a model that are not closed."""
+    layout = discover(model)
+    removed = layout.check(closed)
+    left = layout.without(removed) if removed else layout
+    needs_labels = loss is None and score.reads != "inputs"
+    with frozen(model, seed), gated(model, closed=removed):
+        checked = check_batches(model, batches, labels=needs_labels)
+        probed = score.differentiates
+        measured = checked if loss is None else with_loss(model, checked, loss, probed, seed)
+        scores = score(model, left, measured, seed=seed, progress=progress)
+        check_scores(method, left, scores)
+    return Ranking(
+        scores=dict(scores),
+        layout=layout,
+        method=method,
+        options={**asdict(score), **_loss_option(loss)},  # type: ignore[call-overload]
+        model=_name(model),
+        data={**describe(checked), **data},
+        seed=seed,
+        versions=versions(),
+        raw=getattr(scores, "raw", None),
+        details=getattr(scores, "details", {}),
+    )
+
+
+@contextmanager
+def frozen(model: nn.Module, seed: int) -> Iterator[None]:
+    """The model in evaluation mode with frozen weights and a seeded generator; restored afterwards."""
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise UnsupportedModel(
+            "the weights were made under torch.inference_mode, which allows no gradients.",
+            "load the model outside of torch.inference_mode()",
+        )
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    with (
+        torch.random.fork_rng(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        computing(model),
+    ):
+        torch.manual_seed(seed)
+        try:
+            model.eval()
+            for parameter, _ in flags:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for module, mode in modes:
+                module.training = mode
+            for parameter, flag in flags:
+                parameter.requires_grad_(flag)
+
+
+def check_scores(method: str, layout: HeadLayout, scores: Mapping[Head, float]) -> None:
+    """Raise an error unless every head of the layout, and no other, has a finite score."""
+    for head in layout:
+        if not torch.tensor(scores.get(head, float("nan"))).isfinite():
+            value = f"the score {scores[head]}" if head in scores else "no score"
+            raise DeadheadError(
+                f"{method} gave {value} to head {head}.",
+                "check the model's weights and outputs for nan or infinity",
+            )
+    extra = [head for head in scores if head not in layout]
+    if extra:
+        raise DeadheadError(f"{method} scored a head that it was not asked to score: {extra[0]}.")
+
+
+def _loss_option(loss: Loss | str | None) -> dict[str, str]:
+    """The loss among the options of a ranking, where it replaced labels."""
+    if loss is None or isinstance(loss, str):
+        return {} if loss is None else {"loss": loss}
+    return {"loss": getattr(loss, "__name__", type(loss).__name__)}
+
+
+def _name(model: nn.Module) -> str:
+    """The name of the model; of a folder only its last part, the rest means nothing elsewhere."""
+    name = getattr(getattr(model, "config", None), "_name_or_path", "")
+    return (Path(name).name if Path(name).is_dir() else name) or type(model).__name__
