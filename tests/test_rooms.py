@@ -38,8 +38,8 @@ ALLOWED = {
     "translation": "errors heads",
     "strategies": "errors layout options papers registry",
     "ranking": "errors files layout",
-    "rankers": "device errors forward heads layout numerics ranking version",
-    "measures": "device errors heads layout rankers",
+    "rankers": "device errors forward heads layout options ranking registry version",
+    "measures": "device errors heads layout options rankers registry",
     # data and training
     "world": "errors files",
     "papers": "errors",
@@ -48,7 +48,7 @@ ALLOWED = {
     "rank_data": "errors forward models tasks",
     "training": "device errors files forward heads layout models numerics papers tasks",
     # studies
-    "studies.fields": "errors files hub options rankers ranking strategies tasks",
+    "studies.fields": "errors files hub tasks",
     "studies.step": "registry studies.fields",
     "studies.removal": "strategies",
     "studies.trial": "studies.fields studies.removal studies.step",
@@ -56,8 +56,8 @@ ALLOWED = {
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
     "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
     "studies.trial tasks translation",
-    "studies.steps": "errors files heads hub measures models rank_data rankers ranking "
-    "strategies studies.fields studies.removal studies.step studies.store studies.trial tasks "
+    "studies.steps": "errors files heads hub measures models options rankers ranking strategies "
+    "studies.fields studies.removal studies.step studies.store studies.trial tasks "
     "training translation world",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.inputs studies.steps studies.store "

@@ -95,7 +95,7 @@ def test_what_has_no_first_token_or_no_sentences(encoder: tuple[Any, Any]) -> No
         vectors(MarianMTModel(config), None, SENTENCES)
     with pytest.raises(DataError):
         vectors(*encoder, [])
-    with pytest.raises(DataError, match="no map"):
+    with pytest.raises(DataError, match="too few for a map"):
         on_map(np.zeros((3, 2)))
 
 

@@ -10,9 +10,10 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, MarianConfig, MarianMTModel
 
 from deadhead import gated, prune
-from deadhead.errors import DataError, UnknownName
+from deadhead.errors import UnknownName
 from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.entropy import entropy
+from deadhead.options import OptionError
 
 LENGTHS = (6, 3, 2)  # of three sentences, padded to 6
 
@@ -113,7 +114,7 @@ def test_as_a_measure() -> None:
     "wrong", [{"sentences": 0}, {"sentences": True}, {"smoothing": 1}, {"smoothing": "much"}]
 )
 def test_wrong_options(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DataError):
+    with pytest.raises(OptionError, match=r"of entropy expects a .*number from"):
         measure("entropy", **wrong)
 
 
@@ -122,5 +123,5 @@ def test_wrong_names() -> None:
         measure("entrpy")
     with pytest.raises(UnknownName, match="Did you mean 'sentences'"):
         measure("entropy", sentence=3)
-    with pytest.raises(UnknownName):
+    with pytest.raises(OptionError, match="expects token or sentence, got 'word'"):
         measure("entropy", average="word")

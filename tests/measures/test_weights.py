@@ -19,9 +19,10 @@ from transformers import (
 )
 
 from deadhead import prune
-from deadhead.errors import DataError, HeadError
+from deadhead.errors import HeadError
 from deadhead.measures import MeasureInputs, measure
-from deadhead.measures.weights import change, head_weights
+from deadhead.measures.weights import Weights, change, head_weights
+from deadhead.options import OptionError
 
 GIVEN = MeasureInputs(lambda split, most: [], lambda split, most: {})
 
@@ -51,7 +52,7 @@ def test_by_hand(bert: Any) -> None:
     assert sum(found.values()) == pytest.approx(found["encoder.1.2"])  # no other head moved
     attention.query.bias[5] += 2  # 3 + 2 over 16 weights and 2 biases
     assert change(began, head_weights(bert))["encoder.1.2"] == pytest.approx(found["encoder.1.2"])
-    assert change(began, head_weights(bert), biases=True)["encoder.1.2"] == pytest.approx(
+    assert change(began, head_weights(bert), Weights(biases=True))["encoder.1.2"] == pytest.approx(
         (5 / 18 + 16 / 18) / 3
     )
 
@@ -65,8 +66,10 @@ def test_magnitudes_and_relative(bert: Any) -> None:
         getattr(bert.encoder.layer[0].attention.self, name).weight[:2] = -1.0
     now = head_weights(bert)
     assert change(began, now)["encoder.0.0"] == pytest.approx(3)  # |-1 - 2|
-    assert change(began, now, magnitudes=True)["encoder.0.0"] == pytest.approx(1)  # | |-1| - |2| |
-    assert change(began, now, relative=True)["encoder.0.0"] == pytest.approx(1.5)  # 3 / 2
+    assert change(began, now, Weights(magnitudes=True))["encoder.0.0"] == pytest.approx(
+        1
+    )  # | |-1| - |2| |
+    assert change(began, now, Weights(relative=True))["encoder.0.0"] == pytest.approx(1.5)  # 3 / 2
 
 
 @torch.no_grad()
@@ -141,7 +144,7 @@ def test_as_a_measure(bert: Any) -> None:
 
 def test_what_cannot_be_compared_is_told(bert: Any) -> None:
     whole = head_weights(bert)
-    with pytest.raises(DataError):
+    with pytest.raises(OptionError, match="`relative` of weights expects true or false, got 'yes'"):
         measure("weights", relative="yes")
     with pytest.raises(HeadError, match=r"encoder\.1\.0/q"):
         change(

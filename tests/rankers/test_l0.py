@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
 
-from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.layout import Head
+from deadhead.options import OptionError
 from deadhead.rankers import Scores, silent
 from deadhead.rankers.hard_concrete import chance_open, sampled, settled_gate
 from deadhead.rankers.l0 import L0
@@ -134,11 +134,15 @@ def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
-    [({"steps": 0}, "0 steps"), ({"penalty": -1}, "-1"), ({"penalty": []}, "nor some")],
+    ("options", "words"),
+    [
+        ({"steps": 0}, "`steps` of l0 expects a whole number from 1, got 0"),
+        ({"penalty": -1}, "`penalty` of l0 expects a number from 0 .* got -1"),
+        ({"penalty": []}, r"`penalty` of l0 .* a list of numbers from 0, got \[\]"),
+    ],
 )
-def test_bad_options_are_told(options: dict[str, object], told: str) -> None:
-    with pytest.raises(DeadheadError, match=told):
+def test_bad_options_are_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
         L0(**options)  # type: ignore[arg-type]
-    with pytest.raises(UnknownName, match="Did you mean 'layers'"):
+    with pytest.raises(OptionError, match="Did you mean 'layers'"):
         L0(scaling="layer")

@@ -137,7 +137,7 @@ def test_gradients_estimate_how_far_the_output_moves(
 
 def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: Any) -> None:
     gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
-    (batch,) = label_free.with_loss(embedder, texts[:1], "ablation", "self", 0)
+    (batch,) = label_free.with_loss(embedder, texts[:1], "self", False, 0)
     with gated(embedder, gates):
         example_losses(embedder, batch).sum().backward()
     assert gates.grad is not None
@@ -164,7 +164,7 @@ def test_probes_of_logits_are_fisher_information(
     monkeypatch.setattr(label_free, "DRAWS", 400)
     one = case("classify")
     batch = {name: value for name, value in one.batch.items() if name != "labels"}
-    prepared = label_free.with_loss(one.model, [batch], "gradient", "self", 0)
+    prepared = label_free.with_loss(one.model, [batch], "self", True, 0)
     gates = torch.ones(4, 2, 4, dtype=torch.float64, requires_grad=True)
     squares = torch.zeros(4, 2, 4, dtype=torch.float64)
     for draw in prepared:
@@ -207,7 +207,7 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
         rank(embedder, texts, loss="slef")
     with pytest.raises(DeadheadError, match="loss is int"):
         rank(embedder, texts, loss=3)  # type: ignore[arg-type]
-    with pytest.raises(DeadheadError, match="entropy looks at attention alone"):
+    with pytest.raises(DeadheadError, match="entropy reads attention alone"):
         rank(embedder, texts, "entropy", loss="self")
     with pytest.raises(DeadheadError, match="lrp explains the logit"):
         rank(embedder, texts, "lrp", loss="self")
@@ -220,5 +220,5 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
     with pytest.raises(DataError, match="batch 0 has no inputs"):
         rank(embedder, [{"ids": texts[0]["input_ids"]}], loss="self")
     assert forward(
-        embedder, label_free.with_loss(embedder, texts, "ablation", "self", 0)[0]
+        embedder, label_free.with_loss(embedder, texts, "self", False, 0)[0]
     ).last_hidden_state.shape == (4, 9, 32)

@@ -15,10 +15,11 @@ from planted_truth import assert_truth, planted
 from torch import Tensor, nn
 from transformers import BertConfig, BertForTokenClassification
 
-from deadhead.errors import UnknownName, UnsupportedModel
+from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head
+from deadhead.options import OptionError
 from deadhead.rankers import silent
 from deadhead.rankers.loss import forward
 from deadhead.rankers.lrp import alphabeta as rules
@@ -334,10 +335,10 @@ def test_gold_and_predicted_differ() -> None:
     )
 
 
-def test_unknown_options_are_told() -> None:
-    with pytest.raises(UnknownName, match="alpha-beta"):
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(OptionError, match="Did you mean 'alpha-beta'"):
         LRP(rule="alpha_beta")
-    with pytest.raises(UnknownName, match="gold"):
+    with pytest.raises(OptionError, match="Did you mean 'gold'"):
         LRP(target="golden")
 
 

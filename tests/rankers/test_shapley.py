@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
 from transformers import BertConfig, BertForSequenceClassification
 
-from deadhead.errors import DeadheadError, UnknownName
+from deadhead.errors import DeadheadError
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head, HeadLayout
+from deadhead.options import OptionError
 from deadhead.rankers import silent
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.set_values import SetValues
@@ -326,13 +327,15 @@ def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
     assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
 
 
-def test_bad_options_are_told() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'accuracy'"):
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(OptionError, match="Did you mean 'accuracy'"):
         Shapley(measure="acuracy")
-    with pytest.raises(DeadheadError, match="counts from 1"):
+    with pytest.raises(OptionError, match="a whole number from 1, got 0"):
         Shapley(permutations=0)
-    with pytest.raises(DeadheadError, match="delta of shapley"):
+    with pytest.raises(OptionError, match="`delta` of shapley expects a number between 0 and 1"):
         Shapley(delta=0)
+    with pytest.raises(OptionError, match="`truncation` of shapley"):
+        Shapley(truncation=1)
     model = planted()
     with pytest.raises(DeadheadError, match="before it closes one"):
         Shapley(truncation=0.9)(model, discover(model), batches(), seed=0, progress=silent)

@@ -245,7 +245,7 @@ def test_what_cannot_be_merged():
         ).options
         == {}
     )
-    with pytest.raises(DataError, match="keeps no values"):
+    with pytest.raises(DataError, match="has no values before scaling"):
         merge([a, ranking(range(12), raw=None)], "md")
     with pytest.raises(
         DataError, match="entropy does not measure"

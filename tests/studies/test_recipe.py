@@ -243,6 +243,13 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             2,
             "steps: lowest needs a ranking, and no step before prune makes one",
         ),
+        (
+            "source: en",
+            "source: en\n  rank: {method: l0, penalty: banana}",
+            6,
+            "fixed.rank.penalty: `penalty` of l0 expects a number from 0 or a list of numbers from 0"
+            ", got 'banana'.",
+        ),
         ("bert-base-uncased", "./nowhere", 4, "fixed.model: there is no model in ./nowhere"),
         (
             "draw}",
@@ -279,19 +286,19 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "source: en",
             "source: en\n  rank: {unit: per_btch}",
             6,
-            "fixed.rank.unit: no unit 'per_btch'. Did you mean 'per_batch'?",
+            "fixed.rank.unit: `unit` of gradient expects per_example, per_batch, per_token or cumulative, got 'per_btch'. Did you mean 'per_batch'?",
         ),
         (
             "source: en",
             "source: en\n  rank: {method: lrp, rule: epsilo}",
             6,
-            "fixed.rank.rule: no rule 'epsilo'. Did you mean 'epsilon'?",
+            "fixed.rank.rule: `rule` of lrp expects alpha-beta or epsilon, got 'epsilo'. Did you mean 'epsilon'?",
         ),
         (
             "source: en",
             "source: en\n  rank: {rescale: 3}",
             6,
-            "fixed.rank.rescale: 3 was met; wanted is true or false.",
+            "fixed.rank.rescale: `rescale` of gradient expects true or false, got 3.",
         ),
         (
             "source: en",

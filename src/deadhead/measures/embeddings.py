@@ -60,7 +60,7 @@ class Embeddings(Measure):
         complete = [side for side in sides if all(isinstance(s, int | float) for s in side)]
         if not complete:
             return None
-        before, after = (fmean(side[i] for side in complete) for i in (0, 1))
+        before, after = (fmean(float(side[i] or 0) for side in complete) for i in (0, 1))
         return (
             f"Sentences of different languages are {'mixed' if after < 0.25 else 'apart'} after "
             f"training: the silhouette of languages goes from {before:.2f} to {after:.2f} "

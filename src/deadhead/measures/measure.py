@@ -66,7 +66,9 @@ class Measure(Checked, ABC):
         sides = before_and_after(trials)
         if sides is None:
             return None
-        return f"Mean {name} goes from {sides[0]:.2f} to {sides[1]:.2f} ({trials_in_words(sides[2])})."
+        return (
+            f"Mean {name} goes from {sides[0]:.2f} to {sides[1]:.2f} ({trials_in_words(sides[2])})."
+        )
 
 
 def trials_in_words(number: int) -> str:
@@ -86,9 +88,8 @@ def layer_means(maps: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def before_and_after(trials: Sequence[Stages]) -> tuple[float, float, int] | None:
     """The mean over heads before and after training, and of how many trials it is."""
     sides = [(s.get("before") or {}, s.get("after") or {}) for s in trials]
-    both = [(before, after, {*before} & {*after}) for before, after in sides]
-    both = [side for side in both if side[2]]
-    if not both:
+    sides = [(before, after) for before, after in sides if {*before} & {*after}]
+    if not sides:
         return None
-    means = [fmean(fmean(side[i][head] for head in side[2]) for side in both) for i in (0, 1)]
-    return means[0], means[1], len(both)
+    means = [fmean(fmean(s[i][head] for head in {*s[0]} & {*s[1]}) for s in sides) for i in (0, 1)]
+    return means[0], means[1], len(sides)

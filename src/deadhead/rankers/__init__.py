@@ -90,7 +90,8 @@ def check_method(method: str, loss: Loss | str | None, options: Mapping[str, Any
 
     Returns whether it then needs labels.
     """
-    return loss is None and _for_loss(method, loss, options).reads != "inputs"
+    score = _for_loss(method, loss, options)
+    return loss is None and score.reads != "inputs"
 
 
 def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> Ranker:

@@ -10,7 +10,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,6 @@ from deadhead.layout import Head, HeadLayout
 
 from .loss import FiniteLoss, example_losses
 from .ranker import Progress
-
-if TYPE_CHECKING:
-    from .l0 import L0
 
 TEMPERATURE = 0.33
 LOW, HIGH = -0.1, 1.1  # the sigmoid is stretched to this range, then clipped to 0..1
@@ -48,40 +45,43 @@ def settled_gate(log_a: Tensor) -> Tensor:
 
 
 def train_gates(
-    options: L0,
     model: nn.Module,
     layout: HeadLayout,
     batches: Sequence[Mapping[str, Tensor]],
     *,
     penalty: float,
+    start: float,
+    steps: int,
+    gate_rate: float,
+    weight_rate: float | None,
     seed: int,
     report: Report,
 ) -> tuple[Tensor, float]:
-    """Log a of each head of the layout, in its order, and the last epoch's task loss."""
+    """Log a of each head of the layout, in its order, and the last epoch's task loss.
+
+    penalty: on the sum of the chances that gates are open. start: log a at first.
+    weight_rate: with one, a copy of the model's weights is trained too.
+    """
     shut: list[Head] = []
-    if options.train_weights:  # a copy has no gates, so its closed heads must be closed again
+    if weight_rate is not None:  # a copy has no gates, so its closed heads must be closed again
         shut = [head for head in discover(model) if head not in layout]
         model = copy.deepcopy(model).train().requires_grad_(True)
     device = next(model.parameters()).device
-    log_a = torch.full((len(layout),), options.start, device=device, requires_grad=True)
-    groups: list[dict[str, Any]] = [
-        {"params": [log_a], "lr": options.gate_rate, "weight_decay": 0.0}
-    ]
-    if options.train_weights:
+    log_a = torch.full((len(layout),), start, device=device, requires_grad=True)
+    groups: list[dict[str, Any]] = [{"params": [log_a], "lr": gate_rate, "weight_decay": 0.0}]
+    if weight_rate is not None:
         weights = list(model.parameters())
-        groups.append({"params": weights, "lr": options.weight_rate, "weight_decay": 0.01})
+        groups.append({"params": weights, "lr": weight_rate, "weight_decay": 0.01})
     optimizer = torch.optim.AdamW(groups)
     noise = torch.Generator().manual_seed(seed)
-    layers = len([a for a in layout.attentions if a.kept])
-    share = penalty / (layers if options.scaling == "layers" else 1)
     finite, losses = FiniteLoss(), []
     torch.manual_seed(seed)  # of dropout, where the weights are trained
-    for step, number in enumerate(itertools.islice(_endless(len(batches), seed), options.steps)):
+    for step, number in enumerate(itertools.islice(_endless(len(batches), seed), steps)):
         gates = sampled(log_a, torch.rand(len(layout), generator=noise).to(device))
         with gated(model, closed=shut), gated(model, _by_block(gates, layout)):
             loss = finite.add(example_losses(model, batches[number]), number).mean()
             optimizer.zero_grad()
-            (loss + share * chance_open(log_a).sum()).backward()
+            (loss + penalty * chance_open(log_a).sum()).backward()
         optimizer.step()
         losses.append(loss.detach())
         report(step + 1, log_a)

@@ -61,10 +61,20 @@ class L0(Ranker):
 
         runs, total = [], dict.fromkeys(layout, 0.0)
         steps = self.steps * len(self.penalties)
+        layers = len([a for a in layout.attentions if a.kept])
         for number, penalty in enumerate(self.penalties):
             report = Report(progress, number * self.steps, steps, penalty)
             log_a, loss = train_gates(
-                self, model, layout, batches, penalty=penalty, seed=seed, report=report
+                model,
+                layout,
+                batches,
+                penalty=penalty / (layers if self.scaling == "layers" else 1),
+                start=self.start,
+                steps=self.steps,
+                gate_rate=self.gate_rate,
+                weight_rate=self.weight_rate if self.train_weights else None,
+                seed=seed,
+                report=report,
             )
             chances, gates = (
                 by_head(chance_open(log_a), layout),

@@ -56,7 +56,9 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
     same_heads(rankings)
     methods = {r.method for r in rankings}
     if len(methods) > 1 and how != "ranks":
-        message = f"scores of different methods ({', '.join(sorted(methods))}) are not on one scale."
+        message = (
+            f"scores of different methods ({', '.join(sorted(methods))}) are not on one scale."
+        )
         raise DataError(message, 'merge with "ranks"')
     first, names = rankings[0], {name for r in rankings for name in r.options}
     values = {name: [r.options.get(name) for r in rankings] for name in sorted(names)}

@@ -199,12 +199,7 @@ def _for_blocks(read: Callable[[Any], Any]) -> Callable[[Any], None]:
 
 
 HEADS = Amount(
-    metavar="K",
-    parse=_number,
-    typed=int,
-    axis="heads removed",
-    unit="heads",
-    zero_is_nothing=True,
+    metavar="K", parse=_number, typed=int, axis="heads removed", unit="heads", zero_is_nothing=True
 )
 PERCENT = Amount(
     metavar="PERCENT",
