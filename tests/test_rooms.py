@@ -85,7 +85,7 @@ ALLOWED = {
     "studies.store tasks",
     "report.findings": "layout report.figures report.labels report.tables results strategies "
     "studies.store",
-    "report.page": "claims errors paper papers report.figures report.files report.findings "
+    "report.page": "claims errors files paper papers report.figures report.files report.findings "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
     "report.export": "errors report.figures report.files report.page report.tables results "
     "studies.store",

@@ -149,7 +149,7 @@ def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(
     ).logits
     loss = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=-100)
     assert history.epochs[-1].scores["log_likelihood"] == pytest.approx(-loss.item(), rel=1e-5)
-    with pytest.raises(DataError, match="need a tokenizer"):
+    with pytest.raises(DataError, match="translations of the dev data needs a tokenizer"):
         finetune(model, toy(20), SHORT, dev=dev, bleu_every=2, progress=False)
 
 

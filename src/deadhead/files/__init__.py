@@ -8,6 +8,7 @@ complete. Pass `durable=False` to skip the sync where a lost file only costs wor
     put_folder(path, fill)          write a folder with `fill(draft)`
     remove_folder(path)             delete a folder, whole or not at all
     remove_drafts(folder)           delete what killed writers left behind
+    cache_folder()                  where computed files are kept to be used again
 
 All raise OSError; the caller knows how to report it. Every write-then-rename of the package
 is here: `atomic` holds these functions, `syncer` syncs many small files in a thread, and
@@ -26,7 +27,8 @@ from .atomic import (
     sync_tree,
     write,
 )
+from .cache import cache_folder
 from .syncer import Syncer
 
-__all__ = ["Syncer", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]
+__all__ = ["Syncer", "cache_folder", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]
 __all__ += ["remove_folder", "replace_folder", "sync", "sync_tree", "write"]

@@ -225,9 +225,7 @@ def _version_hash(version: str) -> str:
 
 
 def _cache_folder() -> Path:
-    from deadhead.tasks.encoding.array_cache import cache_folder
-
-    return cache_folder() / "fingerprints"
+    return files.cache_folder() / "fingerprints"
 
 
 def _write(entry: Path, text: str) -> None:

@@ -1,9 +1,9 @@
-"""The Transformer itself, on the nearest architecture that transformers has: M2M-100's.
+"""The Transformer, on the nearest architecture that transformers has: M2M-100's.
 
-That one is what the weak-link paper describes (norms before each part and one at the end, ReLU,
-tensor2tensor's sinusoids, one table of embeddings for both languages and the output) but for the
-biases of its attention projections. These are held at zero and never trained, which `config.json`
-says under `projection_bias`, so that a model that is loaded again keeps it so.
+It is what the weak-link paper describes (norms before each part and one at the end, ReLU,
+tensor2tensor's sinusoids, one table of embeddings for both languages and the output), except for
+the biases of its attention projections. These stay zero and are never trained. `config.json` says
+so under `projection_bias`, so a model that is loaded again keeps it.
 """
 
 from __future__ import annotations
@@ -12,32 +12,27 @@ from typing import Any
 
 from .sizes import Size, size_of
 
-POSITIONS = 512  # sinusoids made at the start; more are made when a text is longer
-BEAMS, PENALTY, LONGEST = 4, 0.6, 306
+POSITIONS = 512  # sinusoids built at the start; a longer text gets more
+# What plain `generate` does, for users without deadhead.
+GENERATION = {"num_beams": 4, "length_penalty": 0.6, "early_stopping": False, "max_new_tokens": 306}
 
 
 def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
-    """A Transformer of that size, with new weights, for this tokenizer; the seed alone decides the weights."""
+    """Build a Transformer with new weights for this tokenizer; the seed alone decides them."""
     import torch
     from transformers import M2M100ForConditionalGeneration
 
     from deadhead.heads.output_bias import NO_BIAS, freeze_absent_biases
 
+    config = _config(size_of(size), tokenizer, **{NO_BIAS: False})
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         with torch.device("cpu"):
-            model = M2M100ForConditionalGeneration(
-                _config(size_of(size), tokenizer, **{NO_BIAS: False})
-            )
+            model = M2M100ForConditionalGeneration(config)
             _initialise(model)
     freeze_absent_biases(model)
-    asked = model.generation_config  # what plain `generate` does, for users without deadhead
-    asked.num_beams, asked.length_penalty, asked.early_stopping, asked.max_new_tokens = (
-        BEAMS,
-        PENALTY,
-        False,
-        LONGEST,
-    )
+    for name, value in GENERATION.items():
+        setattr(model.generation_config, name, value)
     return model.eval()
 
 
@@ -45,16 +40,33 @@ def _config(size: Size, tokenizer: Any, **more: Any) -> Any:
     from transformers import M2M100Config
 
     return M2M100Config(
-        vocab_size=len(tokenizer), d_model=size.width, encoder_layers=size.layers, decoder_layers=size.layers, encoder_attention_heads=size.heads,
-        decoder_attention_heads=size.heads, encoder_ffn_dim=size.inner, decoder_ffn_dim=size.inner, dropout=size.dropout,
-        attention_dropout=size.dropout, activation_dropout=size.dropout, encoder_layerdrop=0.0, decoder_layerdrop=0.0, activation_function="relu",
-        scale_embedding=True, tie_word_embeddings=True, max_position_embeddings=POSITIONS, pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id, decoder_start_token_id=tokenizer.eos_token_id, bos_token_id=None, **more,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        d_model=size.width,
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+        encoder_attention_heads=size.heads,
+        decoder_attention_heads=size.heads,
+        encoder_ffn_dim=size.inner,
+        decoder_ffn_dim=size.inner,
+        dropout=size.dropout,
+        attention_dropout=size.dropout,
+        activation_dropout=size.dropout,
+        encoder_layerdrop=0.0,
+        decoder_layerdrop=0.0,
+        activation_function="relu",
+        scale_embedding=True,
+        tie_word_embeddings=True,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+        **more,
+    )
 
 
 def _initialise(model: Any) -> None:
-    """Glorot's uniform weights, and embeddings that have length 1 before they are scaled."""
+    """Set Glorot's uniform weights, and embeddings of length 1 before they are scaled."""
     from torch import nn
 
     for name, weight in model.named_parameters():

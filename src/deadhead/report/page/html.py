@@ -26,6 +26,7 @@ from string import Template
 from typing import Any
 
 from deadhead.errors import DeadheadError, MissingExtra
+from deadhead.files import cache_folder
 from deadhead.report.files import put
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import dumps
@@ -161,8 +162,6 @@ def _vega() -> str:
     """Vega as one script. Bundling it takes seconds, so it is kept in the user's cache folder, by the version it is of."""
     check_installed()
     from vl_convert import javascript_bundle
-
-    from deadhead.tasks.encoding.array_cache import cache_folder
 
     kept = cache_folder() / f"vega-{version('vl-convert-python')}.js"
     try:

@@ -16,13 +16,13 @@ PRESET = "weak-link-transformer"  # of a pretraining that names none
 
 
 def _check(value: Any) -> Iterator[Problem]:
-    from deadhead.translation.vocabulary import LEAST
+    from deadhead.translation.vocabulary import MIN_SIZE
 
     if isinstance(value, dict):
-        if not is_whole(value.get("vocabulary", LEAST), LEAST):
+        if not is_whole(value.get("vocabulary", MIN_SIZE), MIN_SIZE):
             yield (
                 ("vocabulary",),
-                f"expected a number of sub-words, {LEAST} or more, got {value['vocabulary']!r}.",
+                f"expected a number of sub-words, {MIN_SIZE} or more, got {value['vocabulary']!r}.",
             )
         if not is_whole(value.get("seed", 0)):
             yield ("seed",), f"{value['seed']!r} is not a whole number from 0."

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -22,13 +21,6 @@ from deadhead.errors import FolderError
 Arrays = Mapping[str, np.ndarray]
 Write = Callable[[dict[str, int]], Iterable[Arrays]]  # fills notes, yields stretches of the arrays
 CHUNK = 1 << 22  # bytes hashed at a time
-
-
-def cache_folder() -> Path:
-    """Return the folder for encoded data: DEADHEAD_CACHE, or the user's cache folder."""
-    if named := os.environ.get("DEADHEAD_CACHE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deadhead"
 
 
 def stored(folder: Path, write: Write) -> tuple[Arrays, dict[str, int]]:

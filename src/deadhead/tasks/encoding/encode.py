@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError, unknown_name
+from deadhead.files import cache_folder
 from deadhead.tasks.dataset import Dataset
 from deadhead.tasks.task import Row
 
-from .array_cache import Arrays, cache_folder, stored
+from .array_cache import Arrays, stored
 from .tokenizer import Frame, Pieces
 
 FORM = 1  # raise it when the arrays change their meaning, so that old caches are not read
