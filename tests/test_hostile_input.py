@@ -70,7 +70,7 @@ def test_an_index_of_weights_names_no_file_outside_its_folder(tmp_path: Path, sh
     (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": shard}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(FolderError, match="names a file outside of its folder"):
+    with pytest.raises(FolderError, match="expects files of its own folder, got"):
         load(folder)
 
 
@@ -86,7 +86,7 @@ def test_a_damaged_index_of_weights(tmp_path: Path, text: str) -> None:
 def test_a_ranking_with_a_score_of_400_digits(tmp_path: Path) -> None:
     from deadhead.layout import Attention, HeadLayout
 
-    layout = HeadLayout([Attention("encoder", 0, size=2, kept=(0, 1), width=4)])
+    layout = HeadLayout([Attention(block="encoder", layer=0, size=2, kept=(0, 1), width=4)])
     good = Ranking(dict.fromkeys(layout, 1.0), layout, model="m", method="gradient").to_dict()
     file = tmp_path / "r.json"
     file.write_text(json.dumps(good))

@@ -19,7 +19,8 @@ settings.load_profile("untimed")
 BERT = HeadLayout.grid(encoder=(12, 12))
 SEQ2SEQ = HeadLayout.grid(encoder=(6, 8), decoder=(6, 8), cross=(6, 8))
 LLAMA = HeadLayout(
-    Attention("decoder", layer, 8, tuple(range(8)), width=16, group=4) for layer in range(3)
+    Attention(block="decoder", layer=layer, size=8, kept=tuple(range(8)), width=16, group=4)
+    for layer in range(3)
 )
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1)
@@ -60,7 +61,7 @@ def test_a_head_prints_as_block_layer_index() -> None:
     ],
 )
 def test_what_is_no_head_is_refused(text: str) -> None:
-    with pytest.raises(HeadError, match=r"is not a head") as error:
+    with pytest.raises(HeadError, match=r"expected a head, got") as error:
         Head.parse(text)
     assert "encoder.3.7" in (error.value.hint or "")
 
@@ -79,7 +80,7 @@ def test_a_layout_lists_its_heads_in_order() -> None:
 def test_the_layers_of_a_block_come_from_the_input_up() -> None:
     shuffled = HeadLayout(reversed(BERT.attentions))
     assert [a.layer for a in shuffled.of("encoder")] == list(range(12))
-    with pytest.raises(HeadError, match="no block 'decoder'"):
+    with pytest.raises(HeadError, match="expected a block of the model, got 'decoder'"):
         BERT.of("decoder")
 
 
@@ -95,17 +96,25 @@ def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
 @pytest.mark.parametrize(
     ("named", "says", "hint"),
     [
-        (["encoder.1.1", ("encoder", 1, 1)], "encoder.1.1 is named twice", "once"),
-        (["decoder.1.1"], "there is no block 'decoder'", "encoder"),
-        (["encoder.12.0"], "encoder has no layer 12", "0-11"),
-        ([Head("encoder", -1, 0)], "encoder has no layer -1", "0-11"),
-        (["encoder.0.12"], "was built with 12 heads", "0 to 11"),
-        ([Head("encoder", 0, -1)], "was built with 12 heads", "0 to 11"),
-        (["encoder.4.2"], "encoder.4.2 is already gone", "0-1, 3-11"),
-        ([7], "7 is not a head", "encoder.3.7"),
-        ([("encoder", 1)], r"\('encoder', 1\) is not a head", "encoder.3.7"),
-        ("encoder.1.1", "is one head, not several", "list"),
-        (Head("encoder", 1, 1), "is one head, not several", "list"),
+        (
+            ["encoder.1.1", ("encoder", 1, 1)],
+            "expected each head once, got encoder.1.1 twice",
+            "once",
+        ),
+        (["decoder.1.1"], "expected a block of the model, got 'decoder'", "encoder"),
+        (["encoder.12.0"], "expected a layer of encoder, got 12", "0-11"),
+        ([Head("encoder", -1, 0)], "expected a layer of encoder, got -1", "0-11"),
+        (["encoder.0.12"], "expected one of the 12 heads of its layer, got 12", "0 to 11"),
+        ([Head("encoder", 0, -1)], "expected one of the 12 heads of its layer, got -1", "0 to 11"),
+        (
+            ["encoder.4.2"],
+            "encoder.4.2: expected a head that is left, got one that was removed before",
+            "0-1, 3-11",
+        ),
+        ([7], "expected a head, got 7", "encoder.3.7"),
+        ([("encoder", 1)], r"expected a head, got \('encoder', 1\)", "encoder.3.7"),
+        ("encoder.1.1", "expected a list of heads, got 'encoder.1.1'", "list"),
+        (Head("encoder", 1, 1), "expected a list of heads, got 'encoder.1.1'", "list"),
     ],
 )
 def test_check_refuses_with_one_clear_error(named: Any, says: str, hint: str) -> None:
@@ -133,7 +142,7 @@ def test_without_leaves_the_layout_it_was_asked_of_alone() -> None:
     whole = HeadLayout.grid(encoder=(2, 2))
     left = whole.without([Head("encoder", 0, 0)])
     assert (len(whole), len(left)) == (4, 3)
-    with pytest.raises(HeadError, match="already gone"):
+    with pytest.raises(HeadError, match="removed before"):
         left.without([Head("encoder", 0, 0)])
     empty = left.without(list(left))
     assert len(empty) == 0

@@ -1,7 +1,7 @@
-"""The errors a user can meet, each one sentence of what was met and one line to type next.
+"""The errors a user can get: each says what it expected and got, and what to type next.
 
 Everything deadhead raises on purpose is a `DeadheadError`; the command line prints it without a
-traceback and ends with exit code 1. Anything else that escapes is a bug.
+traceback and ends with exit code 1. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable
 
 from deadhead.install import command
 
-MANY = 40  # names beyond which a list of all of them helps nobody
+MANY = 40  # names; a longer list would not help
+SIMILAR = 5  # of them are listed instead
 
 
 class DeadheadError(Exception):
-    """What was met and what was wanted, and, on a second line, what to type next."""
+    """What was expected and what it got; the hint, on a second line, is what to type next."""
 
     def __init__(self, message: str, hint: str | None = None):
         self.message, self.hint = message, hint
@@ -23,15 +24,15 @@ class DeadheadError(Exception):
 
 
 class HeadError(DeadheadError):
-    """The heads named do not fit the model: out of range, named twice, already gone, or the last ones."""
+    """Heads do not fit the model: out of range, named twice, removed before, or the last ones."""
 
 
 class GroupError(HeadError):
-    """Some but not all of the heads that must go together were named (they share key and value)."""
+    """Some but not all of the heads that share a key/value head were named."""
 
 
 class UnknownArchitecture(DeadheadError):
-    """No attention that deadhead can gate or cut was found, or it is of a kind it refuses."""
+    """The model has no attention that deadhead can gate and prune."""
 
 
 class NoAttention(UnknownArchitecture):
@@ -39,15 +40,15 @@ class NoAttention(UnknownArchitecture):
 
 
 class UnsupportedModel(DeadheadError):
-    """The model is in a state in which it cannot be cut: quantised, on the meta device, with adapters."""
+    """The model cannot be pruned in its state: quantised, on the meta device, with adapters."""
 
 
 class FolderError(DeadheadError):
-    """A model folder is damaged, of a newer format, or does not fit the heads it says were removed."""
+    """A model folder is damaged, of a newer format, or does not fit its list of removed heads."""
 
 
 class UnknownName(DeadheadError):
-    """A name that is not in the list it was looked up in."""
+    """A name that is not in its list."""
 
 
 class DataError(DeadheadError):
@@ -63,17 +64,15 @@ class MissingExtra(DeadheadError):
 
 
 class Notice(UserWarning):
-    """What a user should know and need not act on; the command line prints it as one line."""
+    """Something to know that needs no action; the command line prints it as one line."""
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """The error for a name that is not known, with the nearest one and the whole list."""
+    """The error for an unknown name, with the most similar one and the whole list."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
+    similar = difflib.get_close_matches(str(name), names, n=1)
+    guess = f" Did you mean {similar[0]!r}?" if similar else ""
     if len(names) > MANY:
-        names = [
-            *difflib.get_close_matches(str(name), names, n=5, cutoff=0.3),
-            f"and {len(names)} in all",
-        ]
+        closest = difflib.get_close_matches(str(name), names, n=SIMILAR, cutoff=0.3)
+        names = [*closest, f"and {len(names)} in all"]
     return UnknownName(f"no {kind} {str(name)!r}.{guess} Known: {', '.join(names)}.")

@@ -1,4 +1,4 @@
-"""How the deadhead that runs was installed, and so what to type to add an extra to it."""
+"""How this deadhead was installed, and so which command adds an extra to it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NAME = "deadhead"
 
 
 def command(extra: str) -> str:
-    """The command that adds this extra to the deadhead that runs, from wherever that came."""
-    return f"{_pip()} install {_wanted(extra)}"
+    """The command that adds this extra to the running deadhead, wherever it came from."""
+    return f"{_pip()} install {_requirement(extra)}"
 
 
-def _wanted(extra: str) -> str:
+def _requirement(extra: str) -> str:
     home = checkout()
     if home is not None:
         return f'-e "{"." if home == Path.cwd() else home}[{extra}]"'
@@ -27,8 +27,8 @@ def _wanted(extra: str) -> str:
     if not url:
         return f'"{NAME}[{extra}]"'  # from an index of packages
     if "vcs_info" in origin:
-        how = origin["vcs_info"]
-        url = f"{how['vcs']}+{url}@{how.get('requested_revision') or how['commit_id']}"
+        vcs = origin["vcs_info"]
+        url = f"{vcs['vcs']}+{url}@{vcs.get('requested_revision') or vcs['commit_id']}"
     elif "dir_info" in origin:
         from urllib.parse import urlsplit
         from urllib.request import url2pathname
@@ -38,7 +38,7 @@ def _wanted(extra: str) -> str:
 
 
 def checkout(package: Path = Path(__file__).parent) -> Path | None:
-    """The checkout that the package runs from, if it runs from one."""
+    """The checkout of the repository that the package runs from, or None."""
     home = package.resolve().parents[1]
     try:
         text = (home / "pyproject.toml").read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def checkout(package: Path = Path(__file__).parent) -> Path | None:
 
 
 def _origin() -> dict[str, Any]:
-    """Where pip installed deadhead from: a folder, a repository, a file; empty if from an index of packages."""
+    """Where pip installed deadhead from (folder, repository, file); empty for a package index."""
     try:
         return dict(json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}"))
     except (metadata.PackageNotFoundError, ValueError):
@@ -56,9 +56,7 @@ def _origin() -> dict[str, Any]:
 
 
 def _pip() -> str:
-    """`pip`, where that is the one of the Python that runs."""
-    found = shutil.which("pip")
-    mine = found is not None and os.path.realpath(os.path.dirname(found)) == os.path.realpath(
-        os.path.dirname(sys.executable)
-    )
-    return "pip" if mine else f"{sys.executable} -m pip"
+    """`pip`, if that belongs to the running Python."""
+    pip, python = shutil.which("pip"), os.path.dirname(sys.executable)
+    same = pip is not None and os.path.realpath(os.path.dirname(pip)) == os.path.realpath(python)
+    return "pip" if same else f"{sys.executable} -m pip"

@@ -1,17 +1,17 @@
-"""What decides the last digits of a number on one machine: threads, kernels and precision. Their one owner.
+"""The settings that decide the last digits of a number on one machine: threads, kernels, precision.
 
-The last digits of a sum depend on how many threads add it up and on which kernels do, and a training
-carries them on. So they must not follow from how many workers there are, nor from what the process
-computed before: `fixed` sets all of it for a trial as in a fresh process, says what belongs on record,
-and restores what was set before. The number of threads is 1, or what DEADHEAD_THREADS says; cores are
-filled with more workers instead. The number of inter-op threads changes no sum.
+The last digits of a sum depend on the number of threads that add it up and on the kernels, and a
+training amplifies them. So they must depend neither on the number of workers nor on what the
+process computed before: `fixed` sets all of it for a trial as in a fresh process, says what to
+record, and restores the settings afterwards. The number of threads is 1, or DEADHEAD_THREADS; more
+workers use the other cores. The number of inter-op threads changes no sum.
 
-torch itself changes one of these settings on the way: on a CPU that cannot multiply matrices of
-bfloat16 or float16 with oneDNN (an ARM CPU without bf16), the first such product switches oneDNN off
-for the whole process, and later float32 results differ. `onednn` keeps that from happening: there,
-half precision is computed without oneDNN from its first product on, and all else with it.
+torch itself changes one of these settings: on a CPU that cannot multiply matrices of bfloat16 or
+float16 with oneDNN (an ARM CPU without bf16), the first such product switches oneDNN off for the
+whole process, and later float32 results differ. `onednn` prevents that: on such a CPU, half
+precision is computed without oneDNN from the first product on, and everything else with it.
 
-Loads no torch until it is asked to.
+Imports torch only inside its functions.
 """
 
 from __future__ import annotations
@@ -27,111 +27,106 @@ from deadhead.errors import DeadheadError
 
 THREADS = "DEADHEAD_THREADS"
 MOST = 1024
-SIDE = 128  # of the matrices that try half precision: torch hands smaller ones to other kernels
+SIDE = 128  # of the matrices that test half precision: smaller ones use other kernels
 TINY = 1e-40  # a denormal number of float32
 
 
 class KernelsSwitched(DeadheadError):
-    """oneDNN was switched off in the middle of a computation, so two sets of kernels computed it."""
+    """oneDNN was switched off during a computation, so two sets of kernels computed it."""
 
 
 def threads() -> int:
-    """The threads of one trial."""
+    """The number of threads of a trial."""
     text = os.environ.get(THREADS) or "1"
     if not text.isdecimal() or not 1 <= int(text) <= MOST:
         raise DeadheadError(
-            f"{THREADS}={text}: this is not a number of threads.",
-            f"give a whole number, such as {THREADS}=2",
+            f"{THREADS} expects a whole number from 1 to {MOST}, got {THREADS}={text}.",
+            f"set for instance {THREADS}=2",
         )
     return int(text)
 
 
 @contextmanager
 def fixed() -> Iterator[dict[str, str]]:
-    """Compute as a fresh process with `threads()` threads would; gives what to put on record.
+    """Compute as a fresh process with `threads()` threads would; gives what to record.
 
-    On a GPU neither threads nor the CPU's kernels change a number, so there is nothing of them to record.
+    On a GPU neither threads nor the CPU's kernels change a number, so there is nothing to record.
     """
     import torch
 
     on_cpu = not torch.cuda.is_available()
     with ExitStack() as stack:
         if on_cpu:
-            stack.enter_context(_held(torch.get_num_threads, torch.set_num_threads, threads()))
-        stack.enter_context(_held(torch.get_default_dtype, torch.set_default_dtype, torch.float32))
-        stack.enter_context(_held(_deterministic, _set_deterministic, (False, False)))
-        stack.enter_context(_held(_flushes, torch.set_flush_denormal, False))
+            stack.enter_context(_restored(torch.get_num_threads, torch.set_num_threads, threads()))
+        dtypes = torch.get_default_dtype, torch.set_default_dtype
+        stack.enter_context(_restored(*dtypes, torch.float32))
+        stack.enter_context(_restored(_deterministic, _set_deterministic, (False, False)))
+        stack.enter_context(_restored(_flushes_denormals, torch.set_flush_denormal, False))
         for backend in (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul):  # type: ignore[attr-defined]
-            stack.enter_context(_held_attribute(backend, "fp32_precision", "ieee"))
+            stack.enter_context(_restored_attribute(backend, "fp32_precision", "ieee"))
         for device in ("cpu", "cuda"):
             stack.enter_context(torch.autocast(device, enabled=False))
         on = stack.enter_context(onednn())
         yield {"threads": str(torch.get_num_threads()), "kernels": kernels()} if on_cpu else {}
         if on_cpu and on != torch.backends.mkldnn.enabled:
             raise KernelsSwitched(
-                "oneDNN was switched off on the way, so two sets of kernels computed this.",
-                "compute in float32: torch switches oneDNN off where this CPU cannot compute half precision with it",
+                "expected one set of kernels, got two sets of kernels: oneDNN was switched off.",
+                "compute in float32: torch switches oneDNN off on a CPU without half precision",
             )
 
 
 @contextmanager
 def onednn(half: bool = False) -> Iterator[bool]:
-    """Compute with oneDNN, but `half` precision without it where it would be switched off on the way; gives which.
+    """Compute with oneDNN, or `half` precision without it where torch would switch it off.
 
-    Whatever was set before, or is switched in between, is restored.
+    Yields whether oneDNN is on, and restores the setting afterwards, also if torch changed it.
     """
     import torch
 
     on = torch.backends.mkldnn.is_available() and not (half and not computes_half())
-    with _held_attribute(torch.backends.mkldnn, "enabled", on):
+    with _restored_attribute(torch.backends.mkldnn, "enabled", on):
         yield on
 
 
 @contextmanager
 def onednn_left_alone() -> Iterator[None]:
-    """Compute with whatever is set, and leave it set: torch may switch oneDNN off in between."""
+    """Restore the setting of oneDNN afterwards, which torch may switch off."""
     import torch
 
-    with _held_attribute(torch.backends.mkldnn, "enabled", torch.backends.mkldnn.enabled):
+    with _restored_attribute(torch.backends.mkldnn, "enabled", torch.backends.mkldnn.enabled):
         yield
 
 
 @cache
 def computes_half() -> bool:
-    """Whether products of half precision leave oneDNN switched on, on this CPU: a small one of each kind is tried."""
+    """Whether products of half precision leave oneDNN on, tested with a small one of each kind."""
     import torch
 
-    if not torch.backends.mkldnn.is_available():
+    mkldnn = torch.backends.mkldnn
+    if not mkldnn.is_available():
         return True
-    with (
-        _held_attribute(torch.backends.mkldnn, "enabled", True),
-        warnings.catch_warnings(),
-        torch.no_grad(),
-    ):
-        warnings.simplefilter(
-            "ignore"
-        )  # torch warns when it switches oneDNN off; that is what is looked for
+    linear = torch.nn.functional.linear
+    with _restored_attribute(mkldnn, "enabled", True), warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # torch warns when it switches oneDNN off
         for dtype in (torch.bfloat16, torch.float16):
             square = torch.ones(SIDE, SIDE, dtype=dtype)
-            for given in (square, square[None].expand(2, -1, -1)):
-                torch.nn.functional.linear(given, square, square[0])
-                torch.nn.functional.linear(given, square)
+            for x in (square, square[None].expand(2, -1, -1)):
+                linear(x, square, square[0])
+                linear(x, square)
             torch.mm(square.t(), square)  # as in the backward pass
             torch.bmm(square[None], square[None])
             torch.mv(square, square[0])
-        return bool(torch.backends.mkldnn.enabled)
+        return bool(mkldnn.enabled)
 
 
 def is_half(model: Any) -> bool:
-    """Whether the CPU computes this model in half precision, by the type of its weights or under autocast."""
+    """Whether the CPU computes this model in half precision: by its weights or under autocast."""
     import torch
 
     if torch.is_autocast_enabled("cpu"):
         return True
-    return any(
-        p.dtype in (torch.bfloat16, torch.float16) and p.device.type == "cpu"
-        for p in model.parameters()
-    )
+    half = (torch.bfloat16, torch.float16)
+    return any(p.dtype in half and p.device.type == "cpu" for p in model.parameters())
 
 
 def kernels() -> str:
@@ -143,7 +138,8 @@ def kernels() -> str:
 
 
 @contextmanager
-def _held(get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> Iterator[None]:
+def _restored(get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> Iterator[None]:
+    """Set a value, and restore the old one afterwards."""
     before = get()
     put(value)
     try:
@@ -152,27 +148,25 @@ def _held(get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> Iter
         put(before)
 
 
-def _held_attribute(place: Any, name: str, value: Any) -> Any:
-    return _held(lambda: getattr(place, name), lambda wanted: setattr(place, name, wanted), value)
+def _restored_attribute(owner: Any, name: str, value: Any) -> Any:
+    return _restored(lambda: getattr(owner, name), lambda new: setattr(owner, name, new), value)
 
 
 def _deterministic() -> tuple[bool, bool]:
     import torch
 
-    return (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    return torch.are_deterministic_algorithms_enabled(), warn_only
 
 
-def _set_deterministic(wanted: tuple[bool, bool]) -> None:
+def _set_deterministic(mode: tuple[bool, bool]) -> None:
     import torch
 
-    torch.use_deterministic_algorithms(wanted[0], warn_only=wanted[1])
+    torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
 
 
-def _flushes() -> bool:
-    """Whether this thread takes denormal numbers as 0; torch sets that and does not say it."""
+def _flushes_denormals() -> bool:
+    """Whether this thread treats denormal numbers as 0; torch has no function that says so."""
     import torch
 
     return float(torch.tensor(TINY, dtype=torch.float32) * 1) == 0.0

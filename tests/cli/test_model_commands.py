@@ -369,9 +369,15 @@ def test_prune_says_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None
 
 
 REFUSED = [
-    (("--heads", "encoder.9.9"), "HeadError: head encoder.9.9: encoder has no layer 9."),
-    (("--heads", "encoder.0.1,encoder.0.1"), "HeadError: head encoder.0.1 is named twice."),
-    (("--heads", "encoder.0.1,"), "HeadError: '' is not a head."),
+    (
+        ("--heads", "encoder.9.9"),
+        "HeadError: head encoder.9.9: expected a layer of encoder, got 9.",
+    ),
+    (
+        ("--heads", "encoder.0.1,encoder.0.1"),
+        "HeadError: expected each head once, got encoder.0.1 twice.",
+    ),
+    (("--heads", "encoder.0.1,"), "HeadError: expected a head, got ''."),
     (
         ("--layers", "0-1"),
         "HeadError: expected some heads to remove, got every head of every layer.",

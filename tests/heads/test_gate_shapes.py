@@ -41,7 +41,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("flat", torch.ones(8), "shape (8,)"),
     ("an axis too many", torch.ones(1, 1, 2, 4), "shape (1, 1, 2, 4)"),
     ("a block that is not there", {"decoder": torch.ones(2, 4)}, "'decoder'"),
-    ("a head that is not there", {Head("encoder", 0, 4): 0.0}, "built with 4 heads"),
+    (
+        "a head that is not there",
+        {Head("encoder", 0, 4): 0.0},
+        "expected one of the 4 heads of its layer, got 4",
+    ),
     ("a list", [[1, 1, 1, 1], [1, 1, 1, 1]], "got list"),
     ("a number for a block", {"encoder": 0.5}, "'encoder'"),
 ]

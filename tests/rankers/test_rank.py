@@ -299,7 +299,13 @@ def test_model_without_a_task_layer():
 
 def test_closed_heads_are_checked(case):
     one = case("classify")
-    refuses(one.model, [one.batch], HeadError, "was built with 4 heads", closed=["encoder.0.9"])
+    refuses(
+        one.model,
+        [one.batch],
+        HeadError,
+        "expected one of the 4 heads of its layer, got 9",
+        closed=["encoder.0.9"],
+    )
 
 
 def test_scores_are_checked(case):

@@ -15,7 +15,7 @@ from deadhead.studies.removal import Removal
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
 TRANSFORMER = HeadLayout(
-    Attention(block, layer, 8, tuple(range(8)), 64)
+    Attention(block=block, layer=layer, size=8, kept=tuple(range(8)), width=64)
     for block in ("encoder", "cross", "decoder")
     for layer in range(6)
 )

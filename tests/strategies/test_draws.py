@@ -36,7 +36,9 @@ BERT = HeadLayout.grid(encoder=(12, 12))
 
 def llama(layer_count: int = 4, size: int = 8, group: int = 4) -> HeadLayout:
     return HeadLayout(
-        Attention("decoder", i, size, tuple(range(size)), width=16, group=group)
+        Attention(
+            block="decoder", layer=i, size=size, kept=tuple(range(size)), width=16, group=group
+        )
         for i in range(layer_count)
     )
 
@@ -62,7 +64,9 @@ def layouts(draw: st.DrawFn) -> HeadLayout:
         for layer in range(draw(st.integers(1, 5))):
             left = sorted(draw(st.sets(st.integers(0, size // group - 1))))
             kept = tuple(i for g in left for i in range(g * group, (g + 1) * group))
-            attentions.append(Attention(block, layer, size, kept, width=4, group=group))
+            attentions.append(
+                Attention(block=block, layer=layer, size=size, kept=kept, width=4, group=group)
+            )
     return HeadLayout(attentions)
 
 
@@ -306,7 +310,10 @@ def test_a_prefix_does_not_skip_a_group_to_meet_a_number() -> None:
     with pytest.raises(GroupError, match="different sizes"):
         per_block(
             HeadLayout(
-                [*llama(1).attentions, Attention("decoder", 1, 8, tuple(range(8)), width=16)]
+                [
+                    *llama(1).attentions,
+                    Attention(block="decoder", layer=1, size=8, kept=tuple(range(8)), width=16),
+                ]
             ),
             8,
             balanced=True,
