@@ -1,13 +1,13 @@
-"""Do the papers' claims hold? Every checkable statement of the three papers, judged on any study.
+"""Do the papers' claims hold? Every checkable statement of the papers, judged on any study.
 
-    check("my-study")     verdicts on the records of a study (or of several, pooled)
+    check("my-study")     verdicts on the records of a study (or of several together)
     published()           verdicts on the papers' own tables
 
-A claim (`verdict.py`) is a statement with a pure function from evidence (`evidence.py`) to a finding, and
-evidence has one shape wherever it comes from: `from_study.py` reads records, `from_papers.py` the numbers
-the papers print. `shown.py` says what numbers show of a statement, by one rule for both. `about.py` hands a claim the
-models and tasks it is about (`kinds.py`), or what stands in for them. The claims lie by paper: `weak_link*.py`, `mbert*.py`, `contributions*.py`; `luck.py` has those that no
-paper makes. Loads no torch.
+A claim (`claim.py`) is a statement with a function from evidence (`evidence.py`) to a finding.
+Evidence has one form: `from_study.py` reads records, `from_papers.py` the numbers that papers print.
+`rule.py` has the rules for what numbers show, `scope.py` chooses the models and tasks that a claim is
+about. The claims themselves are in `deadhead.papers`, a module for each paper, which `all_claims`
+loads by its name; `luck.py` has those that no paper makes. Loads no torch.
 """
 
 from __future__ import annotations
@@ -15,121 +15,122 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from deadhead.errors import unknown_name
-from deadhead.papers.contributions import claims_search as contributions
-from deadhead.papers.mbert_prunability import claims_glue as mbert
-from deadhead.papers.weak_link import claims_translation as weak_link
+from deadhead.papers import claim_modules
 from deadhead.results import Study
 from deadhead.results.study import no_garbage_collection
 
 from . import luck
+from .claim import Claim
 from .evidence import Evidence
-from .from_papers import FOLLOW_IN_PART, PAPERS, printed
+from .from_papers import printed
 from .from_study import measured
-from .verdict import (
-    FAILS,
-    HOLDS,
-    IN_PART,
-    LUCKY,
-    NO,
-    OPEN,
-    UNSHOWN,
-    UNTESTED,
-    VERDICTS,
-    Claim,
-    Verdict,
-)
-
-CLAIMS: dict[str, Claim] = {
-    c.id: c for c in (*weak_link.CLAIMS, *mbert.CLAIMS, *contributions.CLAIMS, *luck.CLAIMS)
-}
-SOURCES = (*PAPERS, luck.PAPER)
+from .verdict import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, UNTESTED, VERDICTS, Verdict
 
 __all__ = [
-    "CLAIMS",
     "FAILS",
     "HOLDS",
     "IN_PART",
     "LUCKY",
     "NO",
     "OPEN",
-    "SOURCES",
     "UNSHOWN",
     "UNTESTED",
     "VERDICTS",
     "Claim",
     "Evidence",
     "Verdict",
+    "all_claims",
     "check",
     "judge",
     "named",
     "published",
+    "sources",
 ]
 
 
-def check(*folders: str | Path | Study, paper: str | None = None) -> list[Verdict]:
-    """Verdicts on one study, or on several whose records are pooled, since a paper's claims rest on several tables.
+def sources() -> tuple[str, ...]:
+    """Where claims come from: the papers, and `luck` for our own."""
+    return (*claim_modules(), luck.NAME)
 
-    The claims a recipe names are always among them, and of the others of its paper, and of those on luck, all that can
-    be judged. A recipe that names none and is of no paper is judged by all claims. `paper` asks for those of one paper.
+
+def all_claims() -> dict[str, Claim]:
+    """Every claim by its id, in the order of the papers, ours last."""
+    modules = {name: import_module(module) for name, module in claim_modules().items()}
+    groups = {name: module.CLAIMS for name, module in modules.items()} | {luck.NAME: luck.CLAIMS}
+    return {
+        claim.id: replace(claim, paper=name) for name, group in groups.items() for claim in group
+    }
+
+
+def check(*folders: str | Path | Study, paper: str | None = None) -> list[Verdict]:
+    """Verdicts on one study, or on several together, since a paper's claims rest on several tables.
+
+    The claims that a recipe names are always among them; of the others of its paper, and of our own,
+    those that can be judged. A recipe of no paper that names no claims is judged by all of them.
+
+    paper: judge the claims of this paper instead.
     """
     with no_garbage_collection():
         studies = [Study.open(folder) for folder in folders]
         evidence = measured(studies)
         if paper is not None:
             return judge(evidence, _of(paper))
-        asked, papers = _asked(studies)
-        found = judge(
-            evidence,
-            [
-                c
-                for c in CLAIMS.values()
-                if not papers or c.paper in (*papers, luck.PAPER) or c.id in asked
-            ],
-        )
-    return [verdict for verdict in found if not asked or verdict.id in asked or verdict.judged]
+        ids, papers = _named_by(studies)
+        claims = all_claims().values()
+        if papers:
+            claims = [c for c in claims if c.paper in (*papers, luck.NAME) or c.id in ids]
+        verdicts = judge(evidence, claims)
+    return [verdict for verdict in verdicts if not ids or verdict.id in ids or verdict.judged]
 
 
 def published(paper: str | None = None) -> list[Verdict]:
-    """Verdicts on the papers' own tables; of what does not hold, `follows` tells whether it follows in part, or not at all."""
-    return [replace(one, follows=_follows(one)) for one in judge(printed(), _of(paper))]
+    """Verdicts on the papers' own tables; `follows` says how those that do not hold fail."""
+    return [
+        replace(verdict, follows=_follows(claim, verdict.verdict))
+        for claim in _of(paper)
+        for verdict in judge(printed(), [claim])
+    ]
 
 
-def _follows(one: Verdict) -> str:
-    if one.paper == luck.PAPER:
-        return LUCKY if one.verdict in (UNSHOWN, FAILS) else ""
-    return "" if one.verdict != FAILS else IN_PART if one.id in FOLLOW_IN_PART else NO
+def _follows(claim: Claim, verdict: str) -> str:
+    if claim.paper == luck.NAME:
+        return LUCKY if verdict in (UNSHOWN, FAILS) else ""
+    return "" if verdict != FAILS else IN_PART if claim.follows_in_part else NO
 
 
 def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Verdict]:
     """Verdicts on any evidence."""
-    return [claim.on(evidence) for claim in (CLAIMS.values() if claims is None else claims)]
+    return [claim.on(evidence) for claim in (all_claims().values() if claims is None else claims)]
 
 
 def named(name: str) -> list[Claim]:
-    """The claims a recipe means by a name: `W3` is W3, W3a and W3b, `C-low` is C-low alone, `C-mean` all that begin with it."""
-    more = "[a-z]" if name in CLAIMS else "-.*"
-    found = [
-        claim for claim in CLAIMS.values() if re.fullmatch(rf"{re.escape(name)}({more})?", claim.id)
-    ]
-    if not found:
-        raise unknown_name("claim", name, CLAIMS)
-    return found
+    """The claims that a recipe means by a name.
+
+    `W3` is W3, W3a and W3b, `C-low` is C-low alone, `C-mean` is all that begin with it.
+    """
+    claims = all_claims()
+    more = "[a-z]" if name in claims else "-.*"
+    pattern = re.compile(rf"{re.escape(name)}({more})?")
+    matches = [claim for claim in claims.values() if pattern.fullmatch(claim.id)]
+    if not matches:
+        raise unknown_name("claim", name, claims)
+    return matches
 
 
 def _of(paper: str | None) -> list[Claim]:
-    if paper is not None and paper not in SOURCES:
-        raise unknown_name("paper", paper, SOURCES)
-    return [claim for claim in CLAIMS.values() if paper in (None, claim.paper)]
+    if paper is not None and paper not in sources():
+        raise unknown_name("paper", paper, sources())
+    return [claim for claim in all_claims().values() if paper in (None, claim.paper)]
 
 
-def _asked(studies: Iterable[Study]) -> tuple[set[str], set[str]]:
-    """The claims that the recipes of some studies name, and the papers they are of; no papers where one is of none."""
-    stored = [study.description for study in studies]
-    papers = {str(told["name"]).partition("/")[0] for told in stored}
-    names = [name for told in stored for name in told["recipe"].get("claims") or ()]
-    return {claim.id for name in names for claim in named(name)}, papers if papers <= set(
-        PAPERS
-    ) else set()
+def _named_by(studies: Iterable[Study]) -> tuple[set[str], set[str]]:
+    """The claims that the recipes of studies name, and their papers; none if a recipe has none."""
+    descriptions = [study.description for study in studies]
+    papers = {str(one["name"]).partition("/")[0] for one in descriptions}
+    names = [name for one in descriptions for name in one["recipe"].get("claims") or ()]
+    ids = {claim.id for name in names for claim in named(name)}
+    return ids, papers if papers <= set(claim_modules()) else set()

@@ -1,4 +1,7 @@
-"""The cases that the papers' statements speak of. Evidence that has all of them, and no others, is whole (`shown.py`)."""
+"""The cases that the papers' statements are about: tasks, languages, pairs of languages.
+
+Evidence that has all of them, and no others, is whole (`rule.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from deadhead.results import Merged, Search
+from deadhead.tasks.languages import paper_languages
 
 from .evidence import GLUE, Evidence
 from .from_papers import printed
 from .scope import of_models
 from .subjects import MULTI
 
-TRANSLATED = {"en-ru", "en-de"}
-SPOKEN = {
-    "en",
-    "es",
-    "de",
-    "vi",
-    "zh",
-    "hi",
-    "el",
-    "ur",
-    "ar",
-    "tr",
-    "sw",
-}  # of XNLI, those the paper scores
-TENTHS = set(range(10, 100, 10))  # percent of the heads drawn out
+TENTHS = set(range(10, 100, 10))  # percent of the heads
 
 
 def all_of_glue(tasks: Iterable[str]) -> bool:
@@ -34,29 +24,30 @@ def all_of_glue(tasks: Iterable[str]) -> bool:
 
 
 def all_of_xnli(targets: Iterable[str]) -> bool:
-    return set(targets) == SPOKEN
+    return set(targets) == set(paper_languages("mbert-prunability"))
 
 
 def all_of_wmt(targets: Iterable[str]) -> bool:
-    return set(targets) == TRANSLATED
+    return set(targets) == {"en-ru", "en-de"}
 
 
 def all_pairs(
-    found: Sequence[Search], chosen: Callable[[Evidence], Sequence[Search]], several: bool = False
+    searches: Sequence[Search],
+    select: Callable[[Evidence], Sequence[Search]],
+    both_models: bool = False,
 ) -> bool:
-    """Whether these are the pairs that the paper's tables have, chosen there in the same way: of one model, or of `several`."""
-    tables = (
-        printed() if several else of_models(printed(), (MULTI,))
-    )  # which have the same pairs for each model
-    return Counter(map(_pair, found)) == Counter(map(_pair, chosen(tables)))
+    """Whether these are the pairs that `select` takes from the paper's tables."""
+    # The tables have the same pairs for each of the two models.
+    tables = printed() if both_models else of_models(printed(), (MULTI,))
+    return Counter(map(_pair, searches)) == Counter(map(_pair, select(tables)))
 
 
 def _pair(search: Search) -> tuple[str, ...]:
     return search.task, search.source, search.target, search.setting
 
 
-def all_targets(found: Sequence[Merged]) -> bool:
-    """Whether these are the targets that the paper's table of several sources has, on their tasks."""
-    tasks = {m.task for m in found}
-    theirs = [(m.task, m.target) for m in printed().merged if m.task in tasks]
-    return Counter((m.task, m.target) for m in found) == Counter(theirs)
+def all_targets(merged: Sequence[Merged]) -> bool:
+    """Whether these are the targets that the paper's table of several sources has for their tasks."""
+    tasks = {one.task for one in merged}
+    printed_targets = [(one.task, one.target) for one in printed().merged if one.task in tasks]
+    return Counter((one.task, one.target) for one in merged) == Counter(printed_targets)

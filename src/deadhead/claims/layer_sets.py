@@ -1,4 +1,4 @@
-"""Whole layers gone: scores by which layers they were, and the ways to cut the same number of them."""
+"""Scores after whole layers were removed: by which layers, and by way to remove half of them."""
 
 from __future__ import annotations
 
@@ -11,69 +11,61 @@ from .evidence import HALVES, Mean, means
 from .rule import over_repeats
 
 Place = tuple[str, str]  # task and target language
-BLOCKS, PLAIN = (
-    ("top", "bottom", "middle"),
-    ("odd", "even"),
-)  # layers in a row, and every second one
 Sets = dict[tuple[str, int], dict[Place, Mean]]
+Halves = dict[Place, dict[str, Mean]]
+BLOCKS = ("top", "bottom", "middle")  # adjacent layers
+ALTERNATE = ("odd", "even")
 
 
-def sets_of_layers(facts: Iterable[Score]) -> Sets:
+def sets_of_layers(scores: Iterable[Score]) -> Sets:
     """By (word, number of layers): the mean score at each place."""
-    found: Sets = {}
-    for (shape, task, target), cell in means(
-        [f for f in facts if f.shape], "shape", "task", "target"
-    ).items():
-        found.setdefault(shape, {})[task, target] = cell
-    return found
+    sets: Sets = {}
+    cells = means([score for score in scores if score.shape], "shape", "task", "target")
+    for (shape, task, target), cell in cells.items():
+        sets.setdefault(shape, {})[task, target] = cell
+    return sets
 
 
-def halves(facts: Iterable[Score]) -> dict[Place, dict[str, Mean]]:
-    """At each place, the ways to cut one number of layers, that which is cut in most ways: {"top": ..., "odd": ...}.
+def halves(scores: Iterable[Score]) -> Halves:
+    """At each place, the ways to remove one number of layers: {"top": ..., "odd": ...}.
 
-    `odd` and `even` without a number count for it, if there is none with a number.
+    It is the number that was removed in most ways. `odd` and `even` without a number count for it,
+    if there are none with the number.
     """
-    sets = sets_of_layers(facts)
+    sets = sets_of_layers(scores)
     numbers = {n for word, n in sets if n}
     half = max(numbers, key=lambda n: (sum((word, n) in sets for word in HALVES), n), default=0)
-    found: dict[Place, dict[str, Mean]] = {}
+    places: Halves = {}
     for word in HALVES:
-        cells = (
-            sets.get((word, half))
-            or (sets.get((word, 0)) if word in ("odd", "even") else None)
-            or {}
-        )
-        for place, cell in cells.items():
-            found.setdefault(place, {})[word] = cell
-    return found
+        without = sets.get((word, 0)) if word in ALTERNATE else None
+        for place, cell in (sets.get((word, half)) or without or {}).items():
+            places.setdefault(place, {})[word] = cell
+    return places
 
 
-def half_means(
-    places: dict[Place, dict[str, Mean]], fewest: int = 1
-) -> tuple[dict[str, float], list[Mean]]:
-    """The mean over so many places or more of each way to cut half of the layers, where every way was tried everywhere."""
-    found = list(places.values())
-    words = [word for word in (*BLOCKS, *PLAIN) if found and all(word in group for group in found)]
-    used = [group[word] for group in found for word in words]
-    return (
-        {word: fmean(group[word].value for group in found) for word in words}
-        if len(found) >= fewest
-        else {}
-    ), used
+def half_means(places: Halves, fewest: int = 1) -> tuple[dict[str, float], list[Mean]]:
+    """The mean over places of each way to remove half of the layers, and the cells behind them.
+
+    Only ways that were tried at every place count, and only if there are `fewest` places or more.
+    """
+    groups = list(places.values())
+    words = [word for word in (*BLOCKS, *ALTERNATE) if all(word in group for group in groups)]
+    cells = [group[word] for group in groups for word in words]
+    if not groups or len(groups) < fewest:
+        return {}, cells
+    return {word: fmean(group[word].value for group in groups) for word in words}, cells
 
 
-def lead(
-    places: dict[Place, dict[str, Mean]], best: str, second: str
-) -> tuple[list[float], float | None]:
-    """By how much one way is ahead of another at each place, and half the interval that repeats give the mean of it."""
+def lead(places: Halves, best: str, second: str) -> tuple[list[float], float | None]:
+    """By how much one way leads another at each place, and the noise of the mean of that."""
     both = [(group[best], group[second]) for group in places.values()]
-    repeats = ([fact.value for fact in cell.scores] for pair in both for cell in pair)
-    return [one.value - other.value for one, other in both], over_repeats(repeats, sides=2)
+    repeats = (cell.repeats for pair in both for cell in pair)
+    return [first.value - other.value for first, other in both], over_repeats(repeats, sides=2)
 
 
-def listed(values: dict[str, float]) -> str:
+def number_list(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
 
 
-def behind(cells: Iterable[Mean]) -> list[Score]:
-    return [fact for cell in cells for fact in cell.scores]
+def scores_in(cells: Iterable[Mean]) -> list[Score]:
+    return [score for cell in cells for score in cell.scores]

@@ -1,4 +1,4 @@
-"""What is lost when heads are drawn out at random: by task, language and share of the heads."""
+"""What is lost when heads are removed at random: by task, language and share of the heads."""
 
 from __future__ import annotations
 
@@ -10,41 +10,36 @@ from deadhead.results.statistics import drop
 
 from .cases import all_of_glue, all_of_wmt
 from .evidence import DRAWN, GLUE, Evidence, Mean, means
+from .layer_sets import scores_in
 from .rule import ABOUT, above, as_stated, by_repeats, over_repeats
-from .strength import FEWEST, spread_words
+from .strength import FEWEST, SLACK, spread_words
 from .verdict import Finding, judged, missing
 
+Losses = dict[tuple[str, str, float], tuple[float, Mean]]  # (task, target, share) -> points, cell
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
-SAMPLED = (
-    *DRAWN,
-    "per_layer",
-    "per_block",
-)  # removals that draw at least which heads of a layer or block go
-SLACK = 1e-9  # for differences of printed decimals
+SAMPLED = (*DRAWN, "per_layer", "per_block")  # removals with some random choice of heads
 
 
 def final(evidence: Evidence) -> list[Score]:
     """Scores after all epochs."""
-    return [f for f in evidence.scores if f.epoch is None]
+    return [score for score in evidence.scores if score.epoch is None]
 
 
-def drawn(facts: Iterable[Score]) -> list[Score]:
-    return [f for f in facts if f.strategy in DRAWN and f.share is not None]
+def at_random(scores: Iterable[Score]) -> list[Score]:
+    return [score for score in scores if score.strategy in DRAWN and score.share is not None]
 
 
-def near(facts: Iterable[Score], share: float) -> list[Score]:
-    """The facts at a share of heads drawn: those nearest to it, if any is near."""
-    found = [f for f in drawn(facts) if abs((f.share or 0) - share) <= NEAR]
-    nearest = min((abs((f.share or 0) - share) for f in found), default=0.0)
-    return [f for f in found if abs((f.share or 0) - share) <= nearest + SLACK]
+def near(scores: Iterable[Score], share: float) -> list[Score]:
+    """The scores with a share of heads removed at random: those nearest to it, if any is near."""
+    distances = [(abs((score.share or 0) - share), score) for score in at_random(scores)]
+    nearest = min((distance for distance, _ in distances), default=0.0)
+    return [s for distance, s in distances if distance <= min(nearest + SLACK, NEAR)]
 
 
-def lost(
-    facts: Sequence[Score], some: Sequence[Score]
-) -> dict[tuple[str, str, float], tuple[float, Mean]]:
-    """By (task, target, share): how many points the pruned ones of a task and language lost, where the unpruned score is known."""
-    full = means([f for f in facts if f.remove == "none"], "task", "target")
-    cells = means(some, "task", "target", "share")
+def losses(scores: Sequence[Score], pruned: Sequence[Score]) -> Losses:
+    """The points that pruned models lose where the unpruned score is known."""
+    full = means([score for score in scores if score.remove == "none"], "task", "target")
+    cells = means(pruned, "task", "target", "share")
     return {
         key: (full[key[:2]].value - cell.value, cell)
         for key, cell in cells.items()
@@ -52,70 +47,74 @@ def lost(
     }
 
 
-def rest(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> list[Score]:
-    return [fact for _, cell in found.values() for fact in cell.scores]
+def cells_of(lost: Losses) -> list[Mean]:
+    return [cell for _, cell in lost.values()]
 
 
-def told(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> str:
+def points_of(lost: Losses) -> list[float]:
+    return [points for points, _ in lost.values()]
+
+
+def scores_of(lost: Losses) -> list[Score]:
+    return scores_in(cells_of(lost))
+
+
+def loss_list(lost: Losses) -> str:
     return ", ".join(
-        f"{target if cell.scores[0].translated else at(task, target)} {share:g} %: {points:+.2f}"
-        for (task, target, share), (points, cell) in found.items()
+        f"{target if cell.scores[0].translated else place(task, target)} {share:g} %: {points:+.2f}"
+        for (task, target, share), (points, cell) in lost.items()
     )
 
 
-def at(task: str, target: str) -> str:
-    """A task and its language; there is only one for those of GLUE."""
+def place(task: str, target: str) -> str:
+    """A task and its language; those of GLUE have only one."""
     return task if task in GLUE else f"{task} {target}"
 
 
-def noise(found: dict[tuple[str, str, float], tuple[float, Mean]]) -> float | None:
+def noise(lost: Losses) -> float | None:
     """Half the interval that repeats of the pruned models give the mean loss."""
-    return over_repeats([fact.value for fact in cell.scores] for _, cell in found.values())
+    return over_repeats(cell.repeats for cell in cells_of(lost))
 
 
-def each_noise(
-    facts: Sequence[Score], found: dict[tuple[str, str, float], tuple[float, Mean]]
-) -> list[float | None]:
+def noise_of_each(scores: Sequence[Score], lost: Losses) -> list[float | None]:
     """Half the interval that repeats give each of the losses."""
-    full = means([f for f in facts if f.remove == "none"], "task", "target")
-    return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in found.items()]
+    full = means([score for score in scores if score.remove == "none"], "task", "target")
+    return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in lost.items()]
 
 
-def scatter(evidence: Evidence, wanted: float) -> Finding:
-    """Whether repeated draws of a condition differ as stated: their standard deviation in percent of their mean, over conditions.
+def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
+    """Whether repeated draws differ as stated: their standard deviation in percent of their mean.
 
-    One training scored in many languages is one condition, whose deviation is the mean over them.
+    One training scored in many languages is one condition, with the mean deviation over them.
     """
-    cells = means(
-        [f for f in final(evidence) if f.strategy in SAMPLED], "task", "source", "remove", "target"
-    )
+    sampled = [score for score in final(evidence) if score.strategy in SAMPLED]
     conditions: dict[tuple[str, ...], list[Mean]] = {}
-    for (*condition, _), cell in cells.items():
+    for (*condition, _), cell in means(sampled, "task", "source", "remove", "target").items():
         if len(cell.scores) >= FEWEST and cell.value:
             conditions.setdefault(tuple(condition), []).append(cell)
     if len(conditions) < FEWEST:
-        return missing("three draws or more of each of three conditions with random heads gone")
+        return missing("three draws or more of each of three conditions with random heads removed")
     values = [
-        fmean(100 * stdev(f.value for f in cell.scores) / cell.value for cell in several)
-        for several in conditions.values()
+        fmean(100 * stdev(cell.repeats) / cell.value for cell in cells)
+        for cells in conditions.values()
     ]
     numbers = (
-        f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions (stated: {wanted:g} %)"
+        f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions "
+        f"(stated: {deviation:g} %)"
     )
-    used = [fact for several in conditions.values() for cell in several for fact in cell.scores]
-    return judged(as_stated(values, wanted, ABOUT * wanted), numbers, "", used)
+    outcome = as_stated(values, deviation, ABOUT * deviation)
+    return judged(outcome, numbers, "", scores_in(c for cells in conditions.values() for c in cells))
 
 
-def sharper(evidence: Evidence, bend: float) -> Finding:
+def falls_faster(evidence: Evidence, bend: float) -> Finding:
     """Whether the mean loss grows faster beyond a share of heads than up to it."""
-    facts = final(evidence)
-    found = lost(facts, drawn(facts))
+    scores = final(evidence)
+    lost = losses(scores, at_random(scores))
     by_share: dict[float, dict[tuple[str, str], float]] = {}
-    for (task, target, share), (points, cell) in found.items():
-        full = points + cell.value
-        by_share.setdefault(share, {})[task, target] = (
-            points if cell.scores[0].translated else drop(full, cell.value)
-        )
+    for (task, target, share), (points, cell) in lost.items():
+        translated = cell.scores[0].translated
+        value = points if translated else drop(points + cell.value, cell.value)
+        by_share.setdefault(share, {})[task, target] = value
     most = max((len(values) for values in by_share.values()), default=0)
     known = {share: values for share, values in sorted(by_share.items()) if len(values) == most}
     curve = {share: fmean(values.values()) for share, values in known.items()}
@@ -124,15 +123,16 @@ def sharper(evidence: Evidence, bend: float) -> Finding:
     if abs(at - bend) > 10 or last <= at or at <= 0:
         return missing(f"scores without pruning, near {bend:g} % and beyond")
     before, beyond = 10 * curve[at] / at, 10 * (curve[last] - curve[at]) / (last - at)
-    unit = "BLEU" if facts[0].translated else "% of the score"
-    numbers = f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, {beyond:.2f} from there to {last:g} %"
+    unit = "BLEU" if scores[0].translated else "% of the score"
+    numbers = (
+        f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, "
+        f"{beyond:.2f} from there to {last:g} %"
+    )
     places = known[at]
     leads = [
-        10 * (known[last][place] - places[place]) / (last - at) - 10 * places[place] / at
-        for place in places
+        10 * (known[last][where] - places[where]) / (last - at) - 10 * places[where] / at
+        for where in places
     ]
     whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
-    cells = [cell for _, cell in found.values()]
-    return judged(
-        above(leads, 0.0, whole), numbers, spread_words(cells, evidence.printed), rest(found)
-    )
+    strength = spread_words(cells_of(lost), evidence.printed)
+    return judged(above(leads, 0.0, whole), numbers, strength, scores_of(lost))

@@ -10,16 +10,14 @@ HEADER = ("claim", "statement", "verdict", "margin", "numbers", "how sure")
 
 
 def markdown(verdicts: Iterable[Verdict]) -> str:
-    """One row for each verdict; what does not hold is in bold."""
+    """One row for each verdict, in bold where a claim does not hold."""
     rows = [HEADER, ("---",) * len(HEADER), *map(_row, verdicts)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _row(one: Verdict) -> tuple[str, ...]:
-    margin = "" if one.margin is None else f"{one.margin:+.3g} {one.unit}"
-    verdict = f"**{one.verdict}**" if one.verdict == FAILS else one.verdict
-    verdict += f": {one.follows}" if one.follows else ""
-    return tuple(
-        text.replace("|", "\\|")
-        for text in (one.id, one.statement, verdict, margin, one.numbers, one.strength)
-    )
+def _row(verdict: Verdict) -> tuple[str, ...]:
+    margin = "" if verdict.margin is None else f"{verdict.margin:+.3g} {verdict.unit}"
+    word = f"**{verdict.verdict}**" if verdict.verdict == FAILS else verdict.verdict
+    word += f": {verdict.follows}" if verdict.follows else ""
+    cells = (verdict.id, verdict.statement, word, margin, verdict.numbers, verdict.strength)
+    return tuple(text.replace("|", "\\|") for text in cells)

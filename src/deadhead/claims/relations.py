@@ -1,4 +1,4 @@
-"""What gains go with: Spearman's rho over pairs of languages, against their distance and the likeness of their rankings."""
+"""What gains go with: Spearman's rho with the distance of languages and the similarity of rankings."""
 
 from __future__ import annotations
 
@@ -12,71 +12,45 @@ from deadhead.results.statistics import Correlation, with_distance, with_similar
 from deadhead.tasks.distances import distances
 
 from .evidence import Evidence, Rho
+from .searches import CROSS, MULTI, TASKS, single
 
 FEWEST = 5  # pairs for a rho
-SETTINGS = ("cross-lingual", "multi-lingual")
 DISTANCE = "syntactic"  # of URIEL's; the paper does not say which it means
-TASKS = ("pos", "ner", "slots")
 Gain = tuple[str, str, float]
 
 
 @cache
 def rhos(evidence: Evidence) -> tuple[Rho, ...]:
-    """Those the evidence tells, or those its searches and rankings give."""
+    """Those that the evidence states, or those that its searches and rankings give."""
     if evidence.rhos:
         return evidence.rhos
     groups: dict[tuple[str, str, str], list[Gain]] = {}
-    for s in evidence.pairs:
-        if _fits(s):
-            groups.setdefault((s.model, s.task, s.setting), []).append(
-                (s.source, s.target, s.arms["lowest"].gain)
-            )
-    found = []
+    for s in filter(_fits, single(evidence)):
+        gain = (s.source, s.target, s.arms["lowest"].gain)
+        groups.setdefault((s.model, s.task, s.setting), []).append(gain)
+    rows = []
     for (model, task, setting), gains in groups.items():
-        alike = _alike(
-            gains,
-            {
-                r.language: r
-                for r in evidence.rankings
-                if (r.model, r.task, r.method) == (model, task, "gradient")
-            },
-        )
-        if alike is None:
-            continue  # URIEL takes its time: only for who has rankings of these languages as well
-        for against, told in (("uriel distance", _apart(gains)), ("ranking similarity", alike)):
-            if told is not None and told.n >= FEWEST and not isnan(told.rho):
-                found.append(
-                    Rho(
-                        model=model,
-                        task=task,
-                        setting=setting,
-                        against=against,
-                        rho=told.rho,
-                        pairs=told.n,
-                        p=told.p,
-                    )
-                )
-    return tuple(found)
+        place = (model, task, "gradient")
+        rankings = {r.language: r for r in evidence.rankings if (r.model, r.task, r.method) == place}
+        similarity = _with_similarity(gains, rankings)
+        if similarity is None:
+            continue  # URIEL is slow: only for those who have rankings of these languages as well
+        correlations = {"uriel distance": _with_distance(gains), "ranking similarity": similarity}
+        for against, one in correlations.items():
+            if one is not None and one.n >= FEWEST and not isnan(one.rho):
+                where = {"model": model, "task": task, "setting": setting, "against": against}
+                rows.append(Rho(**where, rho=one.rho, pairs=one.n, p=one.p))
+    return tuple(rows)
 
 
-def _fits(s: Search) -> bool:
-    """Whether a search is one of the paper's: one source, another target, all of its data, ranked by gradient."""
-    plain = (
-        s.parts is None
-        and s.rank in ("", "gradient")
-        and set(s.train.split("+")) - {""} <= {s.source, s.target}
-    )
-    return (
-        plain
-        and s.task in TASKS
-        and s.setting in SETTINGS
-        and s.source != s.target
-        and "lowest" in s.arms
-    )
+def _fits(search: Search) -> bool:
+    """Whether the paper has such searches: on its tasks and in its settings, into another language."""
+    another = search.source != search.target
+    return another and search.task in TASKS.values() and search.setting in (CROSS, MULTI)
 
 
-def _apart(gains: Sequence[Gain]) -> Correlation | None:
-    """Against URIEL's distance; None where it, or its package, is not there."""
+def _with_distance(gains: Sequence[Gain]) -> Correlation | None:
+    """None if URIEL, or its package, is not there."""
     if len(gains) < FEWEST:
         return None
     try:
@@ -89,11 +63,13 @@ def _distances(source: str, target: str) -> Mapping[str, float]:
     return distances(source, target, [DISTANCE])
 
 
-def _alike(gains: Sequence[Gain], rankings: Mapping[str, RankedHeads]) -> Correlation | None:
-    there = [gain for gain in gains if gain[0] in rankings and gain[1] in rankings]
-    if len(there) < FEWEST:
+def _with_similarity(
+    gains: Sequence[Gain], rankings: Mapping[str, RankedHeads]
+) -> Correlation | None:
+    ranked = [gain for gain in gains if gain[0] in rankings and gain[1] in rankings]
+    if len(ranked) < FEWEST:
         return None
     try:
-        return with_similarity(there, {name: one.scores for name, one in rankings.items()})
+        return with_similarity(ranked, {name: one.scores for name, one in rankings.items()})
     except DeadheadError:
         return None

@@ -1,12 +1,13 @@
-"""From what a claim is about (`kinds.py`) to what it is judged on: `about(judge, BERT, ON_GLUE)` is a judge too.
+"""Judging within a scope: which part of the evidence a claim is judged on.
 
-It hands on only the models and tasks the claim is about, or where a study has none of them, those that may stand in. Each
-model is judged by itself, since two are no repeats of one another, and the claim has to hold for all. What
-is not the paper's own is named in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
+A claim is about some models and tasks (`subjects.py`). Its function gets only these; if a study has
+none of them, it gets those that may replace them. Each model is judged separately, since two models
+are no repeats of each other, and the claim has to hold for all. What is not the paper's own is named
+in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
 
-A `general` statement, on what encoders do, is judged on what stands in. A statement on one model, one task or
-with a number that was measured on them is not: it is "not tested here", and its numbers tell what it is about
-and what the study has.
+A `general` statement, about any encoder, is judged on replacements too. A statement about one model
+or one task, or with a number that was measured on them, is "not tested here" on anything else; its
+numbers then say what it is about and what the study has.
 """
 
 from __future__ import annotations
@@ -22,39 +23,30 @@ from .evidence import Evidence
 from .subjects import Models, Scored, Tasks
 from .verdict import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Finding
 
-Judge = Callable[[Evidence], Finding]
-Comparison = Callable[[Evidence, Evidence], Finding]
-PARTS = ("searches", "merged", "rankings", "rhos")  # of evidence, by model
-MOST_NAMED = 3  # of what a study has, in a verdict that says it is something else
+Pairs = Iterable[tuple[str, str]]  # models and tasks
+SEARCHED = ("searches", "merged", "rankings")
+MOST_LISTED = 3  # models and tasks of a study, in a verdict that says the claim is about others
 
 
-@dataclass(frozen=True)
-class _Lot:
-    """What is judged by itself: the evidence on one model, and for a comparison that on the other one."""
-
-    evidence: Evidence
-    source: str = ""  # the language learnt, where it is not English
-    other: Evidence = Evidence()  # noqa: RUF009
-    theirs: frozenset[str] = frozenset()  # the models of the other
-
-
-@dataclass(frozen=True)
-class _About:
+@dataclass(frozen=True, kw_only=True)
+class Scope:
     """What a claim is about."""
 
     models: Models
     tasks: Tasks | None = None
-    others: Models | None = None
-    together: bool = False
-    general: bool = False
+    others: Models | None = None  # the models that `models` are compared with
+    other_tasks: Tasks | None = None  # those of `others`, if they are not `tasks`
+    searches: bool = False  # judged on searches and rankings, not on scores and measures
+    together: bool = False  # over all models at once
+    general: bool = False  # about any model and task of the kind
 
-    def has(self, pairs: Iterable[tuple[str, str]], theirs: Iterable[str] = ()) -> bool:
-        """Whether all of these models and tasks, and the models beside them, are what it is about."""
+    def covers(self, pairs: Pairs, other_models: Iterable[str] = ()) -> bool:
+        """Whether the claim is about all of these."""
         ours = all(
             self.models.own_kind(model) and (self.tasks is None or self.tasks.own_task(task))
             for model, task in pairs
         )
-        return ours and (self.others is None or all(map(self.others.own_kind, theirs)))
+        return ours and (self.others is None or all(map(self.others.own_kind, other_models)))
 
     @property
     def words(self) -> str:
@@ -63,244 +55,162 @@ class _About:
         words = " on ".join(name for name in (self.models.name, tasks) if name)
         return words + (f", against {self.others.name}" if self.others else "")
 
-
-def about(judge: Judge, models: Models, tasks: Tasks, general: bool = False) -> Judge:
-    """A judge of scores, or of what was measured."""
-    return _on(
-        lambda lot: judge(lot.evidence),
-        lambda evidence: _lots(evidence, models, tasks),
-        _About(models, tasks, general=general),
-    )
-
-
-def against(
-    judge: Comparison,
-    models: Models,
-    tasks: Tasks,
-    others: Models,
-    their_tasks: Tasks | None = None,
-) -> Judge:
-    """A judge of scores of one model beside those of another; it is asked with nothing beside where there is no other."""
-
-    def lots(evidence: Evidence) -> list[_Lot]:
-        first = _lots(evidence, models, tasks)
-        taken = {fact.model for lot in first for fact in lot.evidence.scores}
-        left = replace(
-            evidence, scores=tuple(fact for fact in evidence.scores if fact.model not in taken)
-        )
-        return _beside(first, _lots(left, others, their_tasks or tasks))
-
-    return _on(lambda lot: judge(lot.evidence, lot.other), lots, _About(models, tasks, others))
+    def parts(self, evidence: Evidence) -> list[_Part]:
+        """What is judged separately."""
+        if self.searches:
+            models = self.models.among(_searched(evidence, encoders=bool(self.models.name)))
+            first = _by_model(evidence, models, self.together)
+        else:
+            assert self.tasks is not None
+            first = _by_task(evidence, self.models, self.tasks)
+        if self.others is None:
+            return first
+        if self.searches:
+            rest = (model for model in _searched(evidence) if model not in models)
+            second = _by_model(evidence, self.others.among(rest))
+        else:
+            used = {score.model for part in first for score in part.evidence.scores}
+            rest_of = tuple(score for score in evidence.scores if score.model not in used)
+            tasks = self.other_tasks or self.tasks
+            assert tasks is not None
+            second = _by_task(replace(evidence, scores=rest_of), self.others, tasks)
+        return [one.beside(other) for one, other in product(first, second)] or first
 
 
-def about_searches(
-    judge: Judge,
-    models: Models,
-    tasks: Tasks | None = None,
-    together: bool = False,
-    general: bool = False,
-) -> Judge:
-    """A judge of searches and rankings; `together` for claims that count over several models at once."""
+@dataclass(frozen=True)
+class _Part:
+    """The evidence on one model, and in a comparison that on another."""
 
-    def lots(evidence: Evidence) -> list[_Lot]:
-        names = models.among(_searched(evidence, bool(models.name)))
-        return (
-            [_Lot(of_models(evidence, tuple(names)))]
-            if together and names
-            else [_Lot(of_models(evidence, (name,))) for name in names]
-        )
+    evidence: Evidence
+    source: str = ""  # the language of training, if it is not English
+    other: Evidence = Evidence()  # noqa: RUF009
+    other_models: frozenset[str] = frozenset()
 
-    return _on(
-        lambda lot: judge(lot.evidence),
-        lots,
-        _About(models, tasks, together=together, general=general),
-    )
+    def beside(self, second: _Part) -> _Part:
+        scored = (score.model for score in second.evidence.scores)
+        models = frozenset((*_searched(second.evidence), *scored))
+        return replace(self, other=second.evidence, other_models=models)
+
+    def sides(self, finding: Finding) -> tuple[list[tuple[str, str]], list[str]]:
+        """The models and tasks that a finding rests on, and the models they are compared with."""
+        ours = [pair for pair in finding.on if pair[0] not in self.other_models]
+        return ours, [model for model, _ in finding.on if model in self.other_models]
 
 
-def against_searches(judge: Comparison, models: Models, others: Models) -> Judge:
-    """A judge of searches of one model beside those of another."""
-
-    def lots(evidence: Evidence) -> list[_Lot]:
-        held = _searched(evidence)
-        ours = models.among(held)
-        theirs = others.among(name for name in held if name not in ours)
-        first, second = (
-            [_Lot(of_models(evidence, (name,))) for name in names] for names in (ours, theirs)
-        )
-        return _beside(first, second)
-
-    return _on(lambda lot: judge(lot.evidence, lot.other), lots, _About(models, others=others))
-
-
-def _beside(first: Sequence[_Lot], second: Sequence[_Lot]) -> list[_Lot]:
-    """Each of the one beside each of the other."""
-    if not second:
-        return list(first)
-    return [
-        replace(
-            one,
-            other=two.evidence,
-            theirs=frozenset(
-                (*_searched(two.evidence), *(fact.model for fact in two.evidence.scores))
-            ),
-        )
-        for one, two in product(first, second)
-    ]
+def judge_in_scope(scope: Scope, judge: Callable[..., Finding], evidence: Evidence) -> Finding:
+    """The finding of a claim's function on the evidence that the claim is about."""
+    parts = scope.parts(evidence) or [_Part(Evidence(printed=evidence.printed))]
+    compared = scope.others is not None
+    findings = [judge(p.evidence, p.other) if compared else judge(p.evidence) for p in parts]
+    known = [pair for pair in zip(parts, findings, strict=True) if pair[1].verdict != OPEN]
+    if not known:
+        return _untested(scope, evidence) if _elsewhere(scope, evidence) else findings[0]
+    together = _all([_with_names(finding, part, scope) for part, finding in known])
+    own = all(scope.covers(*part.sides(finding)) for part, finding in known)
+    if scope.general or evidence.printed or own:
+        return together
+    return _untested(scope, evidence, together)
 
 
-def _on(
-    judge: Callable[[_Lot], Finding], lots: Callable[[Evidence], list[_Lot]], what: _About
-) -> Judge:
-    def on(evidence: Evidence) -> Finding:
-        every = lots(evidence) or [_Lot(Evidence(printed=evidence.printed))]
-        found = [(lot, judge(lot)) for lot in every]
-        known = [(lot, finding) for lot, finding in found if finding.verdict != OPEN]
-        if not known:
-            return _untested(what, evidence) if _elsewhere(what, evidence) else found[0][1]
-        named = [_named(finding, lot, what) for lot, finding in known]
-        if (
-            what.general
-            or evidence.printed
-            or all(what.has(*_sides(finding, lot)) for lot, finding in known)
-        ):
-            return _all(named)
-        return _untested(what, evidence, _all(named))
-
-    return on
+def _elsewhere(scope: Scope, evidence: Evidence) -> bool:
+    """Whether a study has results, but none that the claim is about."""
+    pairs = _pairs(evidence)
+    specific = not scope.general and not evidence.printed
+    return specific and bool(pairs) and not any(scope.covers([pair]) for pair in pairs)
 
 
-def _sides(finding: Finding, lot: _Lot) -> tuple[list[tuple[str, str]], list[str]]:
-    """The models and tasks a finding rests on, and the models beside them."""
-    return [pair for pair in finding.on if pair[0] not in lot.theirs], [
-        model for model, _ in finding.on if model in lot.theirs
-    ]
+def _untested(scope: Scope, evidence: Evidence, replacement: Finding | None = None) -> Finding:
+    """The claim is about something else; with the finding on what may replace it, if any."""
+    pairs = list(dict.fromkeys(f"{model} on {task}" for model, task in _pairs(evidence)))
+    more = f" and {len(pairs) - MOST_LISTED} more" if len(pairs) > MOST_LISTED else ""
+    numbers = f"about {scope.words}; this study has {', '.join(pairs[:MOST_LISTED])}{more}"
+    if replacement is None:
+        return Finding(verdict=UNTESTED, numbers=numbers)
+    numbers = f"{numbers}; {replacement.numbers}"
+    return replace(replacement, verdict=UNTESTED, margin=None, numbers=numbers, lucky=False)
 
 
-def _elsewhere(what: _About, evidence: Evidence) -> bool:
-    """Whether a study has something, and nothing of what a claim is about."""
-    held = _held(evidence)
-    return (
-        bool(held)
-        and not what.general
-        and not evidence.printed
-        and not any(what.has([pair]) for pair in held)
-    )
+def _pairs(evidence: Evidence) -> dict[tuple[str, str], None]:
+    """All models and tasks of the evidence."""
+    parts = ("scores", *SEARCHED[:2], "measures", "rankings", "rhos")
+    results = [result for part in parts for result in getattr(evidence, part)]
+    return dict.fromkeys((result.model, result.task) for result in results)
 
 
-def _untested(what: _About, evidence: Evidence, stands_in: Finding | None = None) -> Finding:
-    """It is about something else than what the study has; with what was found on that, where a claim could look at it."""
-    held = list(dict.fromkeys(f"{model} on {task}" for model, task in _held(evidence)))
-    more = f" and {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
-    numbers = f"about {what.words}; this study has {', '.join(held[:MOST_NAMED])}{more}"
-    if stands_in is None:
-        return Finding(UNTESTED, None, numbers, "")
-    return replace(
-        stands_in,
-        verdict=UNTESTED,
-        margin=None,
-        numbers=f"{numbers}; {stands_in.numbers}",
-        lucky=False,
-    )
-
-
-def _held(evidence: Evidence) -> dict[tuple[str, str], None]:
-    """All models and tasks that there is something of."""
-    parts = (
-        evidence.scores,
-        evidence.searches,
-        evidence.merged,
-        evidence.measures,
-        evidence.rankings,
-        evidence.rhos,
-    )
-    return dict.fromkeys((one.model, one.task) for part in parts for one in part)
-
-
-def _lots(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Lot]:
-    held: Iterable[Scored] = (
-        [m for m in evidence.measures if m.name == tasks.measure]
-        if tasks.measure
-        else evidence.scores
-    )
-    fit = _possible(held, tasks)
-    names = models.among(dict.fromkeys(one.model for one in fit))
+def _by_task(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Part]:
+    measures = [one for one in evidence.measures if one.name == tasks.measure]
+    results: Iterable[Scored] = measures if tasks.measure else evidence.scores
+    possible = tasks.possible(results)
+    names = models.among(dict.fromkeys(result.model for result in possible))
     groups: dict[tuple[str, ...], list[Scored]] = {}
-    for one in tasks.among(one for one in fit if one.model in names):
-        apart = (one.task, one.source) if tasks.apart and isinstance(one, Score) else ()
-        groups.setdefault((one.model, *apart), []).append(one)
+    for result in tasks.among(result for result in possible if result.model in names):
+        apart = tasks.separate and isinstance(result, Score)
+        key = (result.model, result.task, result.source) if apart else (result.model,)  # type: ignore[union-attr]
+        groups.setdefault(key, []).append(result)
     return [
-        _Lot(_evidence(group, evidence.printed), _learnt(group) if tasks.apart else "")
+        _Part(_evidence(group, evidence.printed), _source(group) if tasks.separate else "")
         for group in groups.values()
     ]
 
 
-def _possible(held: Iterable[Scored], tasks: Tasks) -> list[Scored]:
-    """All that is of the tasks, or may stand in for them."""
-    held = list(held)
-    return [one for one in held if one.task in tasks.own] + tasks.others(
-        [one for one in held if one.task not in tasks.own]
-    )
-
-
 def _evidence(group: Sequence[Scored], printed: bool) -> Evidence:
-    return Evidence(
-        scores=tuple(one for one in group if isinstance(one, Score)),
-        measures=tuple(one for one in group if isinstance(one, Measure)),
-        printed=printed,
-    )
+    scores = tuple(result for result in group if isinstance(result, Score))
+    measures = tuple(result for result in group if isinstance(result, Measure))
+    return Evidence(scores=scores, measures=measures, printed=printed)
 
 
-def _learnt(group: Sequence[Scored]) -> str:
-    source = next((one.source for one in group if isinstance(one, Score)), "en")
+def _source(group: Sequence[Scored]) -> str:
+    source = next((result.source for result in group if isinstance(result, Score)), "en")
     return "" if source == "en" else source
 
 
+def _by_model(evidence: Evidence, models: Sequence[str], together: bool = False) -> list[_Part]:
+    groups = [tuple(models)] if together and models else [(model,) for model in models]
+    return [_Part(of_models(evidence, group)) for group in groups]
+
+
 def _searched(evidence: Evidence, encoders: bool = True) -> dict[str, None]:
-    """The models of searches and rankings, those that translate aside."""
-    parts = [
-        one
-        for part in ("searches", "merged", "rankings")
-        for one in getattr(evidence, part)
-        if not (encoders and one.translated)
-    ]
-    return dict.fromkeys(one.model for one in (*parts, *evidence.rhos))
+    """The models of searches and rankings, without those that translate."""
+    results = [result for part in SEARCHED for result in getattr(evidence, part)]
+    kept = [result for result in results if not (encoders and result.translated)]
+    return dict.fromkeys(result.model for result in (*kept, *evidence.rhos))
 
 
 @cache
-def of_models(evidence: Evidence, names: tuple[str, ...]) -> Evidence:
-    """The searches and rankings of some models; the same object each time, for what is computed from it once."""
+def of_models(evidence: Evidence, models: tuple[str, ...]) -> Evidence:
+    """The searches and rankings of some models; the same object each time, so it can be a key."""
     parts = {
-        part: tuple(one for one in getattr(evidence, part) if one.model in names) for part in PARTS
+        part: tuple(result for result in getattr(evidence, part) if result.model in models)
+        for part in (*SEARCHED, "rhos")
     }
     return Evidence(**parts, printed=evidence.printed)
 
 
-def _named(finding: Finding, lot: _Lot, what: _About) -> Finding:
-    ours, theirs = _sides(finding, lot)
-    called = [what.models.called(list(dict.fromkeys(model for model, _ in ours)), what.together)]
-    if what.tasks is not None:
-        called.append(what.tasks.called(list(dict.fromkeys(task for _, task in ours)), lot.source))
-    told = [f"on {one}" for one in called if one]
-    beside = list(dict.fromkeys(theirs))
-    if what.others is not None and beside and (name := what.others.called(beside, together=False)):
-        told.append(f"against {name}")
-    return replace(finding, numbers=f"{'; '.join(told)}: {finding.numbers}") if told else finding
+def _with_names(finding: Finding, part: _Part, scope: Scope) -> Finding:
+    """The finding with the models and tasks in front that are not the paper's own."""
+    ours, others = part.sides(finding)
+    names = [scope.models.label(list(dict.fromkeys(model for model, _ in ours)), scope.together)]
+    if scope.tasks is not None:
+        names.append(scope.tasks.label(list(dict.fromkeys(t for _, t in ours)), part.source))
+    words = [f"on {name}" for name in names if name]
+    beside = list(dict.fromkeys(others))
+    if scope.others is not None and beside and (name := scope.others.label(beside)):
+        words.append(f"against {name}")
+    return replace(finding, numbers=f"{'; '.join(words)}: {finding.numbers}") if words else finding
 
 
-def _all(known: Sequence[Finding]) -> Finding:
-    """One finding of several: it holds if every one does, and the smallest margin of the worst counts."""
-    if len(known) == 1:
-        return known[0]
-    least = min(
-        known,
-        key=lambda finding: ((FAILS, UNSHOWN, HOLDS).index(finding.verdict), finding.margin or 0.0),
-    )
+def _all(findings: Sequence[Finding]) -> Finding:
+    """One finding for all parts: the worst verdict, with its smallest margin."""
+    if len(findings) == 1:
+        return findings[0]
+    order = (FAILS, UNSHOWN, HOLDS)
+    worst = min(findings, key=lambda one: (order.index(one.verdict), one.margin or 0.0))
     return Finding(
-        least.verdict,
-        least.margin,
-        " | ".join(finding.numbers for finding in known),
-        " | ".join(dict.fromkeys(finding.strength for finding in known)),
-        tuple(dict.fromkeys(trial for finding in known for trial in finding.trials)),
-        tuple(dict.fromkeys(pair for finding in known for pair in finding.on)),
-        all(finding.lucky for finding in known),
+        verdict=worst.verdict,
+        margin=worst.margin,
+        numbers=" | ".join(one.numbers for one in findings),
+        strength=" | ".join(dict.fromkeys(one.strength for one in findings)),
+        trials=tuple(dict.fromkeys(trial for one in findings for trial in one.trials)),
+        on=tuple(dict.fromkeys(pair for one in findings for pair in one.on)),
+        lucky=all(one.lucky for one in findings),
     )

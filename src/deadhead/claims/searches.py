@@ -1,4 +1,4 @@
-"""Which searches a claim speaks of: by task, model and setting, from one source language."""
+"""Which searches a claim is about: by task, model and setting, from one source language."""
 
 from __future__ import annotations
 
@@ -11,47 +11,43 @@ from .evidence import Evidence
 from .rule import over_repeats
 from .strength import LEVEL, by_luck, interval, luck_p
 from .subjects import MULTI as MBERT
-from .subjects import XLM, Models, anything, is_mbert, is_xlmr, multilingual
+from .subjects import XLM, Models, any_model, is_mbert, is_xlmr, multilingual
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
-PAPER_LRP = "lrp rule=alpha-beta"  # the LRP of the paper's time; the epsilon rule is of 2024 and ranks heads differently
+# The LRP of the paper's time; the epsilon rule is of 2024 and ranks heads differently.
+PAPER_LRP = "lrp rule=alpha-beta"
 OF = {
     "mbert": Models(
         "mBERT",
         (MBERT,),
-        (
-            is_mbert,
-            lambda model: multilingual(model) and not is_xlmr(model),
-            lambda model: not is_xlmr(model),
-        ),
+        (is_mbert, lambda m: multilingual(m) and not is_xlmr(m), lambda m: not is_xlmr(m)),
     ),
     "xlm-r": Models(
         "XLM-R",
         (XLM,),
-        (
-            is_xlmr,
-            lambda model: multilingual(model) and not is_mbert(model),
-            lambda model: not is_mbert(model),
-        ),
+        (is_xlmr, lambda m: multilingual(m) and not is_mbert(m), lambda m: not is_mbert(m)),
     ),
 }
 BOTH = Models(
     "mBERT and XLM-R",
     (MBERT, XLM),
-    (lambda model: is_mbert(model) or is_xlmr(model), multilingual, anything),
+    (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model),
 )
-MODELS = {name: kind.own[0] for name, kind in OF.items()}
+MODELS = {name: models.own[0] for name, models in OF.items()}
 
 
 def single(evidence: Evidence, task: str = "", rank: str = "gradient") -> list[Search]:
-    """Searches from one source language with all of the target's data, ranked so, or as printed."""
+    """Searches from one source language with all of the target's data.
+
+    rank: the ranking they used. Printed ones do not name it, and used `gradient`.
+    """
     return [
         s
         for s in evidence.pairs
         if "lowest" in s.arms
         and s.parts is None
-        and (s.rank == rank or (not s.rank and rank == "gradient"))
+        and (s.rank or "gradient") == rank
         and task in ("", s.task)
         and set(s.train.split("+")) - {""} <= {s.source, s.target}
         and (s.source != s.target or s.setting == "mono-lingual")
@@ -63,49 +59,60 @@ def paired(evidence: Evidence, task: str) -> list[Search]:
     return [s for s in single(evidence, task) if s.setting != "mono-lingual" or task == "slots"]
 
 
-def noise(found: Sequence[Search]) -> float | None:
-    """Half the interval that repeats with other seeds give the mean gain; one training is behind several targets."""
-    return over_repeats((s.arms["lowest"].repeats for s in found), shared=True)
+def noise(searches: Sequence[Search]) -> float | None:
+    """Half the interval that other seeds give the mean gain; one training has several targets."""
+    return over_repeats((s.arms["lowest"].repeats for s in searches), shared=True)
 
 
-def lead_noise(found: Sequence[Search], arm: str) -> list[float | None]:
-    """Half the interval that repeats with other seeds give the lead of the lowest-k search over another arm, in each search."""
-    both = [(s.arms["lowest"].repeats, s.arms[arm].repeats) for s in found]
-    return [
-        over_repeats([[one - other for one, other in zip(*pair, strict=True)]]) for pair in both
-    ]
+def lead_noise(searches: Sequence[Search], arm: str) -> list[float | None]:
+    """Half the interval that other seeds give the lead of the lowest-k search over another arm."""
+    pairs = [(s.arms["lowest"].repeats, s.arms[arm].repeats) for s in searches]
+    leads = [[low - other for low, other in zip(*pair, strict=True)] for pair in pairs]
+    return [over_repeats([repeats]) for repeats in leads]
 
 
-def chance(found: Sequence[Search], arm: str = "lowest") -> str:
-    """What luck alone would give the best of an arm's trials against one unpruned model, and what unpruned seeds did."""
-    told = by_luck(_better(found, arm), [s.arms[arm].budget for s in found])
-    seeds = with_seeds(found, arm)
+def chance(searches: Sequence[Search]) -> str:
+    """What luck alone would give the best trials of searches, and what unpruned seeds gained."""
+    words = by_luck(_better(searches), _budgets(searches))
+    seeds = gains_of_seeds(searches)
     if not seeds:
-        return told
-    return f"{told}; the best of as many unpruned seeds gains {fmean(seeds):+.2f} on average, in {sum(v > 0 for v in seeds)} of {len(seeds)}"
+        return words
+    return (
+        f"{words}; the best of as many unpruned seeds gains {fmean(seeds):+.2f} on average, "
+        f"in {sum(v > 0 for v in seeds)} of {len(seeds)}"
+    )
 
 
-def lucky_count(found: Sequence[Search]) -> bool:
-    """Whether luck alone would help as many pairs."""
-    return luck_p(_better(found), [s.arms["lowest"].budget for s in found]) >= LEVEL
+def lucky_count(searches: Sequence[Search]) -> bool:
+    """Whether luck alone would help this number of pairs."""
+    return luck_p(_better(searches), _budgets(searches)) >= LEVEL
 
 
-def lucky_mean(found: Sequence[Search]) -> bool:
-    """Whether the best of as many unpruned seeds gains as much on average, or so nearly that it is not clear; False without that control."""
-    leads = [gain(one) - other for one, other in zip(found, with_seeds(found), strict=False)]
+def lucky_mean(searches: Sequence[Search]) -> bool:
+    """Whether the best of as many unpruned seeds gains the same on average, within the interval.
+
+    False without that control.
+    """
+    seeds = gains_of_seeds(searches)
+    leads = [gain(s) - other for s, other in zip(searches, seeds, strict=False)]
     return bool(leads) and fmean(leads) <= (interval(leads) if len(leads) > 1 else 0.0)
 
 
-def with_seeds(found: Sequence[Search], arm: str = "lowest") -> list[float]:
-    """What the best of as many unpruned seeds gains in each search; nothing where one lacks them."""
-    if not all("seeds" in s.arms and s.arms["seeds"].budget == s.arms[arm].budget for s in found):
+def gains_of_seeds(searches: Sequence[Search]) -> list[float]:
+    """What the best of as many unpruned seeds gains in each search; empty if one has no such arm."""
+    arms = [(s.arms["lowest"], s.arms.get("seeds")) for s in searches]
+    if not all(seeds is not None and seeds.budget == low.budget for low, seeds in arms):
         return []
-    return [gain(s, "seeds") for s in found]
-
-
-def _better(found: Sequence[Search], arm: str = "lowest") -> int:
-    return sum(gain(s, arm) > 0 for s in found)
+    return [gain(s, "seeds") for s in searches]
 
 
 def gain(search: Search, arm: str = "lowest") -> float:
     return search.arms[arm].gain
+
+
+def _better(searches: Sequence[Search]) -> int:
+    return sum(gain(s) > 0 for s in searches)
+
+
+def _budgets(searches: Sequence[Search]) -> list[int]:
+    return [s.arms["lowest"].budget for s in searches]

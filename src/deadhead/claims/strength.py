@@ -1,4 +1,4 @@
-"""How much chance there is in a finding: spread over repeats, sign tests, intervals, p-values of rhos."""
+"""How much of a finding may be chance: spread over repeats, sign tests, intervals, p-values."""
 
 from __future__ import annotations
 
@@ -16,19 +16,13 @@ FEWEST = 3  # values for an interval
 
 def spread_words(cells: Iterable[Mean], printed: bool = False) -> str:
     """How much repeats of one condition differ, in words."""
-    cells = list(cells)
     if printed:
         return "as printed: no spread given for a cell"
-    repeated = [
-        [fact.value for fact in cell.scores]
-        for cell in cells
-        if len(cell.scores) > 1 and cell.value
-    ]
+    repeated = [cell.repeats for cell in cells if len(cell.scores) > 1 and cell.value]
     if not repeated:
         return "one seed: no spread"
-    return (
-        f"up to {max(map(len, repeated))} repeats a cell, sd {spread(repeated):.2f} % of the mean"
-    )
+    most = max(map(len, repeated))
+    return f"up to {most} repeats a cell, sd {spread(repeated):.2f} % of the mean"
 
 
 def signs(differences: Iterable[float]) -> str:
@@ -39,17 +33,19 @@ def signs(differences: Iterable[float]) -> str:
 
 
 def lucky_share(budgets: Sequence[float]) -> float:
-    """How often the best of so many trials beats one, were they all alike: the best of 12 wins 12 times of 13."""
+    """How often the best of some equal trials beats one: the best of 12 wins 12 times of 13."""
     return fmean(budget / (budget + 1) for budget in budgets)
 
 
 def by_luck(better: int, budgets: Sequence[float]) -> str:
-    """How many of the best of some trials would beat one by luck, in words."""
-    return f"luck alone: {lucky_share(budgets) * len(budgets):.1f} of {len(budgets)}, as many or more with p = {luck_p(better, budgets):.2g}"
+    """How many pairs would gain by luck, in words."""
+    expected = lucky_share(budgets) * len(budgets)
+    p = luck_p(better, budgets)
+    return f"luck alone: {expected:.1f} of {len(budgets)}, as many or more with p = {p:.2g}"
 
 
 def luck_p(better: int, budgets: Sequence[float]) -> float:
-    """The chance that the best of so many trials beats one in so many pairs or more, were they all alike."""
+    """The chance that the best of equal trials beats one in this number of pairs or more."""
     from scipy.stats import binom
 
     return float(binom.sf(better - 1, len(budgets), lucky_share(budgets)))
@@ -63,7 +59,7 @@ def interval(values: Sequence[float]) -> float:
 
 
 def rho_p(rho: float, n: int) -> float:
-    """Two-sided p-value of Spearman's rho over n pairs, by Student's t; for a rho whose pairs are not known."""
+    """Two-sided p-value of Spearman's rho over n pairs, by Student's t, from rho alone."""
     from scipy.stats import t
 
     if abs(rho) >= 1:

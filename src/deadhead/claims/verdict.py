@@ -1,142 +1,109 @@
-"""What a claim is, and what is said of it.
+"""Verdicts on claims, and the two answers that the function of a claim may give.
 
-A claim is a statement and a pure function from evidence to a finding. A finding is made by one of two
-words: `judged` (what the numbers show of it, by so much; `shown.py`) or `missing` (what is not there to judge it by).
+`judged` is the outcome of a rule (`rule.py`) with the numbers behind it; `missing` says which
+evidence is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from deadhead.results import Measure, Merged, RankedHeads, Score, Search
 
-from .evidence import Evidence
-
-HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"  # what was judged
-UNTESTED, OPEN = (
-    "not tested here",
-    "not enough data",
-)  # it is about other models or tasks; there is too little of its own
+HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"
+UNTESTED = "not tested here"  # the claim is about other models or tasks
+OPEN = "not enough data"
 VERDICTS = (HOLDS, UNSHOWN, FAILS, UNTESTED, OPEN)
-NO, IN_PART, LUCKY = (
-    "does not follow",
-    "follows in part",
-    "no more than luck",
-)  # how a claim fails on the papers' own tables
+# How a claim fails on the papers' own tables.
+NO, IN_PART, LUCKY = "does not follow", "follows in part", "no more than luck"
 
-MOST_TRIALS = 300  # ids that a verdict names as plain data
+MOST_TRIALS = 300  # ids that `to_dict` lists
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A claim and what the evidence says of it."""
+    """A claim and what the evidence says about it."""
 
     id: str
     paper: str
     statement: str
-    verdict: str  # of VERDICTS
-    margin: (
-        float | None
-    )  # how far within the border (below 0: beyond it), in the units of the claim
-    numbers: str  # what it rests on; for OPEN, what is missing; for UNTESTED, what it is about and what there is
-    strength: str  # how much chance there is in it
+    verdict: str  # one of VERDICTS
+    margin: float | None  # distance from the border, in units of the claim; negative beyond it
+    numbers: str  # the numbers behind it; for OPEN what is missing, for UNTESTED what there is
+    strength: str  # how much of it may be chance
     trials: tuple[str, ...] = ()  # ids of the records behind it
     unit: str = ""  # of the margin
-    follows: str = ""  # of NO, IN_PART, LUCKY, where it does not hold on the papers' own tables; LUCKY also where a study has it by luck alone
+    # NO, IN_PART or LUCKY if it fails on the papers' own tables; LUCKY also if luck alone would
+    # give a study the same.
+    follows: str = ""
 
     @property
     def judged(self) -> bool:
-        """Whether the evidence is of what the claim is about, and enough to say something of it."""
+        """Whether there was enough evidence on the models and tasks of the claim."""
         return self.verdict in (HOLDS, UNSHOWN, FAILS)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, with the first of its trials and the number of all: a large study has ten thousands behind one verdict."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**told, "trials": list(self.trials[:MOST_TRIALS]), "records": len(self.trials)}
+        """Plain data with the first trials and their number: a verdict may rest on thousands."""
+        stored = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**stored, "trials": list(self.trials[:MOST_TRIALS]), "records": len(self.trials)}
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What some numbers say of a statement; made in `shown.py`."""
+class Outcome:
+    """What numbers say about a statement, by one of the rules of `rule.py`."""
 
-    verdict: str  # of HOLDS, UNSHOWN, FAILS
-    margin: float  # how far within the border (below 0: beyond it)
-    how: str = ""  # in words, what makes it uncertain
+    verdict: str  # HOLDS, UNSHOWN or FAILS
+    margin: float  # distance from the border, negative beyond it
+    basis: str = ""  # the cases and the interval it rests on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What the function of a claim found."""
+    """The answer of a claim's function."""
 
     verdict: str
-    margin: float | None
     numbers: str
-    strength: str
+    margin: float | None = None
+    strength: str = ""
     trials: tuple[str, ...] = ()
     on: tuple[tuple[str, str], ...] = ()  # the models and tasks it rests on
-    lucky: bool = False  # whether the best of as many equally good trials would do it as well
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One checkable statement of a paper, in our words."""
-
-    id: str
-    paper: str  # the folder of its recipes; "luck" for those no paper makes
-    statement: str
-    judge: Callable[[Evidence], Finding]
-    unit: str = "points"  # what the margin is measured in
-
-    def on(self, evidence: Evidence) -> Verdict:
-        found = self.judge(evidence)
-        return Verdict(
-            self.id,
-            self.paper,
-            self.statement,
-            found.verdict,
-            found.margin,
-            found.numbers,
-            found.strength,
-            found.trials,
-            self.unit,
-            LUCKY
-            if found.lucky and found.verdict in (HOLDS, UNSHOWN) and not evidence.printed
-            else "",
-        )
+    lucky: bool = False  # whether the best of the same number of equal trials would do it too
 
 
 def judged(
-    shown: Shown,
+    outcome: Outcome,
     numbers: str,
     strength: str = "",
     rests_on: Iterable[Score | Search | Merged | Measure | RankedHeads] = (),
     lucky: bool = False,
 ) -> Finding:
-    """What is shown of it. `rests_on`: what was looked at. `lucky`: luck alone would do it as well."""
-    looked_at = list(rests_on)
-    several = dict.fromkeys(
-        one.trials if isinstance(one, Search | Merged) else (one.trial,) for one in looked_at
+    """An outcome with the numbers behind it.
+
+    rests_on: the results that were read. lucky: luck alone would give the same.
+    """
+    results = list(rests_on)
+    ids = dict.fromkeys(
+        result.trials if isinstance(result, Search | Merged) else (result.trial,)
+        for result in results
     )  # targets share them
-    trials = dict.fromkeys(trial for some in several for trial in some if trial)
-    on = dict.fromkeys((one.model, one.task) for one in looked_at)
-    failed = {one.trial for one in looked_at if isinstance(one, Score) and one.one_label}
-    parts = [shown.how, strength]
+    trials = dict.fromkeys(trial for group in ids for trial in group if trial)
+    failed = {one.trial for one in results if isinstance(one, Score) and one.one_label}
+    parts = [outcome.basis, strength]
     if failed:
         parts.append(f"{len(failed)} of {len(trials)} trainings failed: one label for everything")
-    strength = "; ".join(part for part in parts if part)
     return Finding(
-        shown.verdict,
-        round(shown.margin, 4) + 0.0,
-        numbers,
-        strength,
-        tuple(trials),
-        tuple(on),
-        lucky,
+        verdict=outcome.verdict,
+        margin=round(outcome.margin, 4) + 0.0,
+        numbers=numbers,
+        strength="; ".join(part for part in parts if part),
+        trials=tuple(trials),
+        on=tuple(dict.fromkeys((result.model, result.task) for result in results)),
+        lucky=lucky,
     )
 
 
-def missing(what: str) -> Finding:
-    """There is not enough to judge by."""
-    return Finding(OPEN, None, f"missing: {what}", "")
+def missing(evidence: str) -> Finding:
+    """The evidence that would be needed and is not there."""
+    return Finding(verdict=OPEN, numbers=f"missing: {evidence}")

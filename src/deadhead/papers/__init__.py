@@ -75,6 +75,12 @@ def published_files() -> dict[str, Path]:
     return {name: file for group in groups for name, file in group.items()}
 
 
+def claim_modules() -> dict[str, str]:
+    """The modules with the papers' claims: `weak-link` -> its `claims.py`, as it is imported."""
+    known = [one for one in papers().values() if (one.folder / "claims.py").is_file()]
+    return {one.name: f"{__name__}.{one.folder.name}.claims" for one in known}
+
+
 def _folder(name: str) -> Path:
     """The folder of a paper: here, or in a folder that was added to `__path__`."""
     folders = [Path(root) / name for root in __path__]

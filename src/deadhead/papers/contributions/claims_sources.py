@@ -1,174 +1,148 @@
-"""Claims of Ma et al. 2021 on several source languages: ways to join their rankings, and whether several beat one."""
+"""Claims of Ma et al. 2021 on several source languages: ways to merge rankings, several against one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
 from deadhead.claims.cases import all_targets
+from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.from_papers import stated
 from deadhead.claims.rule import POINT, count_as_stated, every, most
-from deadhead.claims.scope import about_searches
+from deadhead.claims.scope import Scope
 from deadhead.claims.searches import CROSS, OF, TASKS, gain, single
 from deadhead.claims.strength import LEVEL, by_luck, luck_p, signs
 from deadhead.claims.subjects import ON_POS_AND_NER
-from deadhead.claims.verdict import Claim, Finding, judged, missing
+from deadhead.claims.verdict import Finding, judged, missing
 from deadhead.results import Merged, Search
 
-PAPER = "contributions"
 MUCH = 2.0  # points: "much higher" is more than this
+WAYS = ("MD", "SD", "EC")
 
 
-def merged(evidence: Evidence, task: str = "") -> list[Merged]:
-    return [
-        m for m in evidence.merged if task in ("", m.task) and {"MD", "SD", "EC"} <= set(m.scores)
-    ]
+def with_all_ways(evidence: Evidence, task: str = "") -> list[Merged]:
+    return [m for m in evidence.merged if task in ("", m.task) and set(WAYS) <= set(m.scores)]
 
 
-def ec(evidence: Evidence, name: str) -> Finding:
-    found = merged(evidence, TASKS[name])
-    if len(found) < 3:
-        return missing(
-            f"multi-source searches on {TASKS[name]} by MD, SD and EC, into three targets"
-        )
-    best = {m.target: max(("MD", "SD", "EC"), key=lambda way, m=m: m.scores[way]) for m in found}  # type: ignore[misc]
-    won = sum(way == "EC" for way in best.values())
-    shown = count_as_stated(
-        won, len(best), int(stated(PAPER, "cases_EC_best")), 5, all_targets(found)
-    )
-    numbers = f"EC is best in {won} of {len(best)} (stated: 3 of 5): " + ", ".join(
-        f"{t} {way}" for t, way in best.items()
-    )
-    tries = [
-        len(m.train.split("+")) for m in found
-    ]  # searches of EC, where MD and SD have one each
-    odds = [
-        several / 2 for several in tries
-    ]  # the best of six against two is as the best of three against one
-    sure = f"EC has {fmean(tries):g} times the trials of MD or SD; {by_luck(won, odds)}"
-    return judged(shown, numbers, sure, found, luck_p(won, odds) >= LEVEL)
+def _sources(merged: Merged) -> int:
+    return len(merged.train.split("+"))
 
 
-def multi_all(evidence: Evidence) -> Finding:
-    found = merged(evidence)
-    gains = {
-        f"{m.task} {m.target} {way}": m.scores[way] - m.unpruned
-        for m in found
-        for way in ("MD", "SD", "EC")
-    }
-    if len(gains) < 6:
+def _on_both_tasks(merged: list[Merged]) -> bool:
+    return all_targets(merged) and {m.task for m in merged} == {"pos", "ner"}
+
+
+def ec_is_best(evidence: Evidence, cases: float, task: str) -> Finding:
+    merged = with_all_ways(evidence, task)
+    if len(merged) < 3:
+        return missing(f"multi-source searches on {task} by MD, SD and EC, into three targets")
+    best = {m.target: max(WAYS, key=m.scores.__getitem__) for m in merged}
+    won, n = sum(way == "EC" for way in best.values()), len(best)
+    outcome = count_as_stated(won, n, int(cases), 5, all_targets(merged))
+    each = ", ".join(f"{target} {way}" for target, way in best.items())
+    numbers = f"EC is best in {won} of {n} (stated: {cases:g} of 5): {each}"
+    tries = [_sources(m) for m in merged]  # searches of EC, where MD and SD have one each
+    odds = [number / 2 for number in tries]  # the best of six against two is three against one
+    strength = f"EC has {fmean(tries):g} times the trials of MD or SD; {by_luck(won, odds)}"
+    return judged(outcome, numbers, strength, merged, luck_p(won, odds) >= LEVEL)
+
+
+def every_way_gains(evidence: Evidence) -> Finding:
+    merged = with_all_ways(evidence)
+    cases = [(m, way) for m in merged for way in WAYS]
+    if len(cases) < 6:
         return missing("multi-source searches by MD, SD and EC, in two cases")
-    lost = [f"{name} {value:+.2f}" for name, value in gains.items() if value <= 0]
-    budgets = [
-        m.budget * (len(m.train.split("+")) if way == "EC" else 1)
-        for m in found
-        for way in ("MD", "SD", "EC")
-    ]
-    numbers = f"{len(gains) - len(lost)} of {len(gains)} gain" + (
-        f"; not: {', '.join(lost[:6])}" if lost else ""
-    )
-    whole = all_targets(found) and {m.task for m in found} == {"pos", "ner"}
-    return judged(
-        every(list(gains.values()), whole), numbers, by_luck(len(gains) - len(lost), budgets), found
-    )
+    gains = {f"{m.task} {m.target} {way}": m.scores[way] - m.unpruned for m, way in cases}
+    exceptions = [f"{name} {value:+.2f}" for name, value in gains.items() if value <= 0]
+    budgets = [m.budget * (_sources(m) if way == "EC" else 1) for m, way in cases]
+    better = len(gains) - len(exceptions)
+    numbers = f"{better} of {len(gains)} gain"
+    if exceptions:
+        numbers += f"; not: {', '.join(exceptions[:6])}"
+    outcome = every(list(gains.values()), _on_both_tasks(merged))
+    return judged(outcome, numbers, by_luck(better, budgets), merged)
 
 
-def md_sd(evidence: Evidence) -> Finding:
-    found = merged(evidence)
-    if len(found) < 2:
+def md_equals_sd(evidence: Evidence) -> Finding:
+    merged = with_all_ways(evidence)
+    if len(merged) < 2:
         return missing("multi-source searches by MD, SD and EC, in two cases")
-    gaps = {f"{m.task} {m.target}": m.scores["MD"] - m.scores["SD"] for m in found}
+    gaps = {f"{m.task} {m.target}": m.scores["MD"] - m.scores["SD"] for m in merged}
     near = sum(abs(gap) <= POINT for gap in gaps.values())
-    whole = all_targets(found) and {m.task for m in found} == {"pos", "ner"}
     numbers = f"within {POINT:g} point in {near} of {len(gaps)}: MD minus SD {_signed(gaps)}"
-    return judged(most(near, len(gaps), whole), numbers, signs(gaps.values()), found)
+    outcome = most(near, len(gaps), _on_both_tasks(merged))
+    return judged(outcome, numbers, signs(gaps.values()), merged)
+
+
+Leads = dict[str, float]  # by target
 
 
 def against_single(
     evidence: Evidence, task: str
-) -> tuple[dict[str, float], dict[str, float], list[Search], list[Merged]]:
-    """By target: how far several sources are ahead of the best single one, unpruned and pruned."""
+) -> tuple[Leads, Leads, list[Search], list[Merged]]:
+    """How far several sources lead the best single one, unpruned and pruned; and what it rests on."""
     alone = [s for s in single(evidence, task) if s.setting == CROSS]
-    whole, pruned, used = {}, {}, []
-    for m in merged(evidence, task):
-        mine = [s for s in alone if s.target == m.target]
-        if mine:
-            whole[m.target] = m.unpruned - max(s.unpruned for s in mine)
-            pruned[m.target] = max(m.scores.values()) - max(s.unpruned + gain(s) for s in mine)
+    unpruned, pruned, used = {}, {}, []
+    for m in with_all_ways(evidence, task):
+        searches = [s for s in alone if s.target == m.target]
+        if searches:
+            unpruned[m.target] = m.unpruned - max(s.unpruned for s in searches)
+            best = max(s.unpruned + gain(s) for s in searches)
+            pruned[m.target] = max(m.scores.values()) - best
             used.append(m)
-    return whole, pruned, [s for s in alone if s.target in whole], used
+    return unpruned, pruned, [s for s in alone if s.target in unpruned], used
 
 
-def _signed(values: dict[str, float]) -> str:
+def _signed(values: Leads) -> str:
     return ", ".join(f"{name} {value:+.2f}" for name, value in values.items())
 
 
-def single_ner(evidence: Evidence) -> Finding:
-    whole, pruned, alone, used = against_single(evidence, "ner")
-    leads = [values[target] for values in (whole, pruned) for target in values if target != "zh"]
+def _lead_list(unpruned: Leads, pruned: Leads) -> str:
+    return (
+        f"several sources minus the best one: unpruned {_signed(unpruned)}; pruned {_signed(pruned)}"
+    )
+
+
+def several_beat_one_on_ner(evidence: Evidence) -> Finding:
+    unpruned, pruned, alone, used = against_single(evidence, "ner")
+    leads = [values[to] for values in (unpruned, pruned) for to in values if to != "zh"]
     if len(leads) < 4:
         return missing("multi-source and single-source searches on ner into two targets besides zh")
-    numbers = (
-        f"several sources minus the best one: unpruned {_signed(whole)}; pruned {_signed(pruned)}"
-    )
-    return judged(every(leads, all_targets(used)), numbers, signs(leads), [*alone, *used])
+    outcome = every(leads, all_targets(used))
+    return judged(outcome, _lead_list(unpruned, pruned), signs(leads), [*alone, *used])
 
 
-def single_pos(evidence: Evidence) -> Finding:
-    whole, pruned, alone, used = against_single(evidence, "pos")
-    leads = [*whole.values(), *pruned.values()]
+def several_are_not_much_better_on_pos(evidence: Evidence) -> Finding:
+    unpruned, pruned, alone, used = against_single(evidence, "pos")
+    leads = [*unpruned.values(), *pruned.values()]
     if len(leads) < 4:
         return missing("multi-source and single-source searches on pos into two targets")
-    numbers = (
-        f"several sources minus the best one: unpruned {_signed(whole)}; pruned {_signed(pruned)}"
-    )
-    shown = every([MUCH - lead for lead in leads], all_targets(used), ties=True)
-    return judged(shown, numbers, signs(leads), [*alone, *used])
+    outcome = every([MUCH - lead for lead in leads], all_targets(used), ties=True)
+    return judged(outcome, _lead_list(unpruned, pruned), signs(leads), [*alone, *used])
 
 
-def _claims() -> Iterable[tuple[str, str, Callable[[Evidence], Finding]]]:
-    for name in ("NER", "POS"):
-        yield (
-            f"C-EC-{name}",
-            f"Of three ways to join rankings, EC is best in 3 of 5 targets on {name}.",
-            partial(ec, name=name),
-        )
-    yield (
-        "C-multi-all",
-        "With several sources pruning helps every time, by whichever way rankings are joined.",
-        multi_all,
-    )
-    yield (
-        "C-md-sd",
-        "With several sources MD and SD do equally well (within 1 point) in most cases.",
-        md_sd,
-    )
-    yield (
-        "C-single-NER",
-        "On NER several sources beat the best single one into every target but zh.",
-        single_ner,
-    )
-    yield (
-        "C-single-POS",
-        "On POS several sources are not much better than the best single one (2 points at most).",
-        single_pos,
-    )
+MBERT = Scope(models=OF["mbert"], searches=True)
+ANY_MODEL = replace(MBERT, general=True)
+ON_BOTH_TASKS = replace(ANY_MODEL, tasks=ON_POS_AND_NER)
+EC_BEST = {"cases": stated("contributions", "cases_EC_best")}
 
-
-CLAIMS = tuple(
-    Claim(
-        name,
-        PAPER,
-        statement,
-        about_searches(
-            judge,
-            OF["mbert"],
-            ON_POS_AND_NER if name in ("C-multi-all", "C-md-sd") else None,
-            general=not name.startswith("C-EC"),
-        ),
-        "cases" if name.startswith(("C-EC", "C-md-sd")) else "points",
-    )
-    for name, statement, judge in _claims()
+# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+CLAIMS = (
+    *(Claim(f"C-EC-{name}", "cases", partial(ec_is_best, task=TASKS[name]), MBERT,
+            f"Of three ways to join rankings, EC is best in {{cases:g}} of 5 targets on {name}.",
+            numbers=EC_BEST)
+      for name in ("NER", "POS")),
+    Claim("C-multi-all", "points", every_way_gains, ON_BOTH_TASKS,
+          "With several sources pruning helps every time, by whichever way rankings are joined.",
+          follows_in_part=True),
+    Claim("C-md-sd", "cases", md_equals_sd, ON_BOTH_TASKS,
+          "With several sources MD and SD do equally well (within 1 point) in most cases."),
+    Claim("C-single-NER", "points", several_beat_one_on_ner, ANY_MODEL,
+          "On NER several sources beat the best single one into every target but zh.",
+          follows_in_part=True),
+    Claim("C-single-POS", "points", several_are_not_much_better_on_pos, ANY_MODEL,
+          "On POS several sources are not much better than the best single one (2 points at most)."),
 )
+# fmt: on

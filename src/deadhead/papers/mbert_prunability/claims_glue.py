@@ -1,7 +1,4 @@
-"""Claims of Budhraja et al. 2021 (mbert-prunability) on GLUE: M1 to M8.
-
-Those on XNLI are in `mbert_xnli.py`, those on what one epoch does in `mbert_measures.py`.
-"""
+"""Claims of Budhraja et al. 2021 on GLUE: M1 to M8."""
 
 from __future__ import annotations
 
@@ -10,251 +7,269 @@ from functools import partial
 from statistics import fmean
 
 from deadhead.claims.cases import TENTHS, all_of_glue
+from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import GLUE, Evidence, Mean, means
 from deadhead.claims.from_papers import stated
 from deadhead.claims.layer_sets import (
+    ALTERNATE,
     BLOCKS,
-    PLAIN,
     Place,
     Sets,
-    behind,
     half_means,
     halves,
     lead,
-    listed,
+    number_list,
+    scores_in,
     sets_of_layers,
 )
-from deadhead.claims.losses import at, final, lost, near, noise
+from deadhead.claims.losses import cells_of, final, losses, near, noise, place
 from deadhead.claims.rule import ABOUT, POINT, above, as_stated, by_repeats, every, worst
-from deadhead.claims.scope import about, against
+from deadhead.claims.scope import Scope
 from deadhead.claims.strength import signs, spread_words
 from deadhead.claims.subjects import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
-from deadhead.claims.verdict import Claim, Finding, judged, missing
+from deadhead.claims.verdict import Finding, judged, missing
 from deadhead.results import Score
 from deadhead.results.statistics import drop
 
-from .claims_measures import CLAIMS as ON_MEASURES
-from .claims_xnli import CLAIMS as IN_LANGUAGES
-
-PAPER = "mbert-prunability"
-LEVEL = ("qqp", "qnli")  # tasks on which mBERT is said to be level with BERT
+SAME_AS_BERT = ("qqp", "qnli")  # tasks on which mBERT is said to be level with BERT
 THIRD = 100 / 3  # percent of the layers: four of twelve
-
-
-def m1(evidence: Evidence) -> Finding:
-    places = halves(final(evidence))
-    by_word, used = half_means(places)
-    if "middle" not in by_word or len(by_word) < 3:
-        return missing("accuracy with the middle and with as many other layers gone, in three ways")
-    next_worst = min((name for name in by_word if name != "middle"), key=lambda name: by_word[name])
-    leads, draws = lead(places, next_worst, "middle")
-    shown = above(leads, 0.0, _whole(places), draws)
-    return judged(
-        shown, f"mean left: {listed(by_word)}", spread_words(used, evidence.printed), behind(used)
-    )
 
 
 def _whole(places: Iterable[Place]) -> bool:
     return all_of_glue(task for task, _ in places)
 
 
-def m2(evidence: Evidence) -> Finding:
-    found = halves(final(evidence))
-    both = {
-        (at(*place), block, plain): (cells[plain], cells[block])
-        for place, cells in found.items()
+def middle_is_the_worst_half(evidence: Evidence) -> Finding:
+    places = halves(final(evidence))
+    left, used = half_means(places)
+    if "middle" not in left or len(left) < 3:
+        return missing("accuracy without the middle and without as many other layers, in three ways")
+    next_worst = min((word for word in left if word != "middle"), key=lambda word: left[word])
+    leads, width = lead(places, next_worst, "middle")
+    outcome = above(leads, 0.0, _whole(places), width)
+    strength = spread_words(used, evidence.printed)
+    return judged(outcome, f"mean left: {number_list(left)}", strength, scores_in(used))
+
+
+def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
+    places = halves(final(evidence))
+    pairs = {
+        (place(*where), block, other): (cells[other], cells[block])
+        for where, cells in places.items()
         for block in BLOCKS
-        for plain in PLAIN
-        if {block, plain} <= set(cells)
+        for other in ALTERNATE
+        if {block, other} <= set(cells)
     }
-    leads = {key: one.value - other.value for key, (one, other) in both.items()}
+    leads = {key: ours.value - block.value for key, (ours, block) in pairs.items()}
     if len(leads) < 4:
         return missing(
-            "accuracy with the odd or even layers gone, and with as many in a row, in four comparisons"
+            "accuracy without the odd or even layers, and without as many in a row, in four "
+            "comparisons"
         )
-    better = [
-        f"{task}: {block} beats {plain} by {-lead:.2f}"
-        for (task, block, plain), lead in leads.items()
+    exceptions = [
+        f"{task}: {block} beats {other} by {-lead:.2f}"
+        for (task, block, other), lead in leads.items()
         if lead < 0
     ]
-    used = [
-        cell
-        for cells in found.values()
-        for word, cell in cells.items()
-        if word in (*BLOCKS, *PLAIN)
-    ]
-    numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons" + (
-        f"; {', '.join(better)}" if better else ""
+    numbers = "; ".join(
+        (
+            f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons",
+            *([", ".join(exceptions)] if exceptions else []),
+        )
     )
+    words = (*BLOCKS, *ALTERNATE)
+    used = [c for cells in places.values() for word, c in cells.items() if word in words]
     strength = f"{signs(leads.values())}; {spread_words(used, evidence.printed)}"
-    whole = _whole(found) and len(leads) == len(found) * len(BLOCKS) * len(PLAIN)
-    draws = [by_repeats([one.repeats, other.repeats]) for one, other in both.values()]
-    shown = every(list(leads.values()), whole, ties=True, noise=draws)
-    return judged(shown, numbers, strength, behind(used))
+    whole = _whole(places) and len(leads) == len(places) * len(BLOCKS) * len(ALTERNATE)
+    widths = [by_repeats(cell.repeats for cell in pair) for pair in pairs.values()]
+    outcome = every(list(leads.values()), whole, ties=True, noise=widths)
+    return judged(outcome, numbers, strength, scores_in(used))
 
 
-def m3(evidence: Evidence, other: Evidence) -> Finding:
+def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
     places = halves(final(evidence))
-    by_word, used = half_means(places)
-    if not set(PLAIN) <= set(by_word):
-        return missing("accuracy with the even layers gone, and with as many odd ones")
-    leads, draws = lead(places, "even", "odd")
-    theirs = [cells for cells in halves(final(other)).values() if set(PLAIN) <= set(cells)]
-    beside = (
-        f"; {_who(other)}: {listed({word: fmean(c[word].value for c in theirs) for word in PLAIN})}"
-        if theirs
-        else ""
-    )
-    numbers = f"mean left: {listed({word: by_word[word] for word in PLAIN})}{beside}"
-    return judged(
-        above(leads, 0.0, _whole(places), draws),
-        numbers,
-        spread_words(used, evidence.printed),
-        behind(used),
-    )
+    left, used = half_means(places)
+    if not set(ALTERNATE) <= set(left):
+        return missing("accuracy without the even layers, and without as many odd ones")
+    leads, width = lead(places, "even", "odd")
+    theirs = [cells for cells in halves(final(other)).values() if set(ALTERNATE) <= set(cells)]
+    beside = ""
+    if theirs:
+        model = other.scores[0].model
+        name = BESIDE.name if short(model) in BESIDE.own else model
+        values = {word: fmean(cells[word].value for cells in theirs) for word in ALTERNATE}
+        beside = f"; {name}: {number_list(values)}"
+    numbers = f"mean left: {number_list({word: left[word] for word in ALTERNATE})}{beside}"
+    outcome = above(leads, 0.0, _whole(places), width)
+    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
 
 
-def _who(other: Evidence) -> str:
-    """The model compared with: BERT, or whatever stands in for it."""
-    model = other.scores[0].model
-    return BESIDE.name if short(model) in BESIDE.own else model
-
-
-def about_as_stated(evidence: Evidence, share: float) -> Finding:
+def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
     """Whether the mean relative loss of a model at a share of heads is about the one stated."""
-    facts = final(evidence)
-    wanted = stated(PAPER, "mean_relative_drop_percent", task="glue", percent=f"{share:g}")
-    losses = lost(facts, near(facts, share))
-    if not losses:
-        return missing(f"accuracy on GLUE, unpruned and with {share:g} % of the heads drawn out")
-    values = [drop(points + cell.value, cell.value) for points, cell in losses.values()]
-    used = [cell for _, cell in losses.values()]
-    full = fmean(points + cell.value for points, cell in losses.values())
-    draws = noise(losses)
-    percent = None if draws is None else 100 * draws / full
-    shown = as_stated(
-        values, wanted, ABOUT * wanted, all_of_glue(task for task, *_ in losses), percent
-    )
-    numbers = f"stated {wanted:g} %; found {facts[0].model} {fmean(values):.2f} %"
-    return judged(shown, numbers, spread_words(used, evidence.printed), behind(used))
+    scores = final(evidence)
+    lost = losses(scores, near(scores, share))
+    if not lost:
+        return missing(
+            f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
+        )
+    values = [drop(points + cell.value, cell.value) for points, cell in lost.values()]
+    width = noise(lost)
+    if width is not None:  # in percent
+        width *= 100 / fmean(points + cell.value for points, cell in lost.values())
+    whole = all_of_glue(task for task, *_ in lost)
+    outcome = as_stated(values, loss, ABOUT * loss, whole, width)
+    numbers = f"stated {loss:g} %; found {scores[0].model} {fmean(values):.2f} %"
+    used = cells_of(lost)
+    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
 
 
-def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
+Gaps = dict[tuple[str, float], tuple[Mean, Mean]]
+
+
+def _gaps(evidence: Evidence, other: Evidence) -> Gaps:
     """By (task, share): the scores of BERT and of mBERT."""
     ours, theirs = (
-        means(
-            [f for f in final(one) if f.share is not None and _curve(f)], "task", "target", "share"
-        )
+        means([s for s in final(one) if _on_curve(s)], "task", "target", "share")
         for one in (evidence, other)
     )
     return {
-        (at(*place), share): (theirs[*place, share], ours[*place, share])
-        for *place, share in ours
-        if (*place, share) in theirs
+        (place(task, target), share): (theirs[task, target, share], cell)
+        for (task, target, share), cell in ours.items()
+        if (task, target, share) in theirs
     }
+
+
+def _on_curve(score: Score) -> bool:
+    return score.share is not None and (score.remove == "none" or score.strategy == "random")
 
 
 def _gap(cells: tuple[Mean, Mean]) -> float:
     return cells[0].value - cells[1].value
 
 
-def _curve(fact: Score) -> bool:
-    return fact.remove == "none" or fact.strategy == "random"
-
-
-def m6(evidence: Evidence, other: Evidence) -> Finding:
+def gap_stays_the_same(evidence: Evidence, other: Evidence) -> Finding:
     gaps = _gaps(evidence, other)
     moved = {
-        key: _gap(cells) - _gap(gaps[key[0], 0.0])
-        for key, cells in gaps.items()
-        if key[1] and (key[0], 0.0) in gaps
+        (task, share): _gap(cells) - _gap(gaps[task, 0.0])
+        for (task, share), cells in gaps.items()
+        if share and (task, 0.0) in gaps
     }
     if len({share for _, share in moved}) < 2:
         return missing(
-            "accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads drawn out"
+            "accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads removed "
+            "at random"
         )
-    (task, share), most = max(moved.items(), key=lambda item: abs(item[1]))
-    numbers = f"the gap moves most on {task} at {share:g} %: by {most:+.2f} points"
-    whole = {(task, round(share)) for task, share in moved} == {
-        (task, share) for task in GLUE for share in TENTHS
-    }
-    used = [cell for cells in gaps.values() for cell in cells]
-    draws = [by_repeats(cell.repeats for cell in (*gaps[key], *gaps[key[0], 0.0])) for key in moved]
-    shown = every([POINT - abs(value) for value in moved.values()], whole, ties=True, noise=draws)
-    return judged(shown, numbers, spread_words(used, evidence.printed), behind(used))
+    (task, share), largest = max(moved.items(), key=lambda item: abs(item[1]))
+    numbers = f"the gap moves most on {task} at {share:g} %: by {largest:+.2f} points"
+    points = {(task, round(share)) for task, share in moved}
+    whole = points == {(task, share) for task in GLUE for share in TENTHS}
+    cells = [(*gaps[task, share], *gaps[task, 0.0]) for task, share in moved]
+    widths = [by_repeats(cell.repeats for cell in four) for four in cells]
+    leads = [POINT - abs(value) for value in moved.values()]
+    outcome = every(leads, whole, ties=True, noise=widths)
+    used = [cell for pair in gaps.values() for cell in pair]
+    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
 
 
-def m7(evidence: Evidence, other: Evidence) -> Finding:
-    unpruned = {
-        task: cells for (task, share), cells in _gaps(evidence, other).items() if share == 0
-    }
-    at0 = {task: _gap(cells) for task, cells in unpruned.items()}
-    if not at0:
+def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding:
+    gaps = _gaps(evidence, other)
+    unpruned = {task: cells for (task, share), cells in gaps.items() if share == 0}
+    if not unpruned:
         return missing("accuracy of unpruned BERT and mBERT on one of the four tasks")
+    ahead = {task: _gap(cells) for task, cells in unpruned.items()}
+    each = ", ".join(f"{task} {gap:+.2f}" for task, gap in ahead.items())
+    leads = [POINT - abs(gap) if task in SAME_AS_BERT else gap for task, gap in ahead.items()]
+    widths = [by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
+    outcome = every(leads, all_of_glue(ahead), ties=True, noise=widths)
     used = [cell for cells in unpruned.values() for cell in cells]
-    numbers = "BERT minus mBERT: " + ", ".join(f"{task} {gap:+.2f}" for task, gap in at0.items())
-    leads = [POINT - abs(gap) if task in LEVEL else gap for task, gap in at0.items()]
-    draws = [by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
-    shown = every(leads, all_of_glue(at0), ties=True, noise=draws)
-    return judged(shown, numbers, spread_words(used, evidence.printed), behind(used))
+    strength = spread_words(used, evidence.printed)
+    return judged(outcome, f"BERT minus mBERT: {each}", strength, scores_in(used))
 
 
-def _lags(
-    sets: Sets,
-) -> tuple[dict[Place, dict[bool, list[float]]], dict[Place, list[float]], list[Mean]]:
-    """By place: how far the middle is behind the ends, up to a third of the layers and beyond, and top minus bottom."""
-    lags: dict[Place, dict[bool, list[float]]] = {}
+Lags = dict[Place, dict[bool, list[float]]]
+
+
+def _lags(sets: Sets) -> tuple[Lags, dict[Place, list[float]], list[Mean]]:
+    """By place: how far the middle is behind the ends, and top minus bottom; and the cells.
+
+    The lags are apart: up to a third of the layers (False), and beyond (True).
+    """
+    lags: Lags = {}
     ends: dict[Place, list[float]] = {}
     used = []
-    for (word, n), cells in sets.items():
-        for place, middle in cells.items() if word == "middle" else ():
-            top, bottom = (
-                sets.get(("top", n), {}).get(place),
-                sets.get(("bottom", n), {}).get(place),
-            )
+    middles = [(n, cells) for (word, n), cells in sets.items() if word == "middle"]
+    for n, cells in middles:
+        for where, middle in cells.items():
+            top, bottom = (sets.get((word, n), {}).get(where) for word in ("top", "bottom"))
             share = middle.scores[0].share
             if top and bottom and share is not None:
-                ends.setdefault(place, []).append(top.value - bottom.value)
+                ends.setdefault(where, []).append(top.value - bottom.value)
                 lag = (top.value + bottom.value) / 2 - middle.value
-                lags.setdefault(place, {}).setdefault(share > THIRD + 0.1, []).append(lag)
+                lags.setdefault(where, {}).setdefault(share > THIRD + 0.1, []).append(lag)
                 used += [top, bottom, middle]
     return lags, ends, used
 
 
-def m8(evidence: Evidence) -> Finding:
+def middle_matters_most(evidence: Evidence) -> Finding:
     lags, ends, used = _lags(sets_of_layers(final(evidence)))
     both = {
-        place: {deep: fmean(values) for deep, values in by.items()}
-        for place, by in lags.items()
-        if len(by) == 2
+        where: (fmean(by_depth[False]), fmean(by_depth[True]))
+        for where, by_depth in lags.items()
+        if len(by_depth) == 2
     }
     if not both:
         return missing(
-            "accuracy with top, middle and bottom layers gone, at most a third of them and more"
+            "accuracy without top, middle and bottom layers, at most a third of them and more"
         )
-    few, many = (fmean(by[deep] for by in both.values()) for deep in (False, True))
-    between = [fmean(ends[place]) for place in both]
-    whole = _whole(both)
-    parts = [
-        above([by[True] for by in both.values()], 0.0, whole),
-        above([by[True] - by[False] for by in both.values()], 0.0, whole),
-        above([by[True] - abs(fmean(between)) for by in both.values()], 0.0, whole),
-    ]
-    numbers = f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; top minus bottom {fmean(between):+.2f}"
-    strength = f"top against bottom: {signs(v for some in ends.values() for v in some)}; {spread_words(used, evidence.printed)}"
-    return judged(worst(parts), numbers, strength, behind(used))
-
-
-CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, unit)
-    for name, unit, statement, judge in (
-        ("M1", "points", "The middle is the worst half of mBERT's layers to cut, on average over tasks.", about(m1, MBERT, ON_GLUE)),
-        ("M2", "points", "Cutting layers in a row always costs more than cutting every second one.", about(m2, MBERT, ON_GLUE)),
-        ("M3", "points", "Cutting the even layers is better than cutting the odd ones on average: keeping the first layer helps.", against(m3, MBERT, ON_GLUE, BESIDE)),
-        ("M4", "%", "Drawing out half of the heads costs mBERT, and BERT alike, about 2 % of mean GLUE accuracy.", about(partial(about_as_stated, share=50), EITHER, ON_GLUE)),
-        ("M5", "%", "Drawing out 90 % of the heads costs mBERT, and BERT alike, about 7.5 % of mean GLUE accuracy.", about(partial(about_as_stated, share=90), EITHER, ON_GLUE)),
-        ("M6", "points", "The gap of mBERT behind BERT is the same at every share of heads drawn out (within 1 point).", against(m6, MBERT, ON_GLUE, BESIDE)),
-        ("M7", "points", "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on mnli and sst2.", against(m7, MBERT, ON_THE_FOUR, BESIDE)),
-        ("M8", "points", "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a third of the layers.", about(m8, MBERT, ON_GLUE)),
+    few, many = fmean(lag for lag, _ in both.values()), fmean(lag for _, lag in both.values())
+    between = fmean(fmean(ends[where]) for where in both)
+    conditions = (
+        [deep for _, deep in both.values()],
+        [deep - shallow for shallow, deep in both.values()],
+        [deep - abs(between) for _, deep in both.values()],
     )
-) + IN_LANGUAGES + ON_MEASURES  # fmt: skip
+    outcome = worst(above(values, 0.0, _whole(both)) for values in conditions)
+    numbers = (
+        f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; "
+        f"top minus bottom {between:+.2f}"
+    )
+    sides = signs(value for values in ends.values() for value in values)
+    strength = f"top against bottom: {sides}; {spread_words(used, evidence.printed)}"
+    return judged(outcome, numbers, strength, scores_in(used))
+
+
+says = partial(stated, "mbert-prunability", task="glue")
+MBERT_ON_GLUE = Scope(models=MBERT, tasks=ON_GLUE)
+AGAINST_BERT = Scope(models=MBERT, tasks=ON_GLUE, others=BESIDE)
+EITHER_ON_GLUE = Scope(models=EITHER, tasks=ON_GLUE)
+SINGLE_TASKS = Scope(models=MBERT, tasks=ON_THE_FOUR, others=BESIDE)
+
+# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+CLAIMS = (
+    Claim("M1", "points", middle_is_the_worst_half, MBERT_ON_GLUE,
+          "The middle is the worst half of mBERT's layers to cut, on average over tasks."),
+    Claim("M2", "points", alternate_layers_beat_blocks, MBERT_ON_GLUE,
+          "Cutting layers in a row always costs more than cutting every second one.",
+          follows_in_part=True),
+    Claim("M3", "points", even_layers_beat_odd, AGAINST_BERT,
+          "Cutting the even layers is better than cutting the odd ones on average: keeping the first "
+          "layer helps."),
+    Claim("M4", "%", partial(relative_loss, share=50), EITHER_ON_GLUE,
+          "Removing half of the heads at random costs mBERT, and BERT alike, about {loss:g} % of mean "
+          "GLUE accuracy.",
+          numbers={"loss": says("mean_relative_drop_percent", percent="50")}, follows_in_part=True),
+    Claim("M5", "%", partial(relative_loss, share=90), EITHER_ON_GLUE,
+          "Removing 90 % of the heads at random costs mBERT, and BERT alike, about {loss:g} % of mean "
+          "GLUE accuracy.",
+          numbers={"loss": says("mean_relative_drop_percent", percent="90")}),
+    Claim("M6", "points", gap_stays_the_same, AGAINST_BERT,
+          "The gap of mBERT behind BERT is the same at every share of heads removed at random (within "
+          "1 point)."),
+    Claim("M7", "points", level_with_bert_on_two_tasks, SINGLE_TASKS,
+          "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on mnli "
+          "and sst2."),
+    Claim("M8", "points", middle_matters_most, MBERT_ON_GLUE,
+          "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a third of "
+          "the layers."),
+)
+# fmt: on

@@ -1,122 +1,125 @@
-"""Claims of Budhraja et al. 2021 on what one epoch does: to scores (M16), to entropy (M17), to embeddings (M18)."""
+"""Claims of Budhraja et al. 2021 on one epoch: scores (M16, M21), entropy (M17), embeddings (M18)."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from deadhead.claims.cases import all_of_xnli
+from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.from_papers import stated
-from deadhead.claims.rule import above, at_face, every, over_repeats
-from deadhead.claims.scope import about
+from deadhead.claims.rule import above, every, exactly, over_repeats
+from deadhead.claims.scope import Scope
 from deadhead.claims.subjects import MBERT, ON_XNLI, measured_on
-from deadhead.claims.verdict import Claim, Finding, judged, missing
+from deadhead.claims.verdict import Finding, judged, missing
 from deadhead.layout import Head
 from deadhead.results import Measure, Score
 from deadhead.results.statistics import entropy_change, recovery
 
-PAPER = "mbert-prunability"
-CLOSE = ("en", "es", "de", "vi")  # languages said to overlap after one epoch
-APART = ("sw", "tr", "ar")
-TOGETHER = ("hi", "ur")
-RECOVERED = (
-    stated(PAPER, "share_of_final_accuracy_after_1_epoch_percent") - 0.5
-)  # percent; what rounds to it
-APART_BEFORE = 0.25  # silhouette: up to it clusters have no structure worth the name (Kaufman and Rousseeuw 1990)
-NO_FIRST = "XNLI scores after the first epoch (finetune: {first: true}) and after further ones, of pruned models"
-EARLY = ("first", "after")  # the stage after one epoch, or where it was not kept, the last
+CLOSE = {"en", "es", "de", "vi"}  # languages said to overlap after one epoch
+TOGETHER = {"hi", "ur"}
+APART = {"sw", "tr", "ar"}
+ROUNDING = 0.5  # of the stated percentage
+# Silhouette: up to here clusters have no substantial structure (Kaufman and Rousseeuw 1990).
+APART_BEFORE = 0.25
+NO_FIRST = (
+    "XNLI scores after the first epoch (finetune: {first: true}) and after further ones, "
+    "of pruned models"
+)
+EARLY = ("first", "after")  # the stage after one epoch; if it was not kept, the last
 
 
 def recovered(evidence: Evidence) -> tuple[dict[tuple[str, str], float], list[Score]]:
-    """By trial and language: how many percent of the last epoch's score are there after the first, of pruned models."""
-    facts = [f for f in evidence.scores if f.remove != "none" and f.trial]
-    last = {(f.trial, f.target): f.value for f in facts if f.epoch is None and f.value}
-    early = {
-        (f.trial, f.target): f.value for f in facts if f.epoch == 1 and (f.trial, f.target) in last
+    """By trial and language: the first epoch's score in percent of the last one's, when pruned."""
+    scores = [s for s in evidence.scores if s.remove != "none" and s.trial]
+    last = {(s.trial, s.target): s.value for s in scores if s.epoch is None and s.value}
+    shares = {
+        (s.trial, s.target): 100 * recovery([s.value], [last[s.trial, s.target]])
+        for s in scores
+        if s.epoch == 1 and (s.trial, s.target) in last
     }
-    shares = {place: 100 * recovery([value], [last[place]]) for place, value in early.items()}
     trials = {trial for trial, _ in shares}
-    return shares, [f for f in facts if f.trial in trials]
+    return shares, [s for s in scores if s.trial in trials]
 
 
-def m16(evidence: Evidence) -> Finding:
+def _grouped(shares: dict[tuple[str, str], float], part: int) -> dict[str, list[float]]:
+    """The shares by trial (part 0) or by language (part 1)."""
+    groups: dict[str, list[float]] = {}
+    for key, share in shares.items():
+        groups.setdefault(key[part], []).append(share)
+    return groups
+
+
+def one_epoch_gives_most(evidence: Evidence, share: float) -> Finding:
     shares, used = recovered(evidence)
     if len(shares) < 2:
         return missing(NO_FIRST)
-    mean, by_trial = fmean(shares.values()), list(_means(shares, 0).values())
-    numbers = f"one epoch gives {mean:.1f} % of the last epoch's score ({min(shares.values()):.1f} to {max(shares.values()):.1f} %)"
-    strength = f"trials: {len(by_trial)}, languages: {len(_means(shares, 1))}"
-    return judged(
-        above(by_trial, RECOVERED), numbers, strength, used
-    )  # one training scored in many languages is one experiment
-
-
-def m21(evidence: Evidence) -> Finding:
-    shares, used = recovered(evidence)
-    by_language = _means(shares, 1)
-    if len(by_language) < 2:
-        return missing(NO_FIRST)
-    least = min(by_language, key=lambda name: by_language[name])
-    enough = sum(share >= RECOVERED for share in by_language.values())
-    numbers = f"in {enough} of {len(by_language)} languages, least in {least} ({by_language[least]:.1f} %)"
-    draws = [
-        over_repeats([[share for (_, at), share in shares.items() if at == name]])
-        for name in by_language
-    ]
-    shown = every(
-        [share - RECOVERED for share in by_language.values()],
-        all_of_xnli(by_language),
-        ties=True,
-        noise=draws,
+    values = shares.values()
+    numbers = (
+        f"one epoch gives {fmean(values):.1f} % of the last epoch's score "
+        f"({min(values):.1f} to {max(values):.1f} %)"
     )
-    return judged(shown, numbers, f"trials: {len(_means(shares, 0))}", used)
+    # One training scored in many languages is one experiment.
+    by_trial = [fmean(group) for group in _grouped(shares, 0).values()]
+    strength = f"trials: {len(by_trial)}, languages: {len(_grouped(shares, 1))}"
+    return judged(above(by_trial, share - ROUNDING), numbers, strength, used)
 
 
-def _means(shares: dict[tuple[str, str], float], place: int) -> dict[str, float]:
-    """The means by trial (place 0) or by language (place 1)."""
-    return {
-        name: fmean(v for key, v in shares.items() if key[place] == name)
-        for name in dict.fromkeys(key[place] for key in shares)
-    }
+def one_epoch_gives_most_in_every_language(evidence: Evidence, share: float) -> Finding:
+    shares, used = recovered(evidence)
+    groups = _grouped(shares, 1)
+    if len(groups) < 2:
+        return missing(NO_FIRST)
+    leads = {name: fmean(values) - (share - ROUNDING) for name, values in groups.items()}
+    least = min(leads, key=lambda name: leads[name])
+    enough = sum(lead >= 0 for lead in leads.values())
+    numbers = (
+        f"in {enough} of {len(groups)} languages, least in {least} ({fmean(groups[least]):.1f} %)"
+    )
+    widths = [over_repeats([values]) for values in groups.values()]
+    outcome = every(list(leads.values()), all_of_xnli(groups), ties=True, noise=widths)
+    return judged(outcome, numbers, f"trials: {len(_grouped(shares, 0))}", used)
 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measure, Measure]]:
-    """What was measured before training and after one epoch, of pruned models."""
-    found: dict[str, dict[str, Measure]] = {}
-    for one in evidence.measures:
-        if one.name == name and one.remove != "none":
-            found.setdefault(one.trial, {})[one.stage] = one
+    """A measure before training and after one epoch, of pruned models."""
+    runs: dict[str, dict[str, Measure]] = {}
+    for measure in evidence.measures:
+        if measure.name == name and measure.remove != "none":
+            runs.setdefault(measure.trial, {})[measure.stage] = measure
     pairs = [
-        (by["before"], next((by[stage] for stage in EARLY if stage in by), None))
-        for by in found.values()
-        if "before" in by
+        (by_stage["before"], next((by_stage[stage] for stage in EARLY if stage in by_stage), None))
+        for by_stage in runs.values()
+        if "before" in by_stage
     ]
     return [(before, after) for before, after in pairs if after is not None]
 
 
-def m17(evidence: Evidence) -> Finding:
+def entropy_moves_most_at_the_top(
+    evidence: Evidence, bottom: float, middle: float, top: float
+) -> Finding:
+    expected = {"bottom": bottom, "middle": middle, "top": top}
     runs = stages(evidence, "entropy")
-    moved = [
+    changes = [
         entropy_change(before.values, after.values, layers=_layers(before))
         for before, after in runs
     ]
-    whole = [one for one in moved if set(one) == {"bottom", "middle", "top"}]
+    whole = [change for change in changes if set(change) == set(expected)]
     if not whole:
         return missing(
-            "entropy of the heads left in every third of the layers, before training and after one epoch (measure: entropy)"
+            "entropy of the heads left in every third of the layers, before training and after one "
+            "epoch (measure: entropy)"
         )
-    mean = {name: fmean(one[name] for one in whole) for name in ("bottom", "middle", "top")}
-    leads = [one["top"] - max(one["middle"], one["bottom"]) for one in whole]
-    wanted = ", ".join(
-        f"{name} {stated(PAPER, 'entropy_change_alive_heads', of=name):.3f}" for name in mean
+    mean = {third: fmean(change[third] for change in whole) for third in expected}
+    leads = [change["top"] - max(change["middle"], change["bottom"]) for change in whole]
+    ours, theirs = (
+        ", ".join(f"{third} {value:.3f}" for third, value in values.items())
+        for values in (mean, expected)
     )
-    numbers = (
-        "mean change in nats: "
-        + ", ".join(f"{name} {value:.3f}" for name, value in mean.items())
-        + f" (stated: {wanted})"
-    )
+    numbers = f"mean change in nats: {ours} (stated: {theirs})"
     strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} trials"
     return judged(above(leads, 0.0), numbers, strength, [before for before, _ in runs])
 
@@ -126,59 +129,62 @@ def _layers(run: Measure) -> int:
     return 1 + max(Head.parse(head).layer for head in (*run.values, *run.removed))
 
 
-def distance(centroids: dict[str, Any]) -> dict[frozenset[str], float]:
+def _distances(centroids: dict[str, Any]) -> dict[frozenset[str], float]:
     names, rows = centroids["languages"], centroids["distances"]
     return {frozenset((a, b)): rows[i][j] for (i, a), (j, b) in combinations(enumerate(names), 2)}
 
 
-def m18(evidence: Evidence) -> Finding:
+def languages_come_together(evidence: Evidence) -> Finding:
     runs = stages(evidence, "embeddings")
     if not runs:
         return missing(
             "embeddings of sentences before training and after one epoch (measure: embeddings)"
         )
-    margins, told = [], []
+    margins, texts = [], []
     for before, after in runs:
-        apart = distance(after.values["centroids"])
+        distances = _distances(after.values["centroids"])
         groups = {
-            "close": [d for pair, d in apart.items() if pair <= set(CLOSE)],
-            "together": [d for pair, d in apart.items() if pair == set(TOGETHER)],
-            "apart": [d for pair, d in apart.items() if pair & set(APART)],
+            "close": [d for pair, d in distances.items() if pair <= CLOSE],
+            "together": [d for pair, d in distances.items() if pair == TOGETHER],
+            "apart": [d for pair, d in distances.items() if pair & APART],
         }
         if not all(groups.values()):
             return missing(
                 "embeddings of two of en, es, de, vi; of hi and ur; and of one of sw, tr, ar"
             )
-        middle, mean = (
-            fmean(apart.values()),
-            {name: fmean(values) for name, values in groups.items()},
-        )
-        fall = before.values["silhouette"] - after.values["silhouette"]
-        before_it = before.values["silhouette"] - APART_BEFORE
-        margins.append(
-            min(
-                before_it,
-                fall,
-                1 - mean["close"] / middle,
-                1 - mean["together"] / middle,
-                mean["apart"] / middle - 1,
-            )
-        )
-        told.append(
-            f"silhouette {before.values['silhouette']:.2f} to {after.values['silhouette']:.2f}; distances over their mean: "
-            + ", ".join(f"{name} {value / middle:.2f}" for name, value in mean.items())
-        )
+        overall = fmean(distances.values())
+        ratio = {name: fmean(values) / overall for name, values in groups.items()}
+        first, last = before.values["silhouette"], after.values["silhouette"]
+        closer = min(1 - ratio["close"], 1 - ratio["together"], ratio["apart"] - 1)
+        margins.append(min(first - APART_BEFORE, first - last, closer))
+        each = ", ".join(f"{name} {value:.2f}" for name, value in ratio.items())
+        texts.append(f"silhouette {first:.2f} to {last:.2f}; distances over their mean: {each}")
     whole = all(all_of_xnli(after.values["centroids"]["languages"]) for _, after in runs)
-    shown = at_face(min(margins) > 0, min(margins), whole)
-    return judged(shown, " | ".join(told), f"trials: {len(runs)}", [before for before, _ in runs])
+    outcome = exactly(min(margins) > 0, min(margins), whole)
+    rests_on = [before for before, _ in runs]
+    return judged(outcome, " | ".join(texts), f"trials: {len(runs)}", rests_on)
 
 
-CLAIMS = tuple(
-    Claim(name, PAPER, statement, judge, unit)
-    for name, unit, statement, judge in (
-        ("M16", "%", "One epoch gives at least 93 % of the final XNLI score, over all pruned models and languages.", about(m16, MBERT, ON_XNLI)),
-        ("M17", "nats", "In one epoch the entropy of the heads left moves most in the top third of the layers.", about(m17, MBERT, measured_on("mnli", "entropy"))),
-        ("M18", "silhouette, or share of the mean distance", "Before training languages lie apart; after it en, es, de, vi come together, hi and ur are close, sw, tr, ar stay apart.", about(m18, MBERT, measured_on("xnli", "embeddings"))),
-        ("M21", "%", "In every language of XNLI one epoch gives at least 93 % of the final score, over all pruned models.", about(m21, MBERT, ON_XNLI)),
-    )
-)  # fmt: skip
+says = partial(stated, "mbert-prunability")
+MBERT_ON_XNLI = Scope(models=MBERT, tasks=ON_XNLI)
+ENTROPY = Scope(models=MBERT, tasks=measured_on("mnli", "entropy"))
+EMBEDDINGS = Scope(models=MBERT, tasks=measured_on("xnli", "embeddings"))
+AFTER_ONE = {"share": says("share_of_final_accuracy_after_1_epoch_percent")}
+THIRDS = ("bottom", "middle", "top")
+
+# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+CLAIMS = (
+    Claim("M16", "%", one_epoch_gives_most, MBERT_ON_XNLI,
+          "One epoch gives at least {share:g} % of the final XNLI score, over all pruned models and "
+          "languages.", numbers=AFTER_ONE),
+    Claim("M17", "nats", entropy_moves_most_at_the_top, ENTROPY,
+          "In one epoch the entropy of the heads left moves most in the top third of the layers.",
+          numbers={third: says("entropy_change_alive_heads", of=third) for third in THIRDS}),
+    Claim("M18", "silhouette, or share of the mean distance", languages_come_together, EMBEDDINGS,
+          "Before training languages are apart; after it en, es, de, vi come together, hi and ur are "
+          "close, sw, tr, ar stay apart."),
+    Claim("M21", "%", one_epoch_gives_most_in_every_language, MBERT_ON_XNLI,
+          "In every language of XNLI one epoch gives at least {share:g} % of the final score, over all "
+          "pruned models.", numbers=AFTER_ONE),
+)
+# fmt: on

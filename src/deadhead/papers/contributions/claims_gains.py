@@ -1,0 +1,365 @@
+"""Claims of Ma et al. 2021 on what searches from one source gain, and on their controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from statistics import fmean
+
+from deadhead.claims.cases import all_pairs
+from deadhead.claims.claim import Claim
+from deadhead.claims.evidence import Evidence
+from deadhead.claims.from_papers import stated
+from deadhead.claims.rule import (
+    ABOUT,
+    above,
+    as_stated,
+    at_least,
+    count_as_stated,
+    every,
+    exactly,
+    most,
+    worst,
+)
+from deadhead.claims.scope import Scope
+from deadhead.claims.searches import (
+    BOTH,
+    CROSS,
+    MODELS,
+    MULTI,
+    OF,
+    PAPER_LRP,
+    TASKS,
+    chance,
+    gain,
+    lead_noise,
+    lucky_count,
+    lucky_mean,
+    noise,
+    paired,
+    single,
+)
+from deadhead.claims.strength import FEWEST, LEVEL, signs
+from deadhead.claims.subjects import ON_POS_AND_NER, XLM, Models, is_xlmr
+from deadhead.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
+from deadhead.errors import DeadheadError
+from deadhead.results import Search
+from deadhead.results.statistics import sign_test
+from deadhead.tasks.languages import language
+
+FAR_EAST = {"zh", "ja"}
+Select = Callable[[Evidence], list[Search]]
+
+
+def pairs_that_gain(evidence: Evidence, task: str, better: float, pairs: float) -> Finding:
+    select = partial(paired, task=task)
+    searches = select(evidence)
+    if len(searches) < 6:
+        return missing(f"lowest-k searches of six pairs on {task}")
+    count, n = sum(gain(s) > 0 for s in searches), len(searches)
+    whole = all_pairs(searches, select, both_models=True)
+    outcome = count_as_stated(count, n, int(better), int(pairs), whole)
+    numbers = f"{count} of {n} pairs gain (stated: {better:g} of {pairs:g})"
+    return judged(outcome, numbers, chance(searches), searches, lucky_count(searches))
+
+
+def of_setting(evidence: Evidence, task: str, setting: str) -> list[Search]:
+    return [s for s in single(evidence, task) if s.setting == setting]
+
+
+def mean_gain(evidence: Evidence, stated: float, select: Select, needed: str) -> Finding:
+    """Whether the mean gain of the searches selected is the one stated."""
+    searches = select(evidence)
+    whole = all_pairs(searches, select)
+    if not searches or (len(searches) < FEWEST and not whole):
+        return missing(needed)
+    values = [gain(s) for s in searches]
+    outcome = as_stated(values, stated, ABOUT * stated, whole, noise(searches))
+    numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (stated: {stated:g})"
+    return judged(outcome, numbers, chance(searches), searches, lucky_mean(searches))
+
+
+def mean_gain_above_zero(evidence: Evidence, select: Select, needed: str) -> Finding:
+    searches = select(evidence)
+    if len(searches) < FEWEST:
+        return missing(needed)
+    values = [gain(s) for s in searches]
+    outcome = above(values, 0.0, all_pairs(searches, select), noise(searches))
+    numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (no number stated)"
+    return judged(outcome, numbers, chance(searches), searches, lucky_mean(searches))
+
+
+def mean_gain_of_both_settings(evidence: Evidence, stated: float, model: str) -> Finding:
+    if {s.setting for s in paired(evidence, "pos")} != {CROSS, MULTI}:
+        return missing(f"cross- and multi-lingual searches of {model} on pos")
+    needed = f"searches of {model} on pos, of three pairs"
+    return mean_gain(evidence, stated, partial(paired, task="pos"), needed)
+
+
+def family(code: str) -> set[str]:
+    """The family of a language and the branch in it: IE and Germanic."""
+    try:
+        return {part.strip() for part in language(code).family.split(",")} - {""}
+    except DeadheadError:
+        return set()
+
+
+def within_family(evidence: Evidence, name: str) -> list[Search]:
+    return [s for s in paired(evidence, "pos") if name in family(s.source) & family(s.target)]
+
+
+def losses_across_families(evidence: Evidence) -> Finding:
+    """Whether the pairs that lose are mostly of different families; most pairs are."""
+    from scipy.stats import binom
+
+    select = partial(paired, task="ner")
+    searches = select(evidence)
+    if len(searches) < 6:
+        return missing("lowest-k searches of six pairs on ner")
+    losing = [s for s in searches if gain(s) <= 0]
+    n, whole = len(searches), all_pairs(searches, select, both_models=True)
+    if not losing:
+        return judged(exactly(True, 0.0, whole), f"none of {n} pairs loses", "", searches)
+    apart, base = (
+        sum(not family(s.source) & family(s.target) for s in group) for group in (losing, searches)
+    )
+    p = float(binom.sf(apart - 1, len(losing), base / n))
+    numbers = f"{apart} of {len(losing)} pairs that do not gain are of different families"
+    by_chance = f"of all pairs {base} of {n} are: as many by chance with p = {p:.2g}"
+    return judged(most(apart, len(losing), whole), numbers, by_chance, searches, p >= LEVEL)
+
+
+def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: str) -> Finding:
+    select = partial(of_setting, task="ner", setting=setting)
+    needed = f"{setting} searches of mBERT on ner by gradient, of three pairs"
+    finding = mean_gain(evidence, gradient, select, needed)
+    by_lrp = [s for s in single(evidence, "ner", PAPER_LRP) if s.setting == setting]
+    if finding.margin is None or (not by_lrp and finding.verdict == FAILS):
+        return finding
+    if not by_lrp:
+        gained = f"(the gain by gradient: {finding.numbers})"
+        return missing(f"{setting} searches of mBERT on ner by LRP {gained}")
+    by_gradient = {(s.source, s.target): s for s in select(evidence)}
+    pairs = [(by_gradient.get((s.source, s.target)), s) for s in by_lrp]
+    leads = [gain(first) - gain(second) for first, second in pairs if first is not None]
+    ahead = Outcome(UNSHOWN, 0.0)
+    if leads:
+        ahead = above(leads, 0.0, all_pairs(by_lrp, select))
+    outcome = worst([Outcome(finding.verdict, finding.margin), ahead])
+    return judged(
+        Outcome(outcome.verdict, outcome.margin),
+        f"{finding.numbers}; by LRP {fmean(map(gain, by_lrp)):.3f}",
+        finding.strength,
+        [*by_gradient.values(), *by_lrp],
+    )
+
+
+def with_arms(evidence: Evidence, task: str, arms: tuple[str, ...]) -> list[Search]:
+    """Searches from one source to another language that have these arms."""
+    searches = [s for s in single(evidence, task) if s.setting != "mono-lingual"]
+    return [s for s in searches if set(arms) <= set(s.arms)]
+
+
+def arm_lowers_scores(
+    evidence: Evidence, task: str, arm: str, cases: float | None = None
+) -> Finding:
+    """Whether a control lowers the score in `cases` of 16, or in most cases."""
+    select = partial(with_arms, task=task, arms=(arm,))
+    searches = select(evidence)
+    if len(searches) < 4:
+        return missing(f"the {arm} arm of four searches on {task}")
+    values, n, whole = [gain(s, arm) for s in searches], len(searches), all_pairs(searches, select)
+    lower = sum(value < 0 for value in values)
+    outcome = most(lower, n, whole) if cases is None else at_least(lower, n, cases / 16, whole)
+    numbers = f"lower in {lower} of {n} cases, {fmean(values):+.2f} points on average"
+    budget = searches[0].arms[arm].budget
+    strength = f"{signs(values)}; as the best of {budget} it would gain by luck"
+    return judged(outcome, numbers, strength, searches)
+
+
+def lowest_helps_more_than_highest(evidence: Evidence) -> Finding:
+    select = partial(with_arms, task="", arms=("highest", "lowest"))
+    searches = select(evidence)
+    if len(searches) < 4:
+        return missing("four searches with the highest arm")
+    whole = all_pairs(searches, select)
+    helped = [s for s in searches if gain(s, "highest") > 0]
+    if not helped:
+        numbers = f"cutting the highest-ranked helps in none of {len(searches)} cases"
+        return judged(exactly(True, 0.0, whole), numbers, "", searches)
+    leads = [gain(s) - gain(s, "highest") for s in helped]
+    each = ", ".join(
+        f"{s.task} {s.source}-{s.target} {gain(s):.2f} against {gain(s, 'highest'):.2f}"
+        for s in helped[:6]
+    )
+    outcome = every(leads, whole, noise=lead_noise(helped, "highest"))
+    numbers = f"{sum(v > 0 for v in leads)} of {len(leads)}: {each}"
+    return judged(outcome, numbers, signs(leads), helped)
+
+
+def highest_hurts_more_than_random(evidence: Evidence) -> Finding:
+    select = partial(with_arms, task="", arms=("highest", "random"))
+    searches = select(evidence)
+    if len(searches) < 6:
+        return missing("six searches with the highest and the random arm")
+    leads, n = [gain(s, "random") - gain(s, "highest") for s in searches], len(searches)
+    more, less = sum(v > 0 for v in leads), sum(v < 0 for v in leads)
+    numbers = f"the highest-ranked hurt more in {more} of {n} cases, less in {less}"
+    return judged(most(more, n, all_pairs(searches, select)), numbers, signs(leads), searches)
+
+
+def random_never_reaches_lowest(evidence: Evidence) -> Finding:
+    select = partial(with_arms, task="", arms=("random", "lowest"))
+    searches = select(evidence)
+    if len(searches) < 4:
+        return missing("four searches with the random arm")
+    leads = [gain(s) - gain(s, "random") for s in searches]
+    exceptions = [
+        f"{s.task} {s.setting} {s.source}-{s.target} {lead:+.2f}"
+        for s, lead in zip(searches, leads, strict=True)
+        if lead <= 0
+    ]
+    numbers = f"the lowest are ahead in {len(leads) - len(exceptions)} of {len(leads)}"
+    if exceptions:
+        numbers += f"; not: {', '.join(exceptions[:6])}"
+    outcome = every(leads, all_pairs(searches, select), noise=lead_noise(searches, "random"))
+    return judged(outcome, numbers, signs(leads), searches)
+
+
+def xlmr_is_ahead(evidence: Evidence, other: Evidence, task: str, setting: str) -> Finding:
+    select = partial(of_setting, task=task, setting=setting)
+    mbert, xlmr = (
+        {(s.source, s.target): s for s in select(one)} for one in (evidence, other)
+    )
+    pairs = [pair for pair in mbert if pair in xlmr]
+    leads = {pair: xlmr[pair].unpruned - mbert[pair].unpruned for pair in pairs}
+    western = [lead for pair, lead in leads.items() if not FAR_EAST & set(pair)]
+    eastern = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
+    if len(western) < 4:
+        return missing(
+            f"{setting} scores of unpruned mBERT and XLM-R on {task}, of four pairs without zh and ja"
+        )
+    ahead, n = sum(v > 0 for v in western), len(western)
+    with_them = f"in {sum(v > 0 for v in eastern)} of {len(eastern)} with"
+    numbers = f"XLM-R ahead in {ahead} of {n} pairs without zh and ja, {with_them}"
+    strength = f"sign test p = {sign_test(ahead, sum(v < 0 for v in western)):.2g}"
+    outcome = most(ahead, n, all_pairs([mbert[pair] for pair in pairs], select))
+    used = [*(mbert[pair] for pair in pairs), *(xlmr[pair] for pair in pairs)]
+    return judged(outcome, numbers, strength, used)
+
+
+says = partial(stated, "contributions")
+BOTH_MODELS = Scope(models=BOTH, searches=True, together=True)
+ANY_MODELS = Scope(models=BOTH, searches=True, together=True, general=True)
+OF_MODEL = {name: Scope(models=models, searches=True) for name, models in OF.items()}
+ANY_MODEL = {name: Scope(models=models, searches=True, general=True) for name, models in OF.items()}
+ON_BOTH_TASKS = Scope(models=OF["mbert"], tasks=ON_POS_AND_NER, searches=True, general=True)
+# No other model replaces XLM-R.
+AGAINST_XLMR = Scope(
+    models=OF["mbert"], others=Models("XLM-R", (XLM,), (is_xlmr,)), searches=True
+)
+IMPROVED = "mean_F1_improvement"
+PAIRS = int(says("pairs_total", task="pos"))  # on NER as well
+
+
+# fmt: off  (tables: id, unit, function and scope, then the statement and the numbers it quotes)
+def _mean_gains() -> Iterator[Claim]:
+    """A claim for each task, model and setting, with the number that the paper states."""
+    for name, model, setting in product(("POS", "NER"), MODELS, (CROSS, MULTI)):
+        task = TASKS[name]
+        select = partial(of_setting, task=task, setting=setting)
+        needed = f"{setting} searches of {model} on {task}, of three pairs"
+        number = says(IMPROVED, task=task, model=MODELS[model], setting=setting)
+        yield Claim(f"C-mean-{name}-{model}-{setting}", "points",
+                    partial(mean_gain, select=select, needed=needed), OF_MODEL[model],
+                    f"The mean {setting} gain of {model} on {name} is {{stated:.2f}} points.",
+                    numbers={"stated": number})
+    for model, setting in product(MODELS, (CROSS, MULTI)):
+        select = partial(of_setting, task="slots", setting=setting)
+        needed = f"{setting} searches of {model} on slots, of three pairs"
+        yield Claim(f"C-mean-SF-{model}-{setting}", "points",
+                    partial(mean_gain_above_zero, select=select, needed=needed), ANY_MODEL[model],
+                    f"The mean {setting} gain of {model} on slots is above zero (the paper gives no "
+                    "number).")
+
+
+def _mean_gains_on_pos() -> Iterator[Claim]:
+    """Over both settings, and within each family."""
+    for model, own in MODELS.items():
+        yield Claim(f"C-overall-{model}", "points",
+                    partial(mean_gain_of_both_settings, model=model), OF_MODEL[model],
+                    f"Over both settings the mean gain of {model} on POS is {{stated:.2f}} points.",
+                    numbers={"stated": says(f"{IMPROVED}_overall", model=own)})
+    for name, (model, own) in product(("IE", "Germanic", "Semitic"), MODELS.items()):
+        needed = (f"searches of {model} on pos between three pairs of {name} languages, or the "
+                  "paper's own pairs")
+        select = partial(within_family, name=name)
+        yield Claim(f"C-fam-{name}-{model}", "points",
+                    partial(mean_gain, select=select, needed=needed), OF_MODEL[model],
+                    f"Between two {name} languages the mean gain of {model} on POS is {{stated:.2f}} "
+                    "points.",
+                    numbers={"stated": says(f"{IMPROVED}_same_family", model=own, of=name)})
+
+
+def _rankers() -> Iterator[Claim]:
+    for setting in (CROSS, MULTI):
+        gradient, lrp = (
+            says(f"{IMPROVED}_by_ranker", setting=setting, of=of) for of in ("gradient", "lrp"))
+        yield Claim(f"C-ranker-{setting}", "points",
+                    partial(gradient_gains_more_than_lrp, setting=setting), OF_MODEL["mbert"],
+                    f"On NER the mean {setting} gain of mBERT is {{gradient:.2f}} points by gradient, "
+                    f"and less by LRP ({lrp:.2f}).",
+                    numbers={"gradient": gradient})
+
+
+def _controls() -> Iterator[Claim]:
+    for name in ("NER", "POS"):
+        lowers = partial(arm_lowers_scores, task=TASKS[name])
+        yield Claim(f"C-max-{name}", "cases", partial(lowers, arm="highest"), OF_MODEL["mbert"],
+                    f"Cutting the highest-ranked heads lowers {name} in at least {{cases:g}} of 16 "
+                    "cases.",
+                    numbers={"cases": says("cases_max_pruning_drops", task=TASKS[name])})
+        yield Claim(f"C-rand-{name}", "cases", partial(lowers, arm="random"), ANY_MODEL["mbert"],
+                    f"Cutting random heads lowers {name} in most cases.")
+
+
+def _xlmr() -> Iterator[Claim]:
+    for name, setting in product(("POS", "NER"), (CROSS, MULTI)):
+        yield Claim(f"C-xlmr-{name}-{setting}", "cases",
+                    partial(xlmr_is_ahead, task=TASKS[name], setting=setting), AGAINST_XLMR,
+                    f"Unpruned XLM-R is mostly ahead of mBERT on {setting} {name}, pairs with zh or "
+                    "ja aside.")
+
+
+CLAIMS = (
+    Claim("C-count-POS", "cases", partial(pairs_that_gain, task="pos"), BOTH_MODELS,
+          "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on POS (cross- and "
+          "multi-lingual).",
+          numbers={"better": says("pairs_improved", task="pos"), "pairs": PAIRS}),
+    Claim("C-count-NER", "cases", partial(pairs_that_gain, task="ner"), BOTH_MODELS,
+          "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on NER (cross- and "
+          "multi-lingual).",
+          numbers={"better": PAIRS - says("pairs_not_improved", task="ner"), "pairs": PAIRS}),
+    Claim("C-count-SF", "cases", partial(pairs_that_gain, task="slots"), BOTH_MODELS,
+          "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on slots, the source "
+          "alone included.",
+          numbers={"better": says("pairs_improved", task="slots"),
+                   "pairs": says("pairs_total", task="slots")}),
+    *_mean_gains(),
+    *_mean_gains_on_pos(),
+    Claim("C-drop-NER", "cases", losses_across_families, ANY_MODELS,
+          "On NER cutting heads lowers the score mostly between languages of different families."),
+    *_rankers(),
+    *_controls(),
+    Claim("C-max-vs-low", "points", lowest_helps_more_than_highest, ON_BOTH_TASKS,
+          "Where cutting the highest-ranked heads helps, cutting the lowest-ranked helps more."),
+    Claim("C-max-vs-rand", "cases", highest_hurts_more_than_random, ON_BOTH_TASKS,
+          "Cutting the highest-ranked heads hurts more than cutting random ones (implied).",
+          follows_in_part=True),
+    Claim("C-rand-vs-low", "points", random_never_reaches_lowest, ON_BOTH_TASKS,
+          "Cutting random heads never does as well as cutting the lowest-ranked (implied).",
+          follows_in_part=True),
+    *_xlmr(),
+)
+# fmt: on
