@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 # --- how numbers are read -----------------------------------------------------------------------
-from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, SOURCES, UNSHOWN, UNTESTED
+from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, UNTESTED, sources
 from deadhead.claims import check as verdicts_on
 from deadhead.claims import published as verdicts_on_papers
 from deadhead.report.page.content import content as page_content
@@ -117,7 +117,7 @@ def verdict_numbers(verdict: Any) -> dict[str, Any]:
 
 def verdicts(*folders: Path) -> dict[str, Any]:
     """Every claim of every paper, judged on the studies together."""
-    judged = [verdict for paper in SOURCES for verdict in verdicts_on(*folders, paper=paper)]
+    judged = [verdict for paper in sources() for verdict in verdicts_on(*folders, paper=paper)]
     return {verdict.id: verdict_numbers(verdict) for verdict in judged}
 
 

@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from hand_made import study
 from typer.testing import CliRunner
 from whole_studies import as_printed
 
-from deadhead.claims import CLAIMS, HOLDS, Verdict, check, named
+from deadhead.claims import HOLDS, Verdict, all_claims, check, named
 from deadhead.claims.verdict import MOST_TRIALS
 from deadhead.cli import app
 from deadhead.errors import DeadheadError
+from hand_made import study
+
+CLAIMS = all_claims()
 
 
 def test_a_recipe_of_nobodys_paper_is_judged_by_all_claims(tmp_path: Path) -> None:
@@ -44,9 +46,9 @@ def test_names_of_claims() -> None:
 
 def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
     trials = tuple(map(str, range(2 * MOST_TRIALS)))
+    (verdict,) = judge(Evidence(), [CLAIMS["L-seeds"]])
     few, many = (
-        Verdict("L-seeds", "luck", "", HOLDS, 0.0, "", "", some).to_dict()
-        for some in (trials[:3], trials)
+        replace(verdict, trials=ids).to_dict() for ids in (trials[:3], trials)
     )
     assert (few["trials"], few["records"]) == (["0", "1", "2"], 3)
     assert (many["trials"], many["records"]) == (list(trials[:MOST_TRIALS]), 2 * MOST_TRIALS)

@@ -6,12 +6,14 @@ import re
 from dataclasses import replace
 
 import pytest
-from cases import CASES
-from made import arm, epochs, glue, layers, weights
+from examples import arm, epochs, glue, layers, weights
+from examples_by_claim import CASES
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN
+from deadhead.claims import FAILS, HOLDS, OPEN, UNSHOWN, all_claims
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.searches import PAPER_LRP
+
+CLAIMS = all_claims()
 
 ENOUGH = {
     "W15",

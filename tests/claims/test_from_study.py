@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from deadhead.claims import CLAIMS
+from deadhead.claims import all_claims
 from deadhead.claims.from_study import measured
 from deadhead.results import study as open_study
 from deadhead.results.study import TRIES
 from deadhead.studies.store.records import read_within, summaries, write
 from hand_made import study
+
+CLAIMS = all_claims()
 
 FIXED = {
     "model": "nobody/nothing",

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made import CROSS, MBERT, OTHERS, arm, controls, merged, rankings, search
+from examples import CROSS, MBERT, OTHERS, arm, controls, merged, rankings, search
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, LUCKY, OPEN, UNSHOWN
+from deadhead.claims import FAILS, HOLDS, LUCKY, OPEN, UNSHOWN, all_claims
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.strength import by_luck, lucky_share
 from deadhead.results import Search
+
+CLAIMS = all_claims()
 
 
 def test_share_by_hand() -> None:

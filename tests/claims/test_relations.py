@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from made import MBERT, search
+from examples import MBERT, search
 
-from deadhead.claims import CLAIMS, UNSHOWN, relations
+from deadhead.claims import UNSHOWN, all_claims, relations
 from deadhead.claims.evidence import Evidence
 from deadhead.results import RankedHeads
+
+CLAIMS = all_claims()
 
 LANGUAGES = ("de", "nl", "fa", "ur", "he", "ar")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from listed import counted
+from paper_recipes import counted
 
 from deadhead.results.cells import setting
 from deadhead.studies import load

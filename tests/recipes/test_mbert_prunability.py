@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from listed import counted, removals
+from paper_recipes import counted, removals
 
 from deadhead.studies import load
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from listed import OF_PAPERS
+from paper_recipes import OF_PAPERS
 
 from deadhead.studies import load
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from listed import OF_PAPERS, said
+from paper_recipes import OF_PAPERS, said
 
 from deadhead.papers import published_files
 from deadhead.report.tables.build import tables

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from listed import OF_PAPERS
+from paper_recipes import OF_PAPERS
 
 from deadhead.claims import named
 from deadhead.report.labels import metric_words

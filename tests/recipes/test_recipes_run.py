@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from listed import OF_PAPERS
+from paper_recipes import OF_PAPERS
 
 from deadhead.claims import check
 from deadhead.report.page.content import content

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from listed import counted, removals
+from paper_recipes import counted, removals
 
 from deadhead.layout import Attention, HeadLayout
 from deadhead.strategies import choose

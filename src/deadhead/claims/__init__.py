@@ -80,9 +80,11 @@ def check(*folders: str | Path | Study, paper: str | None = None) -> list[Verdic
         if paper is not None:
             return judge(evidence, _of(paper))
         ids, papers = _named_by(studies)
-        claims = all_claims().values()
-        if papers:
-            claims = [c for c in claims if c.paper in (*papers, luck.NAME) or c.id in ids]
+        claims = [
+            claim
+            for claim in all_claims().values()
+            if not papers or claim.paper in (*papers, luck.NAME) or claim.id in ids
+        ]
         verdicts = judge(evidence, claims)
     return [verdict for verdict in verdicts if not ids or verdict.id in ids or verdict.judged]
 
@@ -92,7 +94,7 @@ def published(paper: str | None = None) -> list[Verdict]:
     return [
         replace(verdict, follows=_follows(claim, verdict.verdict))
         for claim in _of(paper)
-        for verdict in judge(printed(), [claim])
+        for verdict in judge(printed("" if claim.paper == luck.NAME else claim.paper), [claim])
     ]
 
 

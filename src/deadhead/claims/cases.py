@@ -16,6 +16,7 @@ from .from_papers import printed
 from .scope import of_models
 from .subjects import MULTI
 
+PAPER = "contributions"  # which has pairs and targets
 TENTHS = set(range(10, 100, 10))  # percent of the heads
 
 
@@ -38,7 +39,7 @@ def all_pairs(
 ) -> bool:
     """Whether these are the pairs that `select` takes from the paper's tables."""
     # The tables have the same pairs for each of the two models.
-    tables = printed() if both_models else of_models(printed(), (MULTI,))
+    tables = printed(PAPER) if both_models else of_models(printed(PAPER), (MULTI,))
     return Counter(map(_pair, searches)) == Counter(map(_pair, select(tables)))
 
 
@@ -49,5 +50,5 @@ def _pair(search: Search) -> tuple[str, ...]:
 def all_targets(merged: Sequence[Merged]) -> bool:
     """Whether these are the targets that the paper's table of several sources has for their tasks."""
     tasks = {one.task for one in merged}
-    printed_targets = [(one.task, one.target) for one in printed().merged if one.task in tasks]
+    printed_targets = [(one.task, one.target) for one in printed(PAPER).merged if one.task in tasks]
     return Counter((one.task, one.target) for one in merged) == Counter(printed_targets)

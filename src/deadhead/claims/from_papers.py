@@ -1,4 +1,4 @@
-"""Evidence out of the papers' own tables, which lie beside the recipes; and the numbers their texts state."""
+"""Evidence from the tables that papers print, and the numbers that their texts state."""
 
 from __future__ import annotations
 
@@ -7,75 +7,69 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from deadhead.papers import published_files
+from deadhead.papers import papers, published_files
 from deadhead.results import Arm, Merged, Pick, Score, Search
 from deadhead.tasks import task_of
 
 from .evidence import Evidence, Rho
 from .strength import rho_p
 
-PAPERS = ("weak-link", "mbert-prunability", "contributions")
-SCORES = {
-    "weak-link": ("table1", "table2", "table3", "table4", "table5", "table6"),
-    "mbert-prunability": ("table1",),
-}
-SINGLE = ("table2", "table3", "table4")  # of contributions: one source, unpruned and pruned
+Row = dict[str, str]
 LABELS = ("model", "task", "source", "target", "remove")  # of a printed score
-AXES = ("model", "task", "source", "target", "setting")  # what tells one pair from another
+AXES = ("model", "task", "source", "target", "setting")  # of a printed search
+MERGED = ("FL", "MD", "SD", "EC")  # arms of several sources; FL is the unpruned model
 TRIED = tuple(range(1, 13))  # heads removed in the trials of a printed search
 PAIRS = {"pos": 24, "ner": 24, "slots": 8}  # source-target pairs behind each stated rho
 
-FOLLOW_IN_PART = {  # statements that do not hold as stated, some of them only implied, of which the tables bear out a part
-    *("W3b", "W10", "W12", "W13", "M2", "M4"),
-    *("C-max-vs-rand", "C-rand-vs-low", "C-multi-all", "C-single-NER"),
-}
-
 
 @cache
-def rows(paper: str, table: str) -> tuple[dict[str, str], ...]:
+def rows(paper: str, table: str) -> tuple[Row, ...]:
     """The numbers of one table, one a row."""
     with published_files()[f"{paper}/{table}.csv"].open(encoding="utf-8") as file:
         return tuple(csv.DictReader(file))
 
 
 def stated(paper: str, quantity: str, **where: str) -> float:
-    """A number the text of a paper states."""
-    found = [
-        r
-        for r in rows(paper, "text")
-        if r["quantity"] == quantity and all(r[axis] == text for axis, text in where.items())
+    """A number that the text of a paper states."""
+    matches = [
+        row
+        for row in rows(paper, "text")
+        if row["quantity"] == quantity and all(row[axis] == text for axis, text in where.items())
     ]
-    if len(found) != 1:
-        raise LookupError(f"{paper} states {quantity} {where} {len(found)} times")
-    return float(found[0]["value"])
+    if len(matches) != 1:
+        raise LookupError(f"{paper} states {quantity} {where} {len(matches)} times")
+    return float(matches[0]["value"])
+
+
+def printed(paper: str = "") -> Evidence:
+    """What a paper prints, and the papers it builds on; without a name, what all papers print."""
+    known = papers()
+    return _printed((*known[paper].builds_on, paper) if paper else tuple(known))
 
 
 @cache
-def printed() -> Evidence:
-    """All three papers' tables."""
-    scores = (
-        _score(row)
-        for paper, tables in SCORES.items()
-        for table in tables
-        for row in rows(paper, table)
-    )
+def _printed(names: tuple[str, ...]) -> Evidence:
+    """The columns of a table say what it has: `remove` and `percent` scores, `arm` searches."""
+    known: list[Row] = []
+    for file in published_files():
+        paper, _, table = file.removesuffix(".csv").partition("/")
+        if paper in names:
+            known += rows(paper, table)
+    scores = [_score(row) for row in known if "remove" in row and "percent" in row]
+    arms = [row for row in known if "arm" in row]
     return Evidence(
-        scores=tuple(dict.fromkeys(scores)),  # tables 1-3 and 4-6 repeat some rows
-        searches=tuple(_searches()),
-        merged=tuple(_merged()),
-        rhos=tuple(_rhos()),
+        scores=tuple(dict.fromkeys(scores)),  # tables repeat some rows
+        searches=tuple(_searches([row for row in arms if row["arm"] not in MERGED])),
+        merged=tuple(_merged([row for row in arms if row["arm"] in MERGED])),
+        rhos=tuple(_rho(row) for row in known if row.get("quantity") == "spearman_of_gain"),
         printed=True,
     )
 
 
-def _score(row: dict[str, str]) -> Score:
+def _score(row: Row) -> Score:
     labels: dict[str, Any] = {name: row[name] for name in LABELS}
-    return Score(
-        **labels,
-        share=float(row["percent"]),
-        value=float(row["value"]),
-        kind=task_of(row["task"]).kind,
-    )
+    kind = task_of(row["task"]).kind
+    return Score(**labels, share=float(row["percent"]), value=float(row["value"]), kind=kind)
 
 
 def printed_arm(arm: str, gain: float, full: float) -> Arm:
@@ -83,46 +77,33 @@ def printed_arm(arm: str, gain: float, full: float) -> Arm:
     return Arm(arm=arm, full=full, picks={"test": Pick(None, full + gain, gain)}, tried=TRIED)
 
 
-def _searches() -> Iterator[Search]:
-    scores: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in (row for table in SINGLE for row in rows("contributions", table)):
-        scores.setdefault(_pair(row), {})[row["arm"]] = float(row["value"])
-    gains: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in rows("contributions", "table5"):
-        gains.setdefault(_pair(row), {})[row["arm"]] = float(row["value"])
-    for pair, by_arm in scores.items():
-        full = by_arm["full"]
-        by_name = {"lowest": round(by_arm["lowest"] - full, 2), **gains.get(pair, {})}
-        arms = {arm: printed_arm(arm, gain, full) for arm, gain in by_name.items()}
+def _searches(arms: list[Row]) -> Iterator[Search]:
+    """Of `full` and `lowest` papers print scores, of controls differences from `full`."""
+    values: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in arms:
+        values.setdefault(tuple(row[axis] for axis in AXES), {})[row["arm"]] = float(row["value"])
+    for pair, by_arm in values.items():
+        full = by_arm.pop("full")
+        gains = {**by_arm, "lowest": round(by_arm["lowest"] - full, 2)}
         labels: dict[str, Any] = dict(zip(AXES, pair, strict=True))
-        yield Search(**labels, unpruned=full, arms=arms)
+        printed_arms = {arm: printed_arm(arm, gain, full) for arm, gain in gains.items()}
+        yield Search(**labels, unpruned=full, arms=printed_arms)
 
 
-def _pair(row: dict[str, str]) -> tuple[str, ...]:
-    return tuple(row[axis] for axis in AXES)
-
-
-def _merged() -> Iterator[Merged]:
-    scores: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in rows("contributions", "table6"):
-        scores.setdefault(_pair(row)[:4], {})[row["arm"]] = float(row["value"])
-    for (model, task, train, target), by_arm in scores.items():
+def _merged(arms: list[Row]) -> Iterator[Merged]:
+    values: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in arms:
+        values.setdefault(tuple(row[axis] for axis in AXES[:4]), {})[row["arm"]] = float(
+            row["value"]
+        )
+    for (model, task, train, target), by_arm in values.items():
         full = by_arm.pop("FL")
         yield Merged(
             model=model, task=task, train=train, target=target, unpruned=full, scores=by_arm
         )
 
 
-def _rhos() -> Iterator[Rho]:
-    for row in rows("contributions", "text"):
-        if row["quantity"] == "spearman_of_gain":
-            rho, pairs = float(row["value"]), PAIRS[row["task"]]
-            yield Rho(
-                model=row["model"],
-                task=row["task"],
-                setting=row["setting"],
-                against=row["of"],
-                rho=rho,
-                pairs=pairs,
-                p=rho_p(rho, pairs),
-            )
+def _rho(row: Row) -> Rho:
+    labels = {name: row[name] for name in ("model", "task", "setting")}
+    rho, pairs = float(row["value"]), PAIRS[row["task"]]
+    return Rho(**labels, against=row["of"], rho=rho, pairs=pairs, p=rho_p(rho, pairs))

@@ -103,7 +103,9 @@ def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
         f"(stated: {deviation:g} %)"
     )
     outcome = as_stated(values, deviation, ABOUT * deviation)
-    return judged(outcome, numbers, "", scores_in(c for cells in conditions.values() for c in cells))
+    return judged(
+        outcome, numbers, "", scores_in(c for cells in conditions.values() for c in cells)
+    )
 
 
 def falls_faster(evidence: Evidence, bend: float) -> Finding:

@@ -44,7 +44,8 @@ def beats(evidence: Evidence, arm: str) -> Finding:
         mean = f"by {fmean(leads):+.2f} points on average" if leads else ""
         return missing(
             f"lowest-k searches with the control `{arm}` of {FEWEST} trainings or more; "
-            f"there are {len(set(groups))}" + (f" (so far ahead in {ahead}, {mean})" if mean else "")
+            f"there are {len(set(groups))}"
+            + (f" (so far ahead in {ahead}, {mean})" if mean else "")
         )
     excess = beyond_luck(leads, groups)
     numbers = (

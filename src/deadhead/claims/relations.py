@@ -31,7 +31,9 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
     rows = []
     for (model, task, setting), gains in groups.items():
         place = (model, task, "gradient")
-        rankings = {r.language: r for r in evidence.rankings if (r.model, r.task, r.method) == place}
+        rankings = {
+            r.language: r for r in evidence.rankings if (r.model, r.task, r.method) == place
+        }
         similarity = _with_similarity(gains, rankings)
         if similarity is None:
             continue  # URIEL is slow: only for those who have rankings of these languages as well

@@ -91,8 +91,12 @@ def every(
     if clear:
         return Outcome(FAILS, min(clear), cases)
     if not whole and above(leads, 0.0).verdict == FAILS:
-        return Outcome(FAILS, least, f"{cases}: their mean, with its interval, is beyond the border")
-    return Outcome(UNSHOWN, least, f"{cases}: no counterexample is beyond chance by its own repeats")
+        return Outcome(
+            FAILS, least, f"{cases}: their mean, with its interval, is beyond the border"
+        )
+    return Outcome(
+        UNSHOWN, least, f"{cases}: no counterexample is beyond chance by its own repeats"
+    )
 
 
 def count_as_stated(count: int, cases: int, stated: int, of: int, whole: bool = False) -> Outcome:

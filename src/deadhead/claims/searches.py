@@ -30,9 +30,7 @@ OF = {
     ),
 }
 BOTH = Models(
-    "mBERT and XLM-R",
-    (MBERT, XLM),
-    (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model),
+    "mBERT and XLM-R", (MBERT, XLM), (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model)
 )
 MODELS = {name: models.own[0] for name, models in OF.items()}
 

@@ -11,7 +11,7 @@ claims. A paper is a folder and its name in `FOLDERS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -33,6 +33,7 @@ class Paper:
     year: int
     venue: str
     link: str
+    builds_on: Sequence[str] = ()  # papers whose printed numbers it takes over
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # settings of training
     grids: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # by preset
     blocks: Mapping[str, str] = field(default_factory=dict)  # its name of a block -> ours
@@ -58,8 +59,8 @@ def paper(name: str) -> Paper:
     return known[name]
 
 
-def stated(fact: str) -> dict[str, Any]:
-    """What all papers say of one kind, such as their `presets`, in one mapping."""
+def combined(fact: str) -> dict[str, Any]:
+    """One field of all papers, such as their `presets`, in one mapping."""
     return {name: value for one in papers().values() for name, value in getattr(one, fact).items()}
 
 

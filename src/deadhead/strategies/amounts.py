@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import HeadLayout, spans
-from deadhead.papers import stated
+from deadhead.papers import combined
 
 from .strategy import Amount, Blocks
 
@@ -72,7 +72,7 @@ def counts(value: object) -> list[int]:
 
 def block_named(layout: HeadLayout, name: str) -> str:
     """A block by its name, ours or the papers'."""
-    block = stated("blocks").get(name.strip(), name.strip())
+    block = combined("blocks").get(name.strip(), name.strip())
     if block not in layout.blocks:
         raise unknown_name("block", block, layout.blocks)
     return block
@@ -111,7 +111,7 @@ def by_block(layout: HeadLayout, value: Any) -> dict[str, Any]:
 
 
 def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str, Any]]:
-    order = list(stated("blocks").values())
+    order = list(combined("blocks").values())
     names = sorted(layout.blocks, key=lambda b: order.index(b) if b in order else len(order))
     if len(names) != len(values):
         written = "/".join(map(str, values))

@@ -18,7 +18,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.hub import split
 from deadhead.numerics import threads
-from deadhead.papers import stated
+from deadhead.papers import combined
 
 from . import missing_data as data_check
 from .execution.processes import cores, gpus
@@ -35,9 +35,9 @@ from .trial import Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
 # Training rows of corpora, and weights of models, for a rough guess before anything is downloaded.
-ROWS = {**stated("rows"), "rte": 2_490, "parallel": 30_000}
+ROWS = {**combined("rows"), "rte": 2_490, "parallel": 30_000}
 OTHERS = {"bert-base-cased": 108e6, "transformer-small": 13e6, "transformer-mini": 6e5}
-WEIGHTS = {**stated("weights"), **OTHERS}
+WEIGHTS = {**combined("weights"), **OTHERS}
 USUAL_ROWS, USUAL_WEIGHTS = 10_000, 110e6  # of a corpus or a model nothing is known of
 WORLD_ROWS, WORLD_WEIGHTS = 2_000, 1e6  # of the small world
 WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.papers import stated
+from deadhead.papers import combined
 
 SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")
@@ -178,8 +178,8 @@ def _settings(stored: Mapping[str, Any]) -> Settings:
     )
 
 
-PRESETS: Mapping[str, Settings] = {k: _settings(stored) for k, stored in stated("presets").items()}
-GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = stated("grids")
+PRESETS: Mapping[str, Settings] = {k: _settings(stored) for k, stored in combined("presets").items()}
+GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = combined("grids")
 
 
 def preset(name: str, task: str | None = None, **changes: Any) -> Settings:

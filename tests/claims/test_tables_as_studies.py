@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from whole_studies import as_printed
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNTESTED, Verdict, judge, published
+from deadhead.claims import FAILS, HOLDS, OPEN, UNTESTED, Verdict, all_claims, judge, published
 from deadhead.claims.from_study import measured
+
+CLAIMS = all_claims()
 
 TABLES = [
     *(f"weak-link/table{n}" for n in range(1, 7)),

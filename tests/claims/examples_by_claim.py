@@ -5,7 +5,7 @@ Both have all the cases that the statement speaks of, so that nothing is left to
 
 from __future__ import annotations
 
-from made import (
+from examples import (
     BERT,
     CROSS,
     FOUR,

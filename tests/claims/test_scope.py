@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import CASES
-from made import (
+from examples import (
     BERT,
     MBERT,
     OTHERS,
@@ -25,11 +24,14 @@ from made import (
     weights,
     xnli,
 )
+from examples_by_claim import CASES
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Verdict, check
+from deadhead.claims import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Verdict, all_claims, check
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.subjects import is_bert, is_mbert, is_xlmr, monolingual, multilingual
 from hand_made import study
+
+CLAIMS = all_claims()
 
 PARTS = ("scores", "searches", "merged", "measures", "rankings", "rhos")
 MINE = "somebody/my-encoder"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from made import (
+from examples import (
     bleu,
     embeddings,
     fact,
@@ -19,7 +19,7 @@ from made import (
     triples,
 )
 
-from deadhead.claims import CLAIMS, FAILS, HOLDS, UNSHOWN
+from deadhead.claims import FAILS, HOLDS, UNSHOWN, all_claims
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.rule import (
     above,
@@ -33,7 +33,9 @@ from deadhead.claims.rule import (
     over_repeats,
     worst,
 )
-from deadhead.claims.verdict import Shown
+from deadhead.claims.verdict import Outcome
+
+CLAIMS = all_claims()
 
 
 @pytest.mark.parametrize(
@@ -63,10 +65,10 @@ def test_the_whole_of_the_cases_has_none() -> None:
 
 
 def test_too_few_for_an_interval() -> None:
-    assert as_stated([0.9, 0.92], 0.91, 0.2) == Shown(
+    assert as_stated([0.9, 0.92], 0.91, 0.2) == Outcome(
         UNSHOWN, pytest.approx(0.2), "n = 2: no interval"
     )
-    assert above([5.0], 0.0) == Shown(UNSHOWN, 5.0, "n = 1: no interval")
+    assert above([5.0], 0.0) == Outcome(UNSHOWN, 5.0, "n = 1: no interval")
 
 
 def test_above() -> None:
@@ -123,7 +125,7 @@ def test_a_counterexample_refutes_only_beyond_chance() -> None:
         UNSHOWN,
     ]
     assert every([1.0, -0.5], noise=[0.1, None]).verdict == UNSHOWN
-    assert every([-0.1, -0.02], noise=[0.2, 0.01]) == Shown(
+    assert every([-0.1, -0.02], noise=[0.2, 0.01]) == Outcome(
         FAILS, -0.02, "n = 2"
     )  # the smaller one is the clear one
     assert (
@@ -177,7 +179,7 @@ def test_level_is_more_than_mixed_signs() -> None:
 
 
 def test_of_several_parts_the_worst_counts() -> None:
-    holds, unshown, fails = Shown(HOLDS, 1.0), Shown(UNSHOWN, -9.0), Shown(FAILS, -0.1)
+    holds, unshown, fails = Outcome(HOLDS, 1.0), Outcome(UNSHOWN, -9.0), Outcome(FAILS, -0.1)
     assert worst([holds, unshown, fails]) == fails
     assert worst([holds, unshown]) == unshown
 
