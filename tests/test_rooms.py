@@ -99,7 +99,6 @@ ALLOWED = {
     "__main__": "cli",
 }
 UNDER_REPAIR = {
-    ("claims", "paper"),
     ("report.figures", "report.page"),
     ("ranking", "ranking.heatmap"),
     ("report.tables.grid", "report.tables.details"),

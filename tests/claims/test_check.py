@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 from whole_studies import as_printed
 
-from deadhead.claims import HOLDS, Verdict, all_claims, check, named
+from deadhead.claims import Evidence, all_claims, check, judge, named
 from deadhead.claims.verdict import MOST_TRIALS
 from deadhead.cli import app
 from deadhead.errors import DeadheadError
@@ -47,9 +48,7 @@ def test_names_of_claims() -> None:
 def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
     trials = tuple(map(str, range(2 * MOST_TRIALS)))
     (verdict,) = judge(Evidence(), [CLAIMS["L-seeds"]])
-    few, many = (
-        replace(verdict, trials=ids).to_dict() for ids in (trials[:3], trials)
-    )
+    few, many = (replace(verdict, trials=ids).to_dict() for ids in (trials[:3], trials))
     assert (few["trials"], few["records"]) == (["0", "1", "2"], 3)
     assert (many["trials"], many["records"]) == (list(trials[:MOST_TRIALS]), 2 * MOST_TRIALS)
 
@@ -87,8 +86,8 @@ def test_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([], "name the folder of a study, or give --published"),
-        (["somewhere", "--published"], "one of the two"),
+        ([], "name a study folder or give --published"),
+        (["somewhere", "--published"], "not both"),
         (["nowhere"], "there is no study at nowhere"),
         (["--published", "--paper", "weaklink"], "Did you mean 'weak-link'"),
     ],

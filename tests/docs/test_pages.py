@@ -24,18 +24,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
-    from deadhead import measures, rankers, strategies
+    from deadhead import measures, papers, rankers, strategies
     from deadhead.heads import names as part_names
     from deadhead.studies import STEPS, steps
 
-    rooms = (measures, rankers, steps)
+    rooms = (measures, papers, rankers, steps)
     triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))
         for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES, STEPS)
     ]
+    folders = [*papers.FOLDERS]
     yield
-    part_names.TRIPLES = triples
+    part_names.TRIPLES, papers.FOLDERS[:] = triples, folders
     for room, path in paths:
         room.__path__[:] = path
     for table, before in tables:

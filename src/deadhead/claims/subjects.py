@@ -88,13 +88,17 @@ class Models:
         return _label(models, self.name, len(own) == len(models), any(map(self.own_kind, models)))
 
 
+def none(results: list[Scored]) -> list[Scored]:
+    return []
+
+
 @dataclass(frozen=True)
 class Tasks:
     """Some tasks; or, with `measure`, what was measured on models trained on them."""
 
     name: str  # as the paper calls them; empty where a claim is about any task
     own: tuple[str, ...]
-    replacements: Callable[[list[Scored]], list[Scored]]  # chooses results of other tasks
+    replacements: Callable[[list[Scored]], list[Scored]] = none  # chooses from other tasks
     measure: str = ""
     separate: bool = False  # judge each task and source language separately, as for XNLI
 
@@ -132,10 +136,6 @@ def _label(names: Sequence[str], kind: str, some: bool, same: bool) -> str:
     return words if same or not kind else f"{words}, not {kind}"
 
 
-def _none(results: list[Scored]) -> list[Scored]:
-    return []
-
-
 def _of_encoders(results: list[Scored]) -> list[Scored]:
     return [result for result in results if not result.translated]
 
@@ -159,10 +159,10 @@ def _of_translators(results: list[Scored]) -> list[Scored]:
 
 
 ON_GLUE = Tasks("GLUE", GLUE, _in_one_language)
-ON_THE_FOUR = Tasks("GLUE", GLUE, _none)  # for claims about single tasks of them
-ON_QNLI_AND_SST2 = Tasks("qnli and sst2", ("qnli", "sst2"), _none)
+ON_THE_FOUR = Tasks("GLUE", GLUE)  # for claims about single tasks of them
+ON_QNLI_AND_SST2 = Tasks("qnli and sst2", ("qnli", "sst2"))
 ON_XNLI = Tasks("XNLI", ("xnli",), _across_languages, separate=True)
-ON_BOTH = Tasks("XNLI and GLUE", ("xnli", *GLUE), _none)
+ON_BOTH = Tasks("XNLI and GLUE", ("xnli", *GLUE))
 ON_WMT = Tasks("WMT14", ("wmt14",), _of_translators)
 ON_POS_AND_NER = Tasks("", ("pos", "ner"), _of_encoders)
 

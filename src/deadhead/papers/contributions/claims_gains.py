@@ -259,7 +259,8 @@ IMPROVED = "mean_F1_improvement"
 PAIRS = int(says("pairs_total", task="pos"))  # on NER as well
 
 
-# fmt: off  (tables: id, unit, function and scope, then the statement and the numbers it quotes)
+# Tables: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 def _mean_gains() -> Iterator[Claim]:
     """A claim for each task, model and setting, with the number that the paper states."""
     for name, model, setting in product(("POS", "NER"), MODELS, (CROSS, MULTI)):
@@ -267,53 +268,37 @@ def _mean_gains() -> Iterator[Claim]:
         select = partial(of_setting, task=task, setting=setting)
         needed = f"{setting} searches of {model} on {task}, of three pairs"
         number = says(IMPROVED, task=task, model=MODELS[model], setting=setting)
-        yield Claim(
-            f"C-mean-{name}-{model}-{setting}",
-            "points",
-            partial(mean_gain, select=select, needed=needed),
-            OF_MODEL[model],
-            f"The mean {setting} gain of {model} on {name} is {{stated:.2f}} points.",
-            numbers={"stated": number},
-        )
+        yield Claim(f"C-mean-{name}-{model}-{setting}", "points",
+                    partial(mean_gain, select=select, needed=needed), OF_MODEL[model],
+                    f"The mean {setting} gain of {model} on {name} is {{stated:.2f}} points.",
+                    numbers={"stated": number})
     for model, setting in product(MODELS, (CROSS, MULTI)):
         select = partial(of_setting, task="slots", setting=setting)
         needed = f"{setting} searches of {model} on slots, of three pairs"
-        yield Claim(
-            f"C-mean-SF-{model}-{setting}",
-            "points",
-            partial(mean_gain_above_zero, select=select, needed=needed),
-            ANY_MODEL[model],
-            f"The mean {setting} gain of {model} on slots is above zero (the paper gives no "
-            "number).",
-        )
+        yield Claim(f"C-mean-SF-{model}-{setting}", "points",
+                    partial(mean_gain_above_zero, select=select, needed=needed), ANY_MODEL[model],
+                    f"The mean {setting} gain of {model} on slots is above zero (the paper gives "
+                    "no number).")
 
 
 def _mean_gains_on_pos() -> Iterator[Claim]:
     """Over both settings, and within each family."""
     for model, own in MODELS.items():
-        yield Claim(
-            f"C-overall-{model}",
-            "points",
-            partial(mean_gain_of_both_settings, model=model),
-            OF_MODEL[model],
-            f"Over both settings the mean gain of {model} on POS is {{stated:.2f}} points.",
-            numbers={"stated": says(f"{IMPROVED}_overall", model=own)},
-        )
+        yield Claim(f"C-overall-{model}", "points",
+                    partial(mean_gain_of_both_settings, model=model), OF_MODEL[model],
+                    f"Over both settings the mean gain of {model} on POS is {{stated:.2f}} points.",
+                    numbers={"stated": says(f"{IMPROVED}_overall", model=own)})
     for name, (model, own) in product(("IE", "Germanic", "Semitic"), MODELS.items()):
         needed = (
             f"searches of {model} on pos between three pairs of {name} languages, or the "
             "paper's own pairs"
         )
         select = partial(within_family, name=name)
-        yield Claim(
-            f"C-fam-{name}-{model}",
-            "points",
-            partial(mean_gain, select=select, needed=needed),
-            OF_MODEL[model],
-            f"Between two {name} languages the mean gain of {model} on POS is {{stated:.2f}} "
-            "points.",
-            numbers={"stated": says(f"{IMPROVED}_same_family", model=own, of=name)},
-        )
+        yield Claim(f"C-fam-{name}-{model}", "points",
+                    partial(mean_gain, select=select, needed=needed), OF_MODEL[model],
+                    f"Between two {name} languages the mean gain of {model} on POS is "
+                    "{stated:.2f} points.",
+                    numbers={"stated": says(f"{IMPROVED}_same_family", model=own, of=name)})
 
 
 def _rankers() -> Iterator[Claim]:
@@ -321,114 +306,60 @@ def _rankers() -> Iterator[Claim]:
         gradient, lrp = (
             says(f"{IMPROVED}_by_ranker", setting=setting, of=of) for of in ("gradient", "lrp")
         )
-        yield Claim(
-            f"C-ranker-{setting}",
-            "points",
-            partial(gradient_gains_more_than_lrp, setting=setting),
-            OF_MODEL["mbert"],
-            f"On NER the mean {setting} gain of mBERT is {{gradient:.2f}} points by gradient, "
-            f"and less by LRP ({lrp:.2f}).",
-            numbers={"gradient": gradient},
-        )
+        yield Claim(f"C-ranker-{setting}", "points",
+                    partial(gradient_gains_more_than_lrp, setting=setting), OF_MODEL["mbert"],
+                    f"On NER the mean {setting} gain of mBERT is {{gradient:.2f}} points by "
+                    f"gradient, and less by LRP ({lrp:.2f}).",
+                    numbers={"gradient": gradient})
 
 
 def _controls() -> Iterator[Claim]:
     for name in ("NER", "POS"):
         lowers = partial(arm_lowers_scores, task=TASKS[name])
-        yield Claim(
-            f"C-max-{name}",
-            "cases",
-            partial(lowers, arm="highest"),
-            OF_MODEL["mbert"],
-            f"Cutting the highest-ranked heads lowers {name} in at least {{cases:g}} of 16 cases.",
-            numbers={"cases": says("cases_max_pruning_drops", task=TASKS[name])},
-        )
-        yield Claim(
-            f"C-rand-{name}",
-            "cases",
-            partial(lowers, arm="random"),
-            ANY_MODEL["mbert"],
-            f"Cutting random heads lowers {name} in most cases.",
-        )
+        yield Claim(f"C-max-{name}", "cases", partial(lowers, arm="highest"), OF_MODEL["mbert"],
+                    f"Cutting the highest-ranked heads lowers {name} in at least {{cases:g}} of "
+                    "16 cases.",
+                    numbers={"cases": says("cases_max_pruning_drops", task=TASKS[name])})
+        yield Claim(f"C-rand-{name}", "cases", partial(lowers, arm="random"), ANY_MODEL["mbert"],
+                    f"Cutting random heads lowers {name} in most cases.")
 
 
 def _xlmr() -> Iterator[Claim]:
     for name, setting in product(("POS", "NER"), (CROSS, MULTI)):
-        yield Claim(
-            f"C-xlmr-{name}-{setting}",
-            "cases",
-            partial(xlmr_is_ahead, task=TASKS[name], setting=setting),
-            AGAINST_XLMR,
-            f"Unpruned XLM-R is mostly ahead of mBERT on {setting} {name}, pairs with zh or "
-            "ja aside.",
-        )
+        yield Claim(f"C-xlmr-{name}-{setting}", "cases",
+                    partial(xlmr_is_ahead, task=TASKS[name], setting=setting), AGAINST_XLMR,
+                    f"Unpruned XLM-R is mostly ahead of mBERT on {setting} {name}, pairs with zh "
+                    "or ja aside.")
 
 
 CLAIMS = (
-    Claim(
-        "C-count-POS",
-        "cases",
-        partial(pairs_that_gain, task="pos"),
-        BOTH_MODELS,
-        "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on POS (cross- and "
-        "multi-lingual).",
-        numbers={"better": says("pairs_improved", task="pos"), "pairs": PAIRS},
-    ),
-    Claim(
-        "C-count-NER",
-        "cases",
-        partial(pairs_that_gain, task="ner"),
-        BOTH_MODELS,
-        "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on NER (cross- and "
-        "multi-lingual).",
-        numbers={"better": PAIRS - says("pairs_not_improved", task="ner"), "pairs": PAIRS},
-    ),
-    Claim(
-        "C-count-SF",
-        "cases",
-        partial(pairs_that_gain, task="slots"),
-        BOTH_MODELS,
-        "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on slots, the source "
-        "alone included.",
-        numbers={
-            "better": says("pairs_improved", task="slots"),
-            "pairs": says("pairs_total", task="slots"),
-        },
-    ),
+    Claim("C-count-POS", "cases", partial(pairs_that_gain, task="pos"), BOTH_MODELS,
+          "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on POS (cross- and "
+          "multi-lingual).",
+          numbers={"better": says("pairs_improved", task="pos"), "pairs": PAIRS}),
+    Claim("C-count-NER", "cases", partial(pairs_that_gain, task="ner"), BOTH_MODELS,
+          "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on NER (cross- and "
+          "multi-lingual).",
+          numbers={"better": PAIRS - says("pairs_not_improved", task="ner"), "pairs": PAIRS}),
+    Claim("C-count-SF", "cases", partial(pairs_that_gain, task="slots"), BOTH_MODELS,
+          "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on slots, the "
+          "source alone included.",
+          numbers={"better": says("pairs_improved", task="slots"),
+                   "pairs": says("pairs_total", task="slots")}),
     *_mean_gains(),
     *_mean_gains_on_pos(),
-    Claim(
-        "C-drop-NER",
-        "cases",
-        losses_across_families,
-        ANY_MODELS,
-        "On NER cutting heads lowers the score mostly between languages of different families.",
-    ),
+    Claim("C-drop-NER", "cases", losses_across_families, ANY_MODELS,
+          "On NER cutting heads lowers the score mostly between languages of different families."),
     *_rankers(),
     *_controls(),
-    Claim(
-        "C-max-vs-low",
-        "points",
-        lowest_helps_more_than_highest,
-        ON_BOTH_TASKS,
-        "Where cutting the highest-ranked heads helps, cutting the lowest-ranked helps more.",
-    ),
-    Claim(
-        "C-max-vs-rand",
-        "cases",
-        highest_hurts_more_than_random,
-        ON_BOTH_TASKS,
-        "Cutting the highest-ranked heads hurts more than cutting random ones (implied).",
-        follows_in_part=True,
-    ),
-    Claim(
-        "C-rand-vs-low",
-        "points",
-        random_never_reaches_lowest,
-        ON_BOTH_TASKS,
-        "Cutting random heads never does as well as cutting the lowest-ranked (implied).",
-        follows_in_part=True,
-    ),
+    Claim("C-max-vs-low", "points", lowest_helps_more_than_highest, ON_BOTH_TASKS,
+          "Where cutting the highest-ranked heads helps, cutting the lowest-ranked helps more."),
+    Claim("C-max-vs-rand", "cases", highest_hurts_more_than_random, ON_BOTH_TASKS,
+          "Cutting the highest-ranked heads hurts more than cutting random ones (implied).",
+          follows_in_part=True),
+    Claim("C-rand-vs-low", "points", random_never_reaches_lowest, ON_BOTH_TASKS,
+          "Cutting random heads never does as well as cutting the lowest-ranked (implied).",
+          follows_in_part=True),
     *_xlmr(),
 )
 # fmt: on

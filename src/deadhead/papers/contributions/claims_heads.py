@@ -274,81 +274,40 @@ ANY_MODEL = replace(MBERT, general=True)
 ON_BOTH_TASKS = replace(ANY_MODEL, tasks=ON_POS_AND_NER)
 P_BELOW = {"high": says("spearman_p_value_upper_bound")}
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
     *(
-        Claim(
-            f"C-heads-{name}",
-            "heads",
-            partial(heads_at_the_best_score, task=task),
-            BOTH_MODELS,
-            f"On {name} the best score has on average {{mbert:g}} (mBERT) and {{xlmr:g}} (XLM-R) of up "
-            "to 12 heads gone.",
-            numbers={
-                "mbert": says("mean_heads_pruned", task=task, model=MODELS["mbert"]),
-                "xlmr": says("mean_heads_pruned", task=task, model=MODELS["xlm-r"]),
-            },
-        )
+        Claim(f"C-heads-{name}", "heads", partial(heads_at_the_best_score, task=task), BOTH_MODELS,
+              f"On {name} the best score has on average {{mbert:g}} (mBERT) and {{xlmr:g}} "
+              "(XLM-R) of up to 12 heads gone.",
+              numbers={"mbert": says("mean_heads_pruned", task=task, model=MODELS["mbert"]),
+                       "xlmr": says("mean_heads_pruned", task=task, model=MODELS["xlm-r"])})
         for name, task in TASKS.items()
     ),
-    Claim(
-        "C-rho",
-        "rho",
-        rhos_as_stated,
-        BOTH_MODELS,
-        "Spearman's rho of gains with language distance and with likeness of rankings is as the "
-        "paper states (24 values).",
-    ),
+    Claim("C-rho", "rho", rhos_as_stated, BOTH_MODELS,
+          "Spearman's rho of gains with language distance and with likeness of rankings is as the "
+          "paper states (24 values)."),
     *(
-        Claim(
-            f"C-p-{name}",
-            "p",
-            partial(p_values_within, task=TASKS[name]),
-            BOTH_MODELS,
-            f"On {name} every rho of gains, with distance or with likeness of rankings, has "
-            "p < {high:g}.",
-            numbers=P_BELOW,
-        )
+        Claim(f"C-p-{name}", "p", partial(p_values_within, task=TASKS[name]), BOTH_MODELS,
+              f"On {name} every rho of gains, with distance or with likeness of rankings, has p < "
+              "{high:g}.",
+              numbers=P_BELOW)
         for name in ("POS", "NER")
     ),
-    Claim(
-        "C-p-SF",
-        "p",
-        partial(p_values_within, task="slots", rounding=0.005),
-        BOTH_MODELS,
-        "On slots every rho of gains, with distance or with likeness of rankings, has p from {low:g} "
-        "to {high:g}.",
-        numbers={end: says(f"spearman_p_value_{end}") for end in ("low", "high")},
-    ),
-    Claim(
-        "C-rank",
-        "share",
-        highest_heads_are_shared,
-        BOTH_MODELS,
-        "The highest-ranked heads are much the same in all languages; the lowest vary, in mBERT more "
-        "than in XLM-R.",
-    ),
-    Claim(
-        "C-ranker-alike",
-        "rho",
-        rankers_agree,
-        ANY_MODEL,
-        "Gradients and LRP rank the heads of a language much alike.",
-    ),
-    Claim(
-        "C-low",
-        "cases",
-        pruning_helps_with_little_data,
-        ON_BOTH_TASKS,
-        "With a part of the target's training set the pruned model is mostly the better one.",
-    ),
-    Claim(
-        "C-low-ja",
-        "points",
-        pruning_saves_japanese_data,
-        MBERT,
-        "From en to ja on NER the pruned model needs a fifth less Japanese data for the score of all "
-        "of it.",
-    ),
+    Claim("C-p-SF", "p", partial(p_values_within, task="slots", rounding=0.005), BOTH_MODELS,
+          "On slots every rho of gains, with distance or with likeness of rankings, has p from "
+          "{low:g} to {high:g}.",
+          numbers={end: says(f"spearman_p_value_{end}") for end in ("low", "high")}),
+    Claim("C-rank", "share", highest_heads_are_shared, BOTH_MODELS,
+          "The highest-ranked heads are much the same in all languages; the lowest vary, in mBERT "
+          "more than in XLM-R."),
+    Claim("C-ranker-alike", "rho", rankers_agree, ANY_MODEL,
+          "Gradients and LRP rank the heads of a language much alike."),
+    Claim("C-low", "cases", pruning_helps_with_little_data, ON_BOTH_TASKS,
+          "With a part of the target's training set the pruned model is mostly the better one."),
+    Claim("C-low-ja", "points", pruning_saves_japanese_data, MBERT,
+          "From en to ja on NER the pruned model needs a fifth less Japanese data for the score "
+          "of all of it."),
 )
 # fmt: on

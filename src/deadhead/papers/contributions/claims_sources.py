@@ -126,48 +126,24 @@ ANY_MODEL = replace(MBERT, general=True)
 ON_BOTH_TASKS = replace(ANY_MODEL, tasks=ON_POS_AND_NER)
 EC_BEST = {"cases": stated("contributions", "cases_EC_best")}
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
     *(
-        Claim(
-            f"C-EC-{name}",
-            "cases",
-            partial(ec_is_best, task=TASKS[name]),
-            MBERT,
-            f"Of three ways to join rankings, EC is best in {{cases:g}} of 5 targets on {name}.",
-            numbers=EC_BEST,
-        )
+        Claim(f"C-EC-{name}", "cases", partial(ec_is_best, task=TASKS[name]), MBERT,
+              f"Of three ways to join rankings, EC is best in {{cases:g}} of 5 targets on {name}.",
+              numbers=EC_BEST)
         for name in ("NER", "POS")
     ),
-    Claim(
-        "C-multi-all",
-        "points",
-        every_way_gains,
-        ON_BOTH_TASKS,
-        "With several sources pruning helps every time, by whichever way rankings are joined.",
-        follows_in_part=True,
-    ),
-    Claim(
-        "C-md-sd",
-        "cases",
-        md_equals_sd,
-        ON_BOTH_TASKS,
-        "With several sources MD and SD do equally well (within 1 point) in most cases.",
-    ),
-    Claim(
-        "C-single-NER",
-        "points",
-        several_beat_one_on_ner,
-        ANY_MODEL,
-        "On NER several sources beat the best single one into every target but zh.",
-        follows_in_part=True,
-    ),
-    Claim(
-        "C-single-POS",
-        "points",
-        several_are_not_much_better_on_pos,
-        ANY_MODEL,
-        "On POS several sources are not much better than the best single one (2 points at most).",
-    ),
+    Claim("C-multi-all", "points", every_way_gains, ON_BOTH_TASKS,
+          "With several sources pruning helps every time, by whichever way rankings are joined.",
+          follows_in_part=True),
+    Claim("C-md-sd", "cases", md_equals_sd, ON_BOTH_TASKS,
+          "With several sources MD and SD do equally well (within 1 point) in most cases."),
+    Claim("C-single-NER", "points", several_beat_one_on_ner, ANY_MODEL,
+          "On NER several sources beat the best single one into every target but zh.",
+          follows_in_part=True),
+    Claim("C-single-POS", "points", several_are_not_much_better_on_pos, ANY_MODEL,
+          "On POS several sources are not much better than the best single one (2 points at most)."),
 )
 # fmt: on

@@ -246,73 +246,33 @@ AGAINST_BERT = Scope(models=MBERT, tasks=ON_GLUE, others=BESIDE)
 EITHER_ON_GLUE = Scope(models=EITHER, tasks=ON_GLUE)
 SINGLE_TASKS = Scope(models=MBERT, tasks=ON_THE_FOUR, others=BESIDE)
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
-    Claim(
-        "M1",
-        "points",
-        middle_is_the_worst_half,
-        MBERT_ON_GLUE,
-        "The middle is the worst half of mBERT's layers to cut, on average over tasks.",
-    ),
-    Claim(
-        "M2",
-        "points",
-        alternate_layers_beat_blocks,
-        MBERT_ON_GLUE,
-        "Cutting layers in a row always costs more than cutting every second one.",
-        follows_in_part=True,
-    ),
-    Claim(
-        "M3",
-        "points",
-        even_layers_beat_odd,
-        AGAINST_BERT,
-        "Cutting the even layers is better than cutting the odd ones on average: keeping the first "
-        "layer helps.",
-    ),
-    Claim(
-        "M4",
-        "%",
-        partial(relative_loss, share=50),
-        EITHER_ON_GLUE,
-        "Removing half of the heads at random costs mBERT, and BERT alike, about {loss:g} % of mean "
-        "GLUE accuracy.",
-        numbers={"loss": says("mean_relative_drop_percent", percent="50")},
-        follows_in_part=True,
-    ),
-    Claim(
-        "M5",
-        "%",
-        partial(relative_loss, share=90),
-        EITHER_ON_GLUE,
-        "Removing 90 % of the heads at random costs mBERT, and BERT alike, about {loss:g} % of mean "
-        "GLUE accuracy.",
-        numbers={"loss": says("mean_relative_drop_percent", percent="90")},
-    ),
-    Claim(
-        "M6",
-        "points",
-        gap_stays_the_same,
-        AGAINST_BERT,
-        "The gap of mBERT behind BERT is the same at every share of heads removed at random (within "
-        "1 point).",
-    ),
-    Claim(
-        "M7",
-        "points",
-        level_with_bert_on_two_tasks,
-        SINGLE_TASKS,
-        "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on mnli "
-        "and sst2.",
-    ),
-    Claim(
-        "M8",
-        "points",
-        middle_matters_most,
-        MBERT_ON_GLUE,
-        "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a third of "
-        "the layers.",
-    ),
+    Claim("M1", "points", middle_is_the_worst_half, MBERT_ON_GLUE,
+          "The middle is the worst half of mBERT's layers to cut, on average over tasks."),
+    Claim("M2", "points", alternate_layers_beat_blocks, MBERT_ON_GLUE,
+          "Cutting layers in a row always costs more than cutting every second one.",
+          follows_in_part=True),
+    Claim("M3", "points", even_layers_beat_odd, AGAINST_BERT,
+          "Cutting the even layers is better than cutting the odd ones on average: keeping the "
+          "first layer helps."),
+    Claim("M4", "%", partial(relative_loss, share=50), EITHER_ON_GLUE,
+          "Removing half of the heads at random costs mBERT, and BERT alike, about {loss:g} % of "
+          "mean GLUE accuracy.",
+          numbers={"loss": says("mean_relative_drop_percent", percent="50")}, follows_in_part=True),
+    Claim("M5", "%", partial(relative_loss, share=90), EITHER_ON_GLUE,
+          "Removing 90 % of the heads at random costs mBERT, and BERT alike, about {loss:g} % of "
+          "mean GLUE accuracy.",
+          numbers={"loss": says("mean_relative_drop_percent", percent="90")}),
+    Claim("M6", "points", gap_stays_the_same, AGAINST_BERT,
+          "The gap of mBERT behind BERT is the same at every share of heads removed at random "
+          "(within 1 point)."),
+    Claim("M7", "points", level_with_bert_on_two_tasks, SINGLE_TASKS,
+          "Unpruned, mBERT is level with BERT on qqp and qnli (within 1 point) and behind it on "
+          "mnli and sst2."),
+    Claim("M8", "points", middle_matters_most, MBERT_ON_GLUE,
+          "On GLUE neither end of mBERT matters more; the middle does, most clearly beyond a "
+          "third of the layers."),
 )
 # fmt: on

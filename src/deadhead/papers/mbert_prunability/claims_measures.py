@@ -172,41 +172,22 @@ EMBEDDINGS = Scope(models=MBERT, tasks=measured_on("xnli", "embeddings"))
 AFTER_ONE = {"share": says("share_of_final_accuracy_after_1_epoch_percent")}
 THIRDS = ("bottom", "middle", "top")
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
-    Claim(
-        "M16",
-        "%",
-        one_epoch_gives_most,
-        MBERT_ON_XNLI,
-        "One epoch gives at least {share:g} % of the final XNLI score, over all pruned models and "
-        "languages.",
-        numbers=AFTER_ONE,
-    ),
-    Claim(
-        "M17",
-        "nats",
-        entropy_moves_most_at_the_top,
-        ENTROPY,
-        "In one epoch the entropy of the heads left moves most in the top third of the layers.",
-        numbers={third: says("entropy_change_alive_heads", of=third) for third in THIRDS},
-    ),
-    Claim(
-        "M18",
-        "silhouette, or share of the mean distance",
-        languages_come_together,
-        EMBEDDINGS,
-        "Before training languages are apart; after it en, es, de, vi come together, hi and ur are "
-        "close, sw, tr, ar stay apart.",
-    ),
-    Claim(
-        "M21",
-        "%",
-        one_epoch_gives_most_in_every_language,
-        MBERT_ON_XNLI,
-        "In every language of XNLI one epoch gives at least {share:g} % of the final score, over all "
-        "pruned models.",
-        numbers=AFTER_ONE,
-    ),
+    Claim("M16", "%", one_epoch_gives_most, MBERT_ON_XNLI,
+          "One epoch gives at least {share:g} % of the final XNLI score, over all pruned models "
+          "and languages.",
+          numbers=AFTER_ONE),
+    Claim("M17", "nats", entropy_moves_most_at_the_top, ENTROPY,
+          "In one epoch the entropy of the heads left moves most in the top third of the layers.",
+          numbers={third: says("entropy_change_alive_heads", of=third) for third in THIRDS}),
+    Claim("M18", "silhouette, or share of the mean distance", languages_come_together, EMBEDDINGS,
+          "Before training languages are apart; after it en, es, de, vi come together, hi and ur "
+          "are close, sw, tr, ar stay apart."),
+    Claim("M21", "%", one_epoch_gives_most_in_every_language, MBERT_ON_XNLI,
+          "In every language of XNLI one epoch gives at least {share:g} % of the final score, "
+          "over all pruned models.",
+          numbers=AFTER_ONE),
 )
 # fmt: on

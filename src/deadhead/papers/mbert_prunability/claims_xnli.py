@@ -329,81 +329,38 @@ MBERT_ON_XNLI = Scope(models=MBERT, tasks=ON_XNLI)
 XNLI_AND_GLUE = Scope(models=MBERT, tasks=ON_BOTH)
 AGAINST_BERT = Scope(models=MBERT, tasks=ON_XNLI, others=BESIDE, other_tasks=ON_GLUE)
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
-    Claim(
-        "M9",
-        "%",
-        losses_along_the_curve,
-        MBERT_ON_XNLI,
-        "On XNLI about {at25:g} % is lost at 25 % of the heads removed at random, {at50:g} % at 50 %, "
-        "{low:g} to {high:g} % at 90 %.",
-        numbers={
-            "at25": loss_at(task="xnli", percent="25"),
-            "at50": loss_at(task="xnli", percent="50"),
-            "low": says("mean_relative_drop_percent_low"),
-            "high": says("mean_relative_drop_percent_high"),
-        },
-    ),
-    Claim(
-        "M10",
-        "%",
-        svo_and_high_resource_lose_least,
-        MBERT_ON_XNLI,
-        "SVO and high-resource languages lose least on XNLI, agglutinative ones most.",
-    ),
-    Claim(
-        "M11",
-        "%",
-        bottom_matters_more,
-        MBERT_ON_XNLI,
-        "In every language of XNLI cutting bottom layers costs more than cutting top layers.",
-    ),
-    Claim(
-        "M12",
-        "%",
-        bottom_matters_in_order,
-        MBERT_ON_XNLI,
-        "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and from "
-        "high to low resource.",
-    ),
-    Claim(
-        "M13",
-        "%",
-        svo_loses_most_without_the_top,
-        MBERT_ON_XNLI,
-        "Without top layers SVO languages lose most, then SOV, then VSO, agglutinative ones least.",
-    ),
-    Claim(
-        "M14",
-        "languages",
-        middle_matters_less_than_in_bert,
-        AGAINST_BERT,
-        "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most languages.",
-    ),
-    Claim(
-        "M15",
-        "points",
-        even_layers_are_best,
-        MBERT_ON_XNLI,
-        "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on average.",
-    ),
-    Claim(
-        "M19",
-        "%",
-        more_lost_across_languages,
-        XNLI_AND_GLUE,
-        "Beyond 25 % of the heads removed at random mBERT loses more on XNLI than on GLUE.",
-        numbers={task: loss_at(task=task, percent="50") for task in ("glue", "xnli")},
-    ),
-    Claim(
-        "M20",
-        "%",
-        spread_of_draws,
-        MBERT_ON_XNLI,
-        "Three draws of mBERT's heads differ on XNLI by {deviation:g} % of the mean (standard "
-        "deviation).",
-        numbers={"deviation": says("std_as_percent_of_mean")},
-    ),
+    Claim("M9", "%", losses_along_the_curve, MBERT_ON_XNLI,
+          "On XNLI about {at25:g} % is lost at 25 % of the heads removed at random, {at50:g} % at "
+          "50 %, {low:g} to {high:g} % at 90 %.",
+          numbers={"at25": loss_at(task="xnli", percent="25"),
+                   "at50": loss_at(task="xnli", percent="50"),
+                   "low": says("mean_relative_drop_percent_low"),
+                   "high": says("mean_relative_drop_percent_high")}),
+    Claim("M10", "%", svo_and_high_resource_lose_least, MBERT_ON_XNLI,
+          "SVO and high-resource languages lose least on XNLI, agglutinative ones most."),
+    Claim("M11", "%", bottom_matters_more, MBERT_ON_XNLI,
+          "In every language of XNLI cutting bottom layers costs more than cutting top layers."),
+    Claim("M12", "%", bottom_matters_in_order, MBERT_ON_XNLI,
+          "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and "
+          "from high to low resource."),
+    Claim("M13", "%", svo_loses_most_without_the_top, MBERT_ON_XNLI,
+          "Without top layers SVO languages lose most, then SOV, then VSO, agglutinative ones "
+          "least."),
+    Claim("M14", "languages", middle_matters_less_than_in_bert, AGAINST_BERT,
+          "The middle layers matter less for XNLI in mBERT than for GLUE in BERT, in most "
+          "languages."),
+    Claim("M15", "points", even_layers_are_best, MBERT_ON_XNLI,
+          "On XNLI cutting the even layers beats cutting the odd ones or as many in a row, on "
+          "average."),
+    Claim("M19", "%", more_lost_across_languages, XNLI_AND_GLUE,
+          "Beyond 25 % of the heads removed at random mBERT loses more on XNLI than on GLUE.",
+          numbers={task: loss_at(task=task, percent="50") for task in ("glue", "xnli")}),
+    Claim("M20", "%", spread_of_draws, MBERT_ON_XNLI,
+          "Three draws of mBERT's heads differ on XNLI by {deviation:g} % of the mean (standard "
+          "deviation).",
+          numbers={"deviation": says("std_as_percent_of_mean")}),
 )
 # fmt: on

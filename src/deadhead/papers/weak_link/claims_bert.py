@@ -267,97 +267,43 @@ ANY_ENCODER = replace(BERT_ON_GLUE, general=True)
 ON_TWO = replace(BERT_ON_GLUE, tasks=ON_QNLI_AND_SST2)
 WEIGHTS = replace(BERT_ON_GLUE, tasks=measured_on("mnli", "weights"))
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
-    Claim(
-        "W6",
-        "points",
-        mean_loss_at_half,
-        BERT_ON_GLUE,
-        "Removing half of BERT's heads at random costs less than {limit:g} point of mean accuracy.",
-        numbers={"limit": says("mean_accuracy_drop_upper_bound")},
-    ),
-    Claim(
-        "W7",
-        "% per tenth",
-        partial(falls_faster, bend=50),
-        ANY_ENCODER,
-        "BERT's accuracy falls faster beyond 50 % of the heads than up to there.",
-    ),
-    Claim(
-        "W8",
-        "points",
-        neither_end_is_better,
-        ANY_ENCODER,
-        "Neither end of BERT is the better one to cut: as many depths speak for the top as for the "
-        "bottom.",
-    ),
-    Claim(
-        "W9",
-        "cases",
-        middle_is_worse_than_ends,
-        BERT_ON_GLUE,
-        "Cutting the middle 2k layers is worse than cutting k at both ends in {cases:g} of 16 cases "
-        "(7 of 8).",
-        numbers={"cases": says("cases_middle_worse")},
-    ),
-    Claim(
-        "W10",
-        "points",
-        extra_loss_of_the_middle,
-        ON_TWO,
-        "On qnli and on sst2 cutting the middle costs over {limit:g} points more on average.",
-        numbers={"limit": says("extra_mean_drop_middle_lower_bound")},
-        follows_in_part=True,
-    ),
-    Claim(
-        "W11",
-        "points",
-        partial(better_than_blocks, word="odd"),
-        ANY_ENCODER,
-        "Cutting the odd layers beats cutting as many at the top or at the bottom, on every task.",
-    ),
-    Claim(
-        "W12",
-        "tasks",
-        odd_layers_are_best,
-        ANY_ENCODER,
-        "Of all ways to cut half of the layers, the odd ones are best on most tasks.",
-        follows_in_part=True,
-    ),
-    Claim(
-        "W13",
-        "points",
-        partial(better_than_blocks, word="even"),
-        ANY_ENCODER,
-        "Cutting the even layers, too, beats cutting as many at the top or at the bottom, on every "
-        "task (implied).",
-        follows_in_part=True,
-    ),
-    Claim(
-        "W15",
-        "%",
-        weights_move_evenly,
-        WEIGHTS,
-        "How far attention weights move in fine-tuning differs by less than {limit:g} % between any "
-        "two layers.",
-        numbers={"limit": says("max_layer_difference_of_weight_change_percent")},
-    ),
-    Claim(
-        "W16",
-        "rho",
-        weights_move_without_pattern,
-        replace(WEIGHTS, general=True),
-        "How far attention weights move follows neither the layer's height nor its distance from a "
-        "cut layer.",
-    ),
-    Claim(
-        "W18",
-        "%",
-        spread_of_draws,
-        BERT_ON_GLUE,
-        "Three draws of BERT's heads differ by {deviation:g} % of the mean (standard deviation).",
-        numbers={"deviation": says("std_as_percent_of_mean", model="bert-base-uncased")},
-    ),
+    Claim("W6", "points", mean_loss_at_half, BERT_ON_GLUE,
+          "Removing half of BERT's heads at random costs less than {limit:g} point of mean "
+          "accuracy.",
+          numbers={"limit": says("mean_accuracy_drop_upper_bound")}),
+    Claim("W7", "% per tenth", partial(falls_faster, bend=50), ANY_ENCODER,
+          "BERT's accuracy falls faster beyond 50 % of the heads than up to there."),
+    Claim("W8", "points", neither_end_is_better, ANY_ENCODER,
+          "Neither end of BERT is the better one to cut: as many depths speak for the top as for "
+          "the bottom."),
+    Claim("W9", "cases", middle_is_worse_than_ends, BERT_ON_GLUE,
+          "Cutting the middle 2k layers is worse than cutting k at both ends in {cases:g} of 16 "
+          "cases (7 of 8).",
+          numbers={"cases": says("cases_middle_worse")}),
+    Claim("W10", "points", extra_loss_of_the_middle, ON_TWO,
+          "On qnli and on sst2 cutting the middle costs over {limit:g} points more on average.",
+          numbers={"limit": says("extra_mean_drop_middle_lower_bound")}, follows_in_part=True),
+    Claim("W11", "points", partial(better_than_blocks, word="odd"), ANY_ENCODER,
+          "Cutting the odd layers beats cutting as many at the top or at the bottom, on every "
+          "task."),
+    Claim("W12", "tasks", odd_layers_are_best, ANY_ENCODER,
+          "Of all ways to cut half of the layers, the odd ones are best on most tasks.",
+          follows_in_part=True),
+    Claim("W13", "points", partial(better_than_blocks, word="even"), ANY_ENCODER,
+          "Cutting the even layers, too, beats cutting as many at the top or at the bottom, on "
+          "every task (implied).", follows_in_part=True),
+    Claim("W15", "%", weights_move_evenly, WEIGHTS,
+          "How far attention weights move in fine-tuning differs by less than {limit:g} % between "
+          "any two layers.",
+          numbers={"limit": says("max_layer_difference_of_weight_change_percent")}),
+    Claim("W16", "rho", weights_move_without_pattern, replace(WEIGHTS, general=True),
+          "How far attention weights move follows neither the layer's height nor its distance "
+          "from a cut layer."),
+    Claim("W18", "%", spread_of_draws, BERT_ON_GLUE,
+          "Three draws of BERT's heads differ by {deviation:g} % of the mean (standard deviation).",
+          numbers={"deviation": says("std_as_percent_of_mean", model="bert-base-uncased")}),
 )
 # fmt: on

@@ -212,75 +212,33 @@ says = partial(stated, "weak-link")
 ON_WMT14 = Scope(models=TRANSLATORS, tasks=ON_WMT)
 IN_GENERAL = replace(ON_WMT14, general=True)  # on heads of any model that translates
 
-# fmt: off  (a table: id, unit, function and scope, then the statement and the numbers it quotes)
+# A table: id, unit, function and scope, then the statement and the numbers it quotes.
+# fmt: off
 CLAIMS = (
-    Claim(
-        "W1",
-        "BLEU",
-        loss_up_to_60_percent,
-        ON_WMT14,
-        "Removing up to 60 % of a translation model's heads at random costs at most {limit:g} BLEU, "
-        "whatever the language pair.",
-        numbers={"limit": says("max_bleu_drop_up_to_percent")},
-    ),
-    Claim(
-        "W2",
-        "BLEU",
-        loss_at_75_percent,
-        ON_WMT14,
-        "Removing 75 % of a translation model's heads at random costs less than {limit:g} BLEU.",
-        numbers={"limit": says("bleu_drop_upper_bound")},
-    ),
-    Claim(
-        "W3",
-        "BLEU",
-        loss_with_one_head_per_layer,
-        ON_WMT14,
-        "Keeping one head in every layer (87 % removed) costs {en_ru:g} BLEU on en-ru and {en_de:g} "
-        "on en-de.",
-        numbers={
-            "en_ru": says("bleu_drop_at_percent", target="en-ru"),
-            "en_de": says("bleu_drop_at_percent", target="en-de"),
-        },
-    ),
-    Claim(
-        "W3a",
-        "BLEU per tenth",
-        partial(falls_faster, bend=60),
-        IN_GENERAL,
-        "BLEU falls faster beyond 60 % of the heads than up to there.",
-    ),
-    Claim(
-        "W3b",
-        "BLEU",
-        loss_grows_with_every_step,
-        IN_GENERAL,
-        "From 60 % of the heads on, every further cut costs more BLEU.",
-        follows_in_part=True,
-    ),
-    Claim(
-        "W4",
-        "BLEU",
-        important_layers_make_no_difference,
-        IN_GENERAL,
-        "It makes no consistent difference whether the layers called important keep more heads or "
-        "fewer.",
-    ),
-    Claim(
-        "W5",
-        "BLEU",
-        each_block_is_best_somewhere,
-        IN_GENERAL,
-        "Each of the three blocks is, at some percentage, the best one to take most heads from.",
-    ),
-    Claim(
-        "W17",
-        "%",
-        spread_of_draws,
-        ON_WMT14,
-        "Three draws of a translation model's heads differ by {deviation:g} % of the mean (standard "
-        "deviation).",
-        numbers={"deviation": says("std_as_percent_of_mean", model="transformer-base")},
-    ),
+    Claim("W1", "BLEU", loss_up_to_60_percent, ON_WMT14,
+          "Removing up to 60 % of a translation model's heads at random costs at most {limit:g} "
+          "BLEU, whatever the language pair.",
+          numbers={"limit": says("max_bleu_drop_up_to_percent")}),
+    Claim("W2", "BLEU", loss_at_75_percent, ON_WMT14,
+          "Removing 75 % of a translation model's heads at random costs less than {limit:g} BLEU.",
+          numbers={"limit": says("bleu_drop_upper_bound")}),
+    Claim("W3", "BLEU", loss_with_one_head_per_layer, ON_WMT14,
+          "Keeping one head in every layer (87 % removed) costs {en_ru:g} BLEU on en-ru and "
+          "{en_de:g} on en-de.",
+          numbers={"en_ru": says("bleu_drop_at_percent", target="en-ru"),
+                   "en_de": says("bleu_drop_at_percent", target="en-de")}),
+    Claim("W3a", "BLEU per tenth", partial(falls_faster, bend=60), IN_GENERAL,
+          "BLEU falls faster beyond 60 % of the heads than up to there."),
+    Claim("W3b", "BLEU", loss_grows_with_every_step, IN_GENERAL,
+          "From 60 % of the heads on, every further cut costs more BLEU.", follows_in_part=True),
+    Claim("W4", "BLEU", important_layers_make_no_difference, IN_GENERAL,
+          "It makes no consistent difference whether the layers called important keep more heads "
+          "or fewer."),
+    Claim("W5", "BLEU", each_block_is_best_somewhere, IN_GENERAL,
+          "Each of the three blocks is, at some percentage, the best one to take most heads from."),
+    Claim("W17", "%", spread_of_draws, ON_WMT14,
+          "Three draws of a translation model's heads differ by {deviation:g} % of the mean "
+          "(standard deviation).",
+          numbers={"deviation": says("std_as_percent_of_mean", model="transformer-base")}),
 )
 # fmt: on

@@ -1,0 +1,111 @@
+"""The catalogue of papers and everything that lists papers agree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead import papers
+from deadhead.claims import all_claims, luck, named, sources
+from deadhead.cli import app
+from deadhead.errors import DataError, UnknownName
+from deadhead.studies import built_in, load
+
+HOME = Path(papers.__file__).parent
+OWN = {"demo", "smoke"}  # recipes of no paper
+
+
+def test_every_list_of_papers_agrees() -> None:
+    names = list(papers.papers())
+    assert names == [folder.replace("_", "-") for folder in papers.FOLDERS]
+    assert {file.parent.name for file in HOME.glob("*/paper.yaml")} == set(papers.FOLDERS)
+    folders = {entry.name for entry in HOME.iterdir() if entry.is_dir()} - {"__pycache__"}
+    assert folders == set(papers.FOLDERS)
+    assert sources() == (*names, luck.NAME)
+    assert {claim.paper for claim in all_claims().values()} == set(sources())
+
+
+def test_every_recipe_on_disk_is_listed_by_the_command() -> None:
+    output = CliRunner().invoke(app, ["recipes"]).output
+    listed = {line.split()[0] for line in output.splitlines() if "  " in line}
+    files = {f"{p.parents[1].name.replace('_', '-')}/{p.stem}" for p in HOME.glob("*/recipes/*")}
+    assert listed == files | OWN == set(built_in())
+    assert {name.partition("/")[0] for name in files} == set(papers.papers())
+
+
+def test_every_table_on_disk_is_in_the_catalogue() -> None:
+    files = {f"{p.parents[1].name.replace('_', '-')}/{p.name}" for p in HOME.glob("*/published/*")}
+    assert files == set(papers.published_files())
+
+
+def test_every_claim_has_one_id_and_the_fields_it_needs() -> None:
+    modules = [import_module(module) for module in papers.claim_modules().values()]
+    ids = Counter(claim.id for module in (*modules, luck) for claim in module.CLAIMS)
+    assert [name for name, count in ids.items() if count > 1] == []
+    assert set(ids) == set(all_claims())
+    for claim in all_claims().values():
+        assert claim.unit
+        assert claim.statement.endswith(".")
+        assert "{" not in claim.statement
+
+
+@pytest.mark.parametrize("recipe", sorted(built_in()))
+def test_every_claim_that_a_recipe_names_exists(recipe: str) -> None:
+    claims = load(recipe).data.get("claims", [])
+    assert all(named(name) for name in claims)
+    assert bool(claims) == (recipe not in OWN)
+
+
+def test_every_claim_is_named_by_a_recipe() -> None:
+    used = {
+        claim.id
+        for recipe in built_in()
+        for name in load(recipe).data.get("claims", [])
+        for claim in named(name)
+    }
+    counted = {name for name in all_claims() if name.startswith("L-count")}  # on any searches
+    assert set(all_claims()) - used == counted
+
+
+@pytest.mark.parametrize("paper", papers.papers().values(), ids=lambda paper: paper.name)
+def test_a_paper_says_what_it_is(paper: papers.Paper) -> None:
+    assert paper.title
+    assert paper.authors.endswith("et al.")
+    assert 2019 < paper.year < 2030
+    assert paper.link.startswith("https://")
+    assert set(paper.builds_on) < set(papers.papers())
+    assert set(paper.grids) <= set(paper.presets)
+    assert all(name.startswith(paper.name) for name in paper.presets)
+
+
+def test_presets_are_those_of_the_papers() -> None:
+    from deadhead.training.settings import GRIDS, PRESETS
+
+    assert set(PRESETS) == set(papers.combined("presets"))
+    assert set(GRIDS) == set(papers.combined("grids"))
+
+
+def test_unknown_papers_and_fields_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnknownName, match=r"no paper 'weak-lnk'. Did you mean 'weak-link'"):
+        papers.paper("weak-lnk")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "paper.yaml").write_text("titel: x\n")
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    monkeypatch.setattr(papers, "FOLDERS", [*papers.FOLDERS, "mine"])
+    with pytest.raises(DataError, match=r"no field 'titel'. Did you mean 'title'"):
+        papers.papers()
+
+
+def test_the_catalogue_loads_neither_claims_nor_torch() -> None:
+    code = "import sys, deadhead.papers as p; p.papers(), p.recipe_files(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert not {"torch", "numpy", "deadhead.claims", "deadhead.studies"} & loaded
