@@ -100,7 +100,6 @@ ALLOWED = {
 }
 UNDER_REPAIR = {
     ("report.figures", "report.page"),
-    ("ranking", "ranking.heatmap"),
     ("report.tables.grid", "report.tables.details"),
 }
 

@@ -102,7 +102,7 @@ def test_scores_of_a_block_that_the_layout_lacks_are_refused(tmp_path):
     [
         ("{", "cannot be read"),
         ("[]", "not a ranking"),
-        ('{"format": 99}', "met: 99"),
+        ('{"format": 99}', "got 99"),
         ('{"format": 1}', "damaged"),
         ("\x00", "cannot be read"),
     ],

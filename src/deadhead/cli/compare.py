@@ -35,10 +35,10 @@ def compare(
     """
     if len(files) < 2:
         raise typer.BadParameter("name at least two rankings", param_hint="RANKING")
-    from deadhead.ranking import Ranking, check_built_alike, correlations
+    from deadhead.ranking import Ranking, check_same_build, correlations
 
     rankings = [Ranking.load(file) for file in files]
-    check_built_alike(rankings, [str(file) for file in files])
+    check_same_build(rankings, [str(file) for file in files])
     m = heads or max(1, min(len(ranking) for ranking in rankings) // 12)
     pairs = [
         {

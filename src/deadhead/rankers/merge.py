@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from deadhead.errors import DataError, unknown_name
 from deadhead.layout import Head
-from deadhead.ranking import Ranking, same_heads
+from deadhead.ranking import Ranking, check_same_heads
 from deadhead.ranking.scores import highest_of, normalised, ranks, total
 
 from . import RANKERS
@@ -53,7 +53,7 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
     """
     if how not in MERGES:
         raise unknown_name("way to merge", how, MERGES)
-    same_heads(rankings)
+    check_same_heads(rankings)
     methods = {r.method for r in rankings}
     if len(methods) > 1 and how != "ranks":
         message = (
@@ -106,7 +106,7 @@ def best_of(
     `score` returns the score of the model without these heads, for instance by pruning, fine-tuning
     and scoring a fresh one. Equal sets of heads are tried once; of equal scores the first wins.
     """
-    same_heads(rankings)
+    check_same_heads(rankings)
     if most < 1:
         raise DataError(f"most={most}: there is nothing to try.", "give a whole number above 0")
     names = [r.name for r in rankings]

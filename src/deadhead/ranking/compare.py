@@ -16,6 +16,8 @@ import numpy as np
 
 from deadhead.errors import DataError
 
+from .scores import average_ranks
+
 EXACT = 9  # numbers up to which all orders are tried: 9! = 362,880
 DRAWN = 50  # and up to which orders are drawn
 DRAWS = 100_000
@@ -88,7 +90,7 @@ def _sides(one: Numbers, other: Numbers) -> tuple[np.ndarray, np.ndarray] | None
     finite = np.isfinite(x).all() and np.isfinite(y).all()
     if len(x) < 3 or not finite or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return _standard(_ranks(x)), _standard(_ranks(y))
+    return _standard(average_ranks(x)), _standard(average_ranks(y))
 
 
 def _drawn(a: np.ndarray, b: np.ndarray, value: float, seed: int) -> float:
@@ -108,11 +110,6 @@ def _some_orders(n: int, seed: int) -> np.ndarray:
 @cache
 def _orders(n: int) -> np.ndarray:
     return np.array(list(itertools.permutations(range(n))), dtype=np.int8)
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def _standard(values: np.ndarray) -> np.ndarray:

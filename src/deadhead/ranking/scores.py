@@ -1,7 +1,7 @@
-"""Arithmetic on scores: a layer scaled to unit length, all heads spread over 0 to 1, ranks.
+"""Arithmetic on scores: scale a layer to unit length, spread all heads over 0 to 1, rank them.
 
-Numbers per head in, numbers per head out; no model and no torch. Rankers finish with it, and
-rankings of several languages are merged with it.
+Numbers per head in, numbers per head out; no model and no torch. Rankers scale their scores with
+it, and rankings of different languages are merged with it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deadhead.layout import Head
+from deadhead.layout import Head, HeadLayout
 
 TINY = 1e-20  # keeps a layer of zeros from dividing by zero, as in Ma et al.
 
 
 def unit_layers(scores: Mapping[Head, float]) -> dict[Head, float]:
-    """Each score divided by the L2 norm of its layer, so that no layer dominates for its scale alone."""
+    """Each score divided by the L2 norm of its layer, so that no layer dominates by its scale."""
     squares: dict[tuple[str, int], float] = {}
     for head, score in scores.items():
         squares[head[:2]] = squares.get(head[:2], 0.0) + score * score
@@ -24,35 +24,51 @@ def unit_layers(scores: Mapping[Head, float]) -> dict[Head, float]:
 
 
 def spread(scores: Mapping[Head, float]) -> dict[Head, float]:
-    """Scores moved and stretched to reach from 0 to 1; all 0 where all are equal, all nan where one is not finite."""
+    """Scores stretched to reach from 0 to 1.
+
+    All 0 where all are equal, all nan where one is not finite.
+    """
     values = np.fromiter(scores.values(), float, len(scores))
     if not np.isfinite(values).all():
         return dict.fromkeys(scores, float("nan"))
     low, high = float(values.min()), float(values.max())
-    return {
-        head: (score - low) / (high - low) if high > low else 0.0 for head, score in scores.items()
-    }
+    if high == low:
+        return dict.fromkeys(scores, 0.0)
+    return {head: (score - low) / (high - low) for head, score in scores.items()}
 
 
 def normalised(raw: Mapping[Head, float]) -> dict[Head, float]:
-    """What A-2 makes of accumulated gradients: unit layers, then 0 to 1 over all heads."""
+    """Accumulated gradients scaled as Ma et al. do: unit layers, then 0 to 1 over all heads."""
     return spread(unit_layers(raw))
 
 
-def ranks(scores: Mapping[Head, float]) -> dict[Head, float]:
-    """The place of each head when sorted upwards, from 1; equal scores share the mean of their places."""
-    values = np.array(list(scores.values()), dtype=float)
+def average_ranks(values: np.ndarray) -> np.ndarray:
+    """The rank of each value, from 1 for the lowest; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    means = ends - (counts - 1) / 2
-    return dict(zip(scores, means[inverse].tolist(), strict=True))
+    ranks: np.ndarray = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    return ranks
 
 
-def total(several: Sequence[Mapping[Head, float]]) -> dict[Head, float]:
-    """The sum over several, head by head."""
-    return {head: float(sum(scores[head] for scores in several)) for head in several[0]}
+def ranks(scores: Mapping[Head, float]) -> dict[Head, float]:
+    """The rank of each head, from 1 for the lowest score."""
+    values = average_ranks(np.array(list(scores.values()), dtype=float))
+    return dict(zip(scores, values.tolist(), strict=True))
 
 
-def highest_of(several: Sequence[Mapping[Head, float]]) -> dict[Head, float]:
-    """The largest of several, head by head."""
-    return {head: max(scores[head] for scores in several) for head in several[0]}
+def matrix(scores: Mapping[Head, float], layout: HeadLayout, block: str) -> np.ndarray:
+    """The scores of a block as layers x heads, nan for heads without a score."""
+    table = np.full((layout.layers(block), layout.size(block)), np.nan)
+    for row, attention in enumerate(layout.of(block)):
+        for head in attention.heads:
+            table[row, head.index] = scores.get(head, np.nan)
+    return table
+
+
+def total(rows: Sequence[Mapping[Head, float]]) -> dict[Head, float]:
+    """The sum over all rows, head by head."""
+    return {head: float(sum(scores[head] for scores in rows)) for head in rows[0]}
+
+
+def highest_of(rows: Sequence[Mapping[Head, float]]) -> dict[Head, float]:
+    """The largest over all rows, head by head."""
+    return {head: max(scores[head] for scores in rows) for head in rows[0]}

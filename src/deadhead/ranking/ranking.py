@@ -1,0 +1,264 @@
+"""A ranking: one score per head, with everything needed to know later where it came from.
+
+Plain data and numpy: a ranking can be read, compared, merged and drawn on a machine without torch.
+Higher means more important; heads without a score (closed, removed) are in the layout but not here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deadhead import files
+from deadhead.errors import DataError, HeadError
+from deadhead.layout import Head, HeadLayout
+
+from .compare import Correlation, Overlap, overlap, spearman
+from .heatmap import chart, printed
+from .scores import matrix
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+FORMAT = 1
+AGAIN = "rank again with: deadhead rank MODEL --task T --lang L --out FILE"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scores per head; iterate `order` for the heads from the lowest to the highest."""
+
+    scores: Mapping[Head, float] = field(repr=False)
+    layout: HeadLayout
+    method: str
+    _: KW_ONLY
+    options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    raw: Mapping[Head, float] | None = field(default=None, repr=False)  # before scaling
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)  # further results
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, head: Head | str) -> float:
+        named = Head.parse(head) if isinstance(head, str) else head
+        if named not in self.scores:
+            hint = f"this ranking scores {len(self)} heads of {', '.join(self.layout.blocks)}"
+            raise HeadError(f"head {named} has no score in this ranking.", hint)
+        return self.scores[named]
+
+    @property
+    def order(self) -> tuple[Head, ...]:
+        """The heads from the lowest to the highest score; ties by layer, then head."""
+        return tuple(sorted(self.scores, key=lambda head: (self.scores[head], *self._place(head))))
+
+    def _place(self, head: Head) -> tuple[int, int, int]:
+        return head.layer, head.index, self.layout.blocks.index(head.block)
+
+    def lowest(self, k: int) -> tuple[Head, ...]:
+        """The k least important heads, the least important first."""
+        return self.order[: self._count(k)]
+
+    def highest(self, k: int) -> tuple[Head, ...]:
+        """The k most important heads, the most important first; ties as in `order`."""
+        heads = sorted(self.scores, key=lambda head: (-self.scores[head], *self._place(head)))
+        return tuple(heads[: self._count(k)])
+
+    def _count(self, k: int) -> int:
+        if not 0 <= k <= len(self):
+            message = f"expected 0 to {len(self)} heads, got {k}: {len(self)} have a score."
+            raise HeadError(message, f"choose 0 to {len(self)}")
+        return k
+
+    def scores_for(self, layout: HeadLayout) -> Mapping[Head, float]:
+        """The scores, for a model of this layout.
+
+        An error unless it was built with the same heads; some may have been removed since.
+        """
+        if not _same_build(self.layout, layout):
+            raise HeadError(
+                f"the ranking is of a model with {built(self.layout)}, this one was built with "
+                f"{built(layout)}.",
+                "rank this model: deadhead rank MODEL --task T --lang L --out FILE",
+            )
+        return self.scores
+
+    def matrix(self, block: str | None = None, *, raw: bool = False) -> np.ndarray:
+        """Layers x heads, nan for heads without a score; the block may be omitted if it is alone."""
+        blocks = self.layout.blocks
+        if block is None and len(blocks) > 1:
+            hint = f"name one: ranking.matrix({blocks[0]!r})"
+            raise HeadError(f"this ranking covers {', '.join(blocks)}.", hint)
+        values = (self.raw or {}) if raw else self.scores
+        return matrix(values, self.layout, blocks[0] if block is None else block)
+
+    def spearman(self, other: Ranking) -> Correlation:
+        """How similar the order of the heads is in another ranking (average ranks for ties)."""
+        both = self._shared(other)
+        sides = ([scores[head] for head in both] for scores in (self.scores, other.scores))
+        return spearman(*sides, exact=False)
+
+    def overlap(self, other: Ranking, m: int = 12) -> Overlap:
+        """How many of the m highest and lowest heads, among those in both rankings, are the same."""
+        both = sorted(self._shared(other), key=self._place)  # of equal scores the lower layer
+        if not 0 < m <= len(both):
+            raise HeadError(
+                f"`m` expects 1 to {len(both)} heads, which both rankings have, got {m}.",
+                f"choose 1 to {len(both)}",
+            )
+        return overlap({head: self.scores[head] for head in both}, other.scores, m)
+
+    def _shared(self, other: Ranking) -> list[Head]:
+        """The heads in both rankings."""
+        check_same_build([self, other], [self.name, other.name])
+        both = [head for head in self.scores if head in other.scores]
+        if len(both) < 3:
+            raise HeadError(
+                f"these rankings ({self.name}; {other.name}) have {len(both)} heads in common; a "
+                "comparison needs 3.",
+                "compare rankings of models with the same layers and heads",
+            )
+        return both
+
+    @property
+    def name(self) -> str:
+        """A few words to distinguish this ranking from others."""
+        words = [self.method, self.data.get("task"), self.data.get("lang"), self.model]
+        return " ".join(str(word) for word in words if word)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "method": self.method,
+            "options": dict(self.options),
+            "seed": self.seed,
+            "data": dict(self.data),
+            "versions": dict(self.versions),
+            "layout": self.layout.to_dict(),
+            "scores": _written(self.scores),
+            "raw": None if self.raw is None else _written(self.raw),
+            "details": dict(self.details),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Ranking:
+        names = ("model", "method", "options", "seed", "data", "versions", "details")
+        rest = {name: stored[name] for name in names}
+        scores, layout = _read(stored["scores"]), HeadLayout.from_dict(stored["layout"])
+        if unknown := {head.block for head in scores} - {*layout.blocks}:
+            blocks = ", ".join(sorted(unknown))
+            raise ValueError(f"scores of {blocks}, which the layout does not have")
+        raw = None if stored["raw"] is None else _read(stored["raw"])
+        return cls(scores, layout, raw=raw, **rest)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the ranking as JSON; the file is whole or absent."""
+        target = Path(path)
+        if target.is_dir():
+            hint = f"name a file, for instance {target / 'ranking.json'}"
+            raise DataError(f"{target} is a folder.", hint)
+        text = json.dumps(self.to_dict(), indent=1) + "\n"
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            files.put(target, lambda draft: draft.write_text(text, encoding="utf-8"))
+        except OSError as problem:
+            message = f"{target} could not be written: {problem.strerror}."
+            raise DataError(message, "free some space, or name another file") from problem
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Ranking:
+        """Read a ranking from its JSON file."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(f"there is no ranking at {path}.", AGAIN) from None
+        except (OSError, ValueError, RecursionError) as problem:
+            raise DataError(f"{path} cannot be read as a ranking: {problem}.", AGAIN) from None
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            is_dict = isinstance(stored, dict)
+            got = stored.get("format", "none") if is_dict else type(stored).__name__
+            message = f"{path} is not a ranking: expected format {FORMAT}, got {got}."
+            raise DataError(message, AGAIN)
+        wrong = (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError)
+        try:
+            return cls.from_dict(stored)
+        except wrong as problem:
+            raise DataError(f"{path} is damaged: {problem!r}.", AGAIN) from None
+
+    def plot(self, title: str | None = None) -> Any:
+        """A heat map (an altair chart): `ranking.plot().save("heads.svg")`, or `.png`, `.html`."""
+        return chart(self.scores, self.layout, title or self.name)
+
+    def __rich__(self) -> Group:
+        return printed(self.scores, self.layout, self.name)
+
+
+def _same_build(first: HeadLayout, second: HeadLayout) -> bool:
+    """Whether two models were built with the same layers and heads, removed heads included."""
+    sizes = [{(a.block, a.layer): a.size for a in layout.attentions} for layout in (first, second)]
+    return sizes[0] == sizes[1]
+
+
+def built(layout: HeadLayout) -> str:
+    """The layers and heads a model was built with: `encoder 12 x 12`; `encoder 8+4` if they differ."""
+    sizes = {block: [a.size for a in layout.of(block)] for block in layout.blocks}
+    return ", ".join(
+        f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}"
+        for b, s in sizes.items()
+    )
+
+
+def _written(scores: Mapping[Head, float]) -> dict[str, float]:
+    return {str(head): float(score) for head, score in scores.items()}
+
+
+def _read(scores: Mapping[str, float]) -> dict[Head, float]:
+    return {Head.parse(head): float(score) for head, score in scores.items()}
+
+
+def correlations(rankings: Sequence[Ranking]) -> np.ndarray:
+    """Spearman's rho of each ranking with each."""
+    table = np.eye(len(rankings))
+    for i, ranking in enumerate(rankings):
+        for j in range(i):
+            table[i, j] = table[j, i] = ranking.spearman(rankings[j]).rho
+    return table
+
+
+def check_same_build(rankings: Sequence[Ranking], names: Sequence[str]) -> None:
+    """An error unless all are of models with the same layers and heads.
+
+    In another model the same name means another head.
+    """
+    for name, other in zip(names, rankings, strict=True):
+        if not _same_build(rankings[0].layout, other.layout):
+            raise HeadError(
+                f"these rankings are of different models: {names[0]} has "
+                f"{built(rankings[0].layout)}, {name} has {built(other.layout)}.",
+                "compare rankings of models built with the same layers and heads",
+            )
+
+
+def check_same_heads(rankings: Iterable[Ranking]) -> None:
+    """An error unless there are rankings and all score the same heads."""
+    rankings = list(rankings)
+    if not rankings:
+        raise DataError("there is no ranking.", "give at least one")
+    first = rankings[0]
+    for other in rankings[1:]:
+        if odd := set(first.scores) ^ set(other.scores):
+            raise HeadError(
+                f"head {min(odd)} has a score in only one of these rankings: {first.name}; "
+                f"{other.name}.",
+                "merge rankings of models with the same heads",
+            )
