@@ -131,7 +131,7 @@ def test_bad_input_is_told_before_anything_is_run(
     monkeypatch.setattr(model, "forward", None)
     with pytest.raises(DataError, match="nothing to score"):
         evaluate(model, {})
-    with pytest.raises(DataError, match="made for 3 labels and the fr data has 2"):
+    with pytest.raises(DataError, match="the model has 3 labels and the fr data has 2"):
         evaluate(model, {"en": data, "fr": small_tasks.tag(cache, labels=("A", "B"))})
     with pytest.raises(DataError, match="tokenizer"):
         predict(small_tasks.marian(), small_tasks.translate(cache))

@@ -308,7 +308,7 @@ def test_early_stop(foxes: Encoded) -> None:
 
 
 def test_patience_needs_a_score(foxes: Encoded) -> None:
-    with pytest.raises(SettingsError, match="patience is 2, and nothing is scored"):
+    with pytest.raises(SettingsError, match="patience is 2, but nothing is scored"):
         trained(small_tasks.bert(), foxes, Settings(patience=2))
 
 
@@ -318,7 +318,7 @@ def test_early_stop_holds_when_it_is_killed_right_after(
     scores = iter([0.5, 0.4, 0.9, 0.9, 0.9])
     settings = Settings(batch=8, epochs=5, patience=1)
     with monkeypatch.context() as patch:
-        patch.setattr("deadhead.training.loop._Run._finish", _broken)
+        patch.setattr("deadhead.training.run.Run._finish", _broken)
         with pytest.raises(RuntimeError):
             trained(
                 small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path
@@ -383,7 +383,7 @@ def test_progress_tells_of_every_update(foxes: Encoded, capfd: pytest.CaptureFix
     finetune(small_tasks.bert(), foxes, FAST, progress=ticks.append)
     assert [(t.epoch, t.update) for t in ticks] == [(e, u) for e in (1, 2, 3) for u in range(1, 6)]
     assert "epoch 3/3  update 5/5  loss" in str(ticks[-1])
-    assert str(ticks[-1]).endswith("0:00 left")
+    assert str(ticks[-1]).endswith("0 s left")
     finetune(small_tasks.bert(), foxes, FAST, progress=True)  # no terminal here
     assert capfd.readouterr() == ("", "")
 
@@ -391,9 +391,9 @@ def test_progress_tells_of_every_update(foxes: Encoded, capfd: pytest.CaptureFix
 def test_bad_input_is_told_before_training(
     foxes: Encoded, letters: Encoded, pairs: Encoded, cache: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.training.loop._Run", None)  # nothing starts
+    monkeypatch.setattr("deadhead.training.loop.Run", None)  # nothing starts
     for model, data, told in (
-        (small_tasks.bert(labels=2), foxes, "made for 2 labels and the training data has 3"),
+        (small_tasks.bert(labels=2), foxes, "the model has 2 labels and the training data has 3"),
         (small_tasks.bert(), pairs, "which BertForSequenceClassification does not do"),
         (
             small_tasks.marian(),
@@ -424,7 +424,7 @@ def test_bad_input_is_told_before_training(
         trained(frozen, letters)
     with pytest.raises(UnknownName, match="no device 'gpu'"):
         trained(small_tasks.tagger(), letters, device="gpu")
-    with pytest.raises(DataError, match="need a tokenizer"):
+    with pytest.raises(DataError, match="needs a tokenizer"):
         trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
     with pytest.raises(DataError, match="bleu_every is 0"):
         trained(
@@ -438,7 +438,7 @@ def test_bad_input_is_told_before_training(
 
 def test_a_score_that_is_no_number_is_told(foxes: Encoded) -> None:
     for found in (None, "x", {"f1": None}):
-        with pytest.raises(DataError, match="score gave"):
+        with pytest.raises(DataError, match="`score` returned"):
             trained(
                 small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, found=found: found
             )
@@ -453,8 +453,11 @@ def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> Non
     )
     assert not any("warm-up" in note for note in history.notes)
     history = trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, rate=1e-3, warmup=16))
-    told = "the warm-up of 16 updates is longer than the training, which has 8: the rate rises to 0.0005 of 0.001"
-    assert history.notes == [told]
+    note = (
+        "the warm-up of 16 updates is longer than the training (8 updates): "
+        "the rate rises to 0.0005 of 0.001"
+    )
+    assert history.notes == [note]
     assert trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
     some = small_tasks.tag(cache, n=3, seed=9)
     rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in some.data.rows]
@@ -465,6 +468,6 @@ def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> Non
     )
     history = trained(small_tasks.tagger(), only, Settings(epochs=1), dev=small_tasks.tag(cache))
     assert any(
-        "labels that training never sees" in note and "B (" in note and "C (" in note
+        "labels that are not in the training data" in note and "B (" in note and "C (" in note
         for note in history.notes
     )

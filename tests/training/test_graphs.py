@@ -22,9 +22,9 @@ from transformers import (
 
 from deadhead import prune
 from deadhead.tasks import Encoded, batches
-from deadhead.training import Settings, finetune, graphs, loop
+from deadhead.training import Settings, finetune, graphs, run
 from deadhead.training.graphs import Graphs
-from deadhead.training.loss import READY_MASKS, hiding
+from deadhead.training.loss import READY_MASKS, additive
 
 SETTINGS = Settings(batch=16, rate=3e-3, epochs=4)  # 40 windows: two full batches and a short one
 CUDA = torch.cuda.is_available()
@@ -63,15 +63,15 @@ class Stream:
 
 
 @pytest.fixture
-def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fake_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", Stream)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(loop, "Graphs", OnCpu)
-    called = loop._Run.__call__
+    monkeypatch.setattr(run, "Graphs", OnCpu)
+    called = run.Run.__call__
     monkeypatch.setattr(
-        loop._Run,
+        run.Run,
         "__call__",
         lambda self, progress, _, name: called(self, progress, name != "stepwise", name),
     )
@@ -83,7 +83,7 @@ def both(build: Any, data: Encoded, settings: Settings, **options: Any) -> tuple
     return captured, finetune(build(), data, settings, progress=False, name="stepwise", **options)
 
 
-@pytest.mark.usefixtures("_stand_in")
+@pytest.mark.usefixtures("_fake_cuda")
 @pytest.mark.parametrize(
     ("data", "build"),
     [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
@@ -101,7 +101,7 @@ def test_replayed_updates_are_the_updates(
     assert captured.notes == []
 
 
-@pytest.mark.usefixtures("_stand_in")
+@pytest.mark.usefixtures("_fake_cuda")
 def test_memory_that_runs_out_while_capturing_halves_the_parts(
     letters: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +112,7 @@ def test_memory_that_runs_out_while_capturing_halves_the_parts(
     assert Recorded.replays > 0
 
 
-@pytest.mark.usefixtures("_stand_in")
+@pytest.mark.usefixtures("_fake_cuda")
 def test_what_cannot_be_captured_is_run_one_by_one(
     letters: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +173,7 @@ def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: 
     with torch.no_grad():
         plain = model(**batch).logits[mask]
         ready = model(
-            **{**batch, "attention_mask": hiding(batch["attention_mask"], torch.float64)}
+            **{**batch, "attention_mask": additive(batch["attention_mask"], torch.float64)}
         ).logits[mask]
         none = model(**{**batch, "attention_mask": None}).logits[mask]
     torch.testing.assert_close(ready, plain, rtol=0, atol=1e-10)

@@ -45,7 +45,7 @@ def test_search_puts_scores_of_nan_behind_all_others(foxes: Encoded) -> None:
 
 
 def test_search_needs_something_to_compare(letters: Encoded) -> None:
-    with pytest.raises(DataError, match="something to compare by"):
+    with pytest.raises(DataError, match="a score to compare by"):
         search(small_tasks.tagger, letters, [Settings()])
     with pytest.raises(SettingsError, match="no point"):
         search(small_tasks.tagger, letters, [], dev=letters)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,19 +101,36 @@ def test_settings_go_through_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
-        ({"epochs": 0}, "epochs is 0"), ({"rate": 0}, "learning rate of 0"), ({"rate": float("nan")}, "learning rate of nan"), ({"batch": 0}, "batch is 0"),
-        ({"accumulate": 0}, "accumulate"), ({"smoothing": 1.0}, "smoothing"), ({"clip": 0.0}, "clip 0"), ({"warmup": -0.1}, "warmup"), ({"batch": 2.5}, "batch is 2.5"),
-        ({"batch": "x"}, "batch is 'x'"), ({"batch": float("nan")}, "batch is nan"), ({"epochs": True}, "epochs is True"), ({"rate": None}, "rate is None"),
-        ({"warmup": "1"}, "warmup is '1'"), ({"seed": "x"}, "seed is 'x'"), ({"betas": (0.9,)}, "betas is"), ({"betas": None}, "betas is None"),
-        ({"seed": 2**64}, "seed is 18446744073709551616"), ({"by_length": "no"}, "by_length is 'no'"),
-        ({"betas": (0.9, 1.5)}, "betas is"), ({"epsilon": 0}, "epsilon is 0"), ({"epsilon": -1e-8}, "epsilon is -1e-08"),
+        ({"epochs": 0}, "`epochs` expects a whole number of at least 1, got 0"),
+        ({"epochs": True}, "`epochs` expects a whole number of at least 1, got True"),
+        ({"batch": 0}, "`batch` expects a whole number of at least 1, got 0"),
+        ({"batch": 2.5}, "`batch` expects a whole number of at least 1, got 2.5"),
+        ({"batch": "x"}, "`batch` expects a whole number of at least 1, got 'x'"),
+        ({"batch": float("nan")}, "`batch` expects a whole number of at least 1, got nan"),
+        ({"accumulate": 0}, "`accumulate` expects a whole number of at least 1, got 0"),
+        ({"rate": 0}, "`rate` expects a number above 0, got 0"),
+        ({"rate": float("nan")}, "`rate` expects a number above 0, got nan"),
+        ({"rate": None}, "`rate` expects a number above 0, got None"),
+        ({"clip": 0.0}, "`clip` expects a number above 0, got 0.0"),
+        ({"epsilon": 0}, "`epsilon` expects a number above 0, got 0"),
+        ({"epsilon": -1e-8}, "`epsilon` expects a number above 0, got -1e-08"),
+        ({"warmup": -0.1}, "`warmup` expects a number of at least 0, got -0.1"),
+        ({"warmup": "1"}, "`warmup` expects a number of at least 0, got '1'"),
+        ({"decay": False}, "`decay` expects a number of at least 0, got False"),
+        ({"smoothing": 1.0}, "`smoothing` expects a number from 0 to below 1, got 1.0"),
+        ({"betas": (0.9,)}, "`betas` expects two numbers from 0 to below 1, got (0.9,)"),
+        ({"betas": (0.9, 1.5)}, "`betas` expects two numbers from 0 to below 1, got (0.9, 1.5)"),
+        ({"betas": None}, "`betas` expects two numbers from 0 to below 1, got None"),
+        ({"seed": "x"}, "`seed` expects a whole number from -2**63 to below 2**64, got 'x'"),
+        ({"seed": 2**64}, "below 2**64, got 18446744073709551616"),
+        ({"by_length": "no"}, "`by_length` expects True or False, got 'no'"),
     ],
-)  # fmt: skip
-def test_impossible_settings_are_refused(wrong: dict[str, float], told: str) -> None:
-    with pytest.raises(SettingsError, match=told) as caught:
-        Settings(**wrong)  # type: ignore[arg-type]
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)) as caught:
+        Settings(**wrong)
     assert caught.value.hint
 
 

@@ -4,7 +4,7 @@
 >>> history = finetune(model, train, preset("weak-link-bert", "sst2"), dev=dev)
 >>> history.restore(model, "best")
 
-The names are looked up when first used: the settings alone load no torch.
+Names are imported when they are first used: the settings alone load no torch.
 """
 
 from __future__ import annotations
@@ -20,20 +20,13 @@ if TYPE_CHECKING:
     from .progress import Tick
     from .settings import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
-_HOME = {
-    "evaluate": "evaluation",
-    "predict": "evaluation",
-    "Epoch": "history",
-    "History": "history",
-    "finetune": "loop",
-    "Tick": "progress",
-    "search": "grid_search",
-    "GRIDS": "settings",
-    "PRESETS": "settings",
-    "Settings": "settings",
-    "SettingsError": "settings",
-    "grid": "settings",
-    "preset": "settings",
+_NAMES = {  # module -> names
+    "evaluation": ("evaluate", "predict"),
+    "grid_search": ("search",),
+    "history": ("Epoch", "History"),
+    "loop": ("finetune",),
+    "progress": ("Tick",),
+    "settings": ("GRIDS", "PRESETS", "Settings", "SettingsError", "grid", "preset"),
 }
 
 __all__ = ["GRIDS", "PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick"]
@@ -41,6 +34,7 @@ __all__ += ["evaluate", "finetune", "grid", "predict", "preset", "search"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The mean of the weights after the last few epochs, which is often better than the last of them."""
+"""The mean of the weights after the last few epochs, which is often better than the last ones."""
 
 from __future__ import annotations
 
@@ -14,39 +14,36 @@ from .history import read
 
 
 class Recent:
-    """The weights after the last `number` epochs: in the folder of the training, so that a kill loses none, else in memory."""
+    """The weights after the last `number` epochs: in the folder of the training, else in memory."""
 
     def __init__(self, number: int, folder: Folder | None):
         self.number, self.folder = number, folder
-        self.held: dict[int, Any] = {} if folder is None else dict(folder.after())
+        self.weights: dict[int, Any] = {} if folder is None else dict(folder.after())
 
     def add(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
-        """Remember the weights after this epoch, and forget those that are too old."""
+        """Keep the weights after this epoch, and delete those that are too old."""
         if self.folder is None:
-            self.held[epoch] = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            copies = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            self.weights[epoch] = copies
         else:
-            self.held[epoch] = self.folder.keep(f"after-{epoch}", weights)
-        for old in [number for number in self.held if not epoch - self.number < number <= epoch]:
-            gone = self.held.pop(old)
-            if isinstance(gone, Path):
-                gone.unlink(missing_ok=True)
+            self.weights[epoch] = self.folder.keep(f"after-{epoch}", weights)
+        for old in [n for n in self.weights if not epoch - self.number < n <= epoch]:
+            file = self.weights.pop(old)
+            if isinstance(file, Path):
+                file.unlink(missing_ok=True)
 
     def mean(self) -> dict[str, Tensor]:
-        return mean([self.held[epoch] for epoch in sorted(self.held)])
+        return mean([self.weights[epoch] for epoch in sorted(self.weights)])
 
 
 @torch.no_grad()
-def mean(several: Sequence[Mapping[str, Tensor] | Path]) -> dict[str, Tensor]:
-    """The mean of weights, each by name or in a file; what is no number with a fraction is that of the last."""
+def mean(states: Sequence[Mapping[str, Tensor] | Path]) -> dict[str, Tensor]:
+    """The mean of weights, by name or in files; tensors of whole numbers are those of the last."""
     total: dict[str, Tensor] = {}
-    for one in several:
-        weights = read(one) if isinstance(one, Path) else one
-        for name, tensor in weights.items():
+    for state in states:
+        for name, tensor in (read(state) if isinstance(state, Path) else state).items():
             if name in total and tensor.is_floating_point():
                 total[name] += tensor
             else:
                 total[name] = tensor.clone()
-    return {
-        name: tensor / len(several) if tensor.is_floating_point() else tensor
-        for name, tensor in total.items()
-    }
+    return {n: t / len(states) if t.is_floating_point() else t for n, t in total.items()}

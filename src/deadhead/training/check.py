@@ -1,4 +1,4 @@
-"""What is looked at before a training starts: a mistake should cost a second, not a night."""
+"""Checks before a training starts: a mistake should cost a second, not a night."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from deadhead.tasks.encoding.encode import IGNORED, Encoded
 
 from .settings import Settings
 
-OFFSETS = {
-    "roberta": 2,
-    "xlm-roberta": 2,
-    "camembert": 2,
-}  # positions that these families never use
+OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}  # positions that are never used
 
 
 def check(
     model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Encoded] | None = None
 ) -> list[str]:
-    """Raise what would go wrong; return what is unusual but has a right way of going on."""
+    """Raise an error if the training cannot work; return notes about what is unusual."""
     if not len(train):
         raise DataError(
             "there is no training data.",
@@ -35,44 +31,46 @@ def check(
             "every weight of the model is frozen, so there is nothing to train.",
             "set requires_grad of some parameters",
         )
-    for one in (dev or {}).values():
-        if not len(one):
+    dev = dev or {}
+    for encoded in dev.values():
+        if not len(encoded):
             raise DataError(
-                f"there is no dev data of {one.data.lang}.",
+                f"there is no dev data of {encoded.data.lang}.",
                 "leave dev out, or load a split that has rows",
             )
-        check_fit(model, one, "dev")
-        if one.data.task.traits is not train.data.task.traits or one.labels != train.labels:
+        check_fit(model, encoded, "dev")
+        same_kind = encoded.data.task.traits is train.data.task.traits
+        if not same_kind or encoded.labels != train.labels:
             raise DataError(
-                "the dev data has other labels, or the same in another order, than the training data.",
-                "encode it with those of the training data: encode(dev, tokenizer, labels=train.labels)",
+                "the dev data has other labels than the training data, or in another order.",
+                "encode it with those of the training data: "
+                "encode(dev, tokenizer, labels=train.labels)",
             )
     if not (np.asarray(train.arrays["labels"]) != IGNORED).any():
         raise DataError(
-            "no label of the training data is known to the model.", "encode it with its own labels"
+            "the model knows no label of the training data.", "encode it with its own labels"
         )
-    return [
-        *_small(train, settings),
-        *(note for one in (dev or {}).values() for note in unseen(train, one)),
-    ]
+    unseen = [note for encoded in dev.values() for note in unseen_labels(train, encoded)]
+    return [*_size_notes(train, settings), *unseen]
 
 
-def _small(train: Encoded, settings: Settings) -> list[str]:
-    notes = []
-    if settings.tokens is None and settings.batch > len(train):
-        notes.append(
-            f"batch {settings.batch} is larger than the data: every epoch is one update with all {len(train)} windows"
-        )
+def _size_notes(train: Encoded, settings: Settings) -> list[str]:
     longest = int(np.max(train.arrays["lengths"]))
+    if settings.tokens is None and settings.batch > len(train):
+        return [
+            f"batch {settings.batch} is larger than the data: "
+            f"every epoch is one update with all {len(train)} windows"
+        ]
     if settings.tokens is not None and settings.tokens < longest:
-        notes.append(
-            f"a batch of {settings.tokens} tokens is shorter than the longest window ({longest}), which stands alone"
-        )
-    return notes
+        return [
+            f"a batch of {settings.tokens} tokens is shorter than the longest window ({longest}), "
+            "which gets a batch of its own"
+        ]
+    return []
 
 
 def check_fit(model: Any, encoded: Encoded, name: str) -> None:
-    """Raise if this model cannot read this data."""
+    """Raise an error if the model cannot read this data."""
     if not isinstance(encoded, Encoded):
         raise DataError(
             f"the {name} data is a {type(encoded).__name__}, not sub-words.",
@@ -80,20 +78,18 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
         )
     config: Any = getattr(model, "config", None)
     kind = encoded.data.task.traits
-    both = bool(getattr(config, "is_encoder_decoder", False))
-    if (kind.label_unit == "text") is not both:
+    translates = kind.label_unit == "text"
+    if translates is not bool(getattr(config, "is_encoder_decoder", False)):
         raise DataError(
-            f"the {name} data is of the kind {encoded.data.task.kind!r}, which {type(model).__name__} does not do.",
-            f"load it as {kind.model}"
-            if kind.label_unit == "text"
-            else "take a model that is an encoder, or a decoder, alone",
+            f"the {name} data is of the kind {encoded.data.task.kind!r}, "
+            f"which {type(model).__name__} does not do.",
+            f"load it as {kind.model}" if translates else "use an encoder or a decoder model",
         )
-    if kind.label_unit != "text" and getattr(config, "num_labels", len(encoded.labels)) != len(
-        encoded.labels
-    ):
+    labels = len(encoded.labels)
+    if not translates and getattr(config, "num_labels", labels) != labels:
         raise DataError(
-            f"the model was made for {config.num_labels} labels and the {name} data has {len(encoded.labels)}.",
-            f"load it as {kind.model}.from_pretrained(name, num_labels={len(encoded.labels)})",
+            f"the model has {config.num_labels} labels and the {name} data has {labels}.",
+            f"load it as {kind.model}.from_pretrained(name, num_labels={labels})",
         )
     size, largest = getattr(config, "vocab_size", None), int(np.max(encoded.arrays["ids"]))
     if size is not None and largest >= size:
@@ -101,31 +97,28 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
             f"the {name} data has sub-word {largest} and the model knows {size}.",
             "encode it with the tokenizer that belongs to the model",
         )
-    room, longest = (
-        getattr(config, "max_position_embeddings", None),
-        int(np.max(encoded.arrays["lengths"])),
-    )
+    room, longest = getattr(config, "max_position_embeddings", None), encoded.arrays["lengths"]
     room = room - OFFSETS.get(config.model_type, 0) if isinstance(room, int) else None
-    if room is not None and longest > room:
+    if room is not None and int(np.max(longest)) > room:
         raise DataError(
-            f"the {name} data has windows of {longest} positions and the model has {room}.",
+            f"the {name} data has windows of {int(np.max(longest))} positions "
+            f"and the model has {room}.",
             f"encode it with max_length={room}",
         )
 
 
-def unseen(train: Encoded, other: Encoded) -> list[str]:
-    """A line about labels that another set has and training never sees: no model can get them right."""
+def unseen_labels(train: Encoded, other: Encoded) -> list[str]:
+    """A line about labels that are only in the other set: no model can predict them."""
     if train.data.task.traits.label_unit == "text":
         return []
     known = set(train.data.used_labels) & set(train.labels)
-    strange = Counter(
-        label for row in other.data.rows for label in row.labels if label not in known
-    )
-    if not strange:
+    labels = [label for row in other.data.rows for label in row.labels]
+    counts = Counter(label for label in labels if label not in known)
+    if not counts:
         return []
-    told = ", ".join(f"{label} ({n})" for label, n in strange.most_common(5)) + (
-        ", ..." if len(strange) > 5 else ""
-    )
+    names = [f"{label} ({n})" for label, n in counts.most_common(5)]
+    text = ", ".join(names + ["..."] * (len(counts) > 5))
     return [
-        f"{other.data.lang} {other.data.split} has labels that training never sees, which count as wrong: {told}"
+        f"{other.data.lang} {other.data.split} has labels that are not in the training data, "
+        f"which count as wrong: {text}"
     ]

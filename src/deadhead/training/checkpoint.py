@@ -1,12 +1,12 @@
-"""A training on disk, so that a kill costs at most the epoch that was under way.
+"""A training on disk: if it is killed, at most the current epoch is lost.
 
-    FOLDER/history.json               what came of it so far
+    FOLDER/history.json               the record so far
     FOLDER/{first,best,last}.safetensors
     FOLDER/after-N.safetensors        weights to be averaged in the end
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
-    FOLDER/damaged/                   what was found damaged; the training then starts again
+    FOLDER/damaged/                   a damaged state; the training then starts from scratch
 
-Everything is written beside, synced and renamed, so each file is whole or absent, and nothing is pickled.
+Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .history import KEPT, History, is_whole, read, write
 
 
 def identity(*parts: Any) -> str:
-    """A hash of all that decides how a training goes on."""
+    """A hash of everything that a training depends on."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
@@ -36,18 +36,19 @@ class Folder:
     """The folder of one training."""
 
     def __init__(self, path: str | Path, identity: str):
-        self.path, self.identity = Path(path), identity
+        self.path = Path(path)
+        self.identity = identity
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise FolderError(
-                f"{path} cannot be written: {problem.strerror}.", "name a folder you may write to"
+                f"{path} cannot be written: {problem.strerror}.", "name a folder you can write to"
             ) from problem
         files.remove_drafts(self.path)  # of a run that was killed
-        self.damage: list[str] = []  # sentences about what was found damaged
+        self.damage: list[str] = []  # sentences about damaged files
 
     def history(self) -> History | None:
-        """What is known of the training, if it has begun and did not fail. Damaged, it counts as not begun."""
+        """The record, if the training was begun and did not fail. A damaged one is set aside."""
         damaged = next(self._damaged(), None)
         if damaged is not None:
             self._set_aside(damaged)
@@ -57,7 +58,7 @@ class Folder:
             return None
         history, identity = _parsed(file)
         self._check(identity)
-        if history.state == "failed":  # whoever calls again wants it tried again
+        if history.state == "failed":  # calling again means trying again
             return None
         history.weights = self.weights()
         return history
@@ -65,12 +66,12 @@ class Folder:
     def _check(self, identity: str | None) -> None:
         if identity != self.identity:
             raise FolderError(
-                f"{self.path} holds another training: its settings, data, heads or shapes of weights differ.",
+                f"{self.path} has another training: its settings, data, heads or shapes differ.",
                 "name another folder, or remove this one",
             )
 
     def _damaged(self) -> Iterator[str]:
-        """The files that were cut short or cannot be read."""
+        """Messages about files that were cut short or cannot be read."""
         epochs = [self.path / f"epoch-{number}" for number in self._epochs()]
         for file in (self.path / "history.json", *(folder / "history.json" for folder in epochs)):
             try:
@@ -83,27 +84,22 @@ class Folder:
             else:
                 if history.state == "done" and not (self.path / "last.safetensors").exists():
                     yield "last.safetensors is missing"
-        states = [
-            folder / name
-            for folder in epochs
-            for name in ("weights.safetensors", "moments.safetensors")
-        ]
+        names = ("weights.safetensors", "moments.safetensors")
+        states = [folder / name for folder in epochs for name in names]
         for file in (*self.weights().values(), *self.after().values(), *states):
             if not is_whole(file):
                 yield f"{file.relative_to(self.path)} was cut short"
 
     def _set_aside(self, reason: str) -> None:
-        """Move all there is to FOLDER/damaged, so that the training starts again."""
+        """Move everything to FOLDER/damaged, so that the training starts from scratch."""
         damaged = self.path / "damaged"
-        shutil.rmtree(damaged, ignore_errors=True)  # an earlier one has been done again since
+        shutil.rmtree(damaged, ignore_errors=True)  # the training has been repeated since
         damaged.mkdir()
         ours = [self.path / "history.json", *self.weights().values(), *self.after().values()]
         for entry in (*ours, *(self.path / f"epoch-{number}" for number in self._epochs())):
             if entry.exists():
                 entry.rename(damaged / entry.name)
-        self.damage.append(
-            f"the state kept of this training was damaged ({reason}): it started again"
-        )
+        self.damage.append(f"the saved state was damaged ({reason}): trained from scratch")
 
     def weights(self) -> dict[str, Any]:
         files = {which: self.path / f"{which}.safetensors" for which in KEPT}
@@ -119,11 +115,8 @@ class Folder:
 
     def after(self) -> dict[int, Path]:
         """The weights kept for their mean, by epoch."""
-        return {
-            int(f.stem[6:]): f
-            for f in self.path.glob("after-*.safetensors")
-            if f.stem[6:].isdecimal()
-        }
+        paths = self.path.glob("after-*.safetensors")
+        return {int(f.stem[6:]): f for f in paths if f.stem[6:].isdecimal()}
 
     def write(self, history: History) -> None:
         try:
@@ -141,14 +134,12 @@ class Folder:
         weights: Mapping[str, Tensor],
         moments: Mapping[str, Tensor],
     ) -> None:
-        """All that the next epoch depends on."""
+        """Keep all that the next epoch depends on."""
 
         def fill(draft: Path) -> None:
             write(draft / "weights.safetensors", weights)
-            write(
-                draft / "moments.safetensors",
-                {**moments, **random_state(next(iter(weights.values())).device)},
-            )
+            random = random_state(next(iter(weights.values())).device)
+            write(draft / "moments.safetensors", {**moments, **random})
             (draft / "history.json").write_text(self._text(history), encoding="utf-8")
 
         try:
@@ -159,7 +150,7 @@ class Folder:
         self.clear(epoch)
 
     def load(self) -> tuple[History, dict[str, Tensor], dict[str, Tensor]] | None:
-        """The state after the latest whole epoch, if there is one. Ask for the `history` first, which sets aside damaged states."""
+        """The state after the latest epoch, if any. Call `history` first: it checks for damage."""
         epochs = sorted(self._epochs())
         if not epochs:
             return None
@@ -170,7 +161,7 @@ class Folder:
         return history, read(folder / "weights.safetensors"), read(folder / "moments.safetensors")
 
     def clear(self, but: int | None = None) -> None:
-        """Remove the states of earlier epochs; of all, once it is over."""
+        """Remove the states of all other epochs; without a number, everything but the results."""
         for number in self._epochs():
             if number != but:
                 files.remove_folder(self.path / f"epoch-{number}")
@@ -182,7 +173,7 @@ class Folder:
 
 
 def _parsed(file: Path) -> tuple[History, str | None]:
-    """The history in a file and the identity of its training, which earlier versions left out of the states of epochs."""
+    """The record in a file and its identity, which old states of epochs do not have."""
     stored = json.loads(file.read_text(encoding="utf-8"))
     identity = stored.pop("identity", None)
     return History.from_dict(stored), identity
@@ -196,10 +187,10 @@ def _refused(target: Path, problem: OSError) -> FolderError:
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
     """The state of the random numbers that dropout draws from."""
-    found = {"random/cpu": torch.get_rng_state()}
+    state = {"random/cpu": torch.get_rng_state()}
     if device.type == "cuda":
-        found["random/cuda"] = torch.cuda.get_rng_state(device)
-    return found
+        state["random/cuda"] = torch.cuda.get_rng_state(device)
+    return state
 
 
 def set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:

@@ -1,12 +1,12 @@
-"""CUDA graphs: an update of each shape is captured once and from then on replayed with one call.
+"""CUDA graphs: an update of each shape is captured once, and then replayed with one call.
 
-A BERT of twelve layers is a thousand small kernels an update, and starting them takes the host
-far longer than the device needs to run them. Here everything an update reads stands in buffers that
-stay in place: the numbers of the windows of each batch of the epoch, the learning rates, and a
-counter that each update moves on by one. A replay needs no argument, so the host says nothing else.
+An update of a twelve-layer BERT is a thousand small kernels, and the host takes longer to start
+them than the device to run them. Here everything an update reads is in buffers that stay in place:
+the numbers of the windows of each batch of the epoch, the learning rates, and a counter that each
+update increases by one. A replay needs no argument.
 
-The first batch of a shape is run as it is (which also warms up what capturing must not meet cold),
-the second one captures. Dropout draws from the same stream of random numbers either way.
+The first batch of a shape is run directly, which also warms up the libraries; the second one is
+captured. Dropout draws from the same stream of random numbers either way.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Graphs:
         self.at = torch.zeros(1, dtype=torch.long, device=device)
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
-        self.met: set[Shapes] = set()
+        self.seen: set[Shapes] = set()
         self.captured: dict[Shapes, torch.cuda.CUDAGraph] = {}
 
     def begin(self, plan: Sequence[np.ndarray], rates: np.ndarray) -> None:
-        """Lay out an epoch."""
+        """Write the batches and rates of an epoch into the buffers."""
         self.plan[: len(plan)].copy_(torch.from_numpy(np.stack(plan)))
         self.rates[: len(rates)].copy_(torch.from_numpy(rates.astype(np.float32)))
         self.at.zero_()
@@ -50,24 +50,24 @@ class Graphs:
         with torch.cuda.stream(self.stream):
             if shapes in self.captured:
                 self.captured[shapes].replay()
-            elif shapes in self.met:
+            elif shapes in self.seen:
                 self.captured[shapes] = self._capture(shapes)
                 self.captured[shapes].replay()
             else:
                 self._first(shapes)
-                self.met.add(shapes)
+                self.seen.add(shapes)
 
     def end(self, updates: int) -> np.ndarray:
-        """Wait for the device; the losses of the epoch."""
+        """Wait for the device and return the losses of the epoch."""
         torch.cuda.current_stream(self.plan.device).wait_stream(self.stream)
-        found: np.ndarray = self.losses[:updates].cpu().numpy()
-        return found
+        losses: np.ndarray = self.losses[:updates].cpu().numpy()
+        return losses
 
     def _first(self, shapes: Shapes) -> None:
         before = random_state(self.plan.device)
         try:
             self._update(shapes)
-        except RuntimeError:  # out of memory: this update is made anew, with the same numbers
+        except RuntimeError:  # out of memory: this update is repeated, with the same random numbers
             set_random_state(before, self.plan.device)
             raise
 
@@ -79,7 +79,7 @@ class Graphs:
         self.at += 1
 
     def _capture(self, shapes: Shapes) -> torch.cuda.CUDAGraph:
-        self.updater.forget()  # gradients are then made in the memory of the graph
+        self.updater.forget()  # so that gradients are allocated in the memory of the graph
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(
             graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"

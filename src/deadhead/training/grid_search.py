@@ -24,33 +24,33 @@ def search(
     folder: str | Path | None = None,
     **options: Any,
 ) -> list[History]:
-    """One training for each point of the grid; those that scored highest first, those that failed last.
+    """Train once for each point of the grid; sorted by score, failed trainings last.
 
     Args:
-        build: makes the model to start from, the same every time.
-        points: of `grid(...)`.
-        folder: keeps each training in a folder of its own there, named by what sets it apart; what is there is not run again.
-        options: of `finetune`; `score` or `dev` must be among them, or nothing could be compared.
+        build: returns the model to start from, the same every time.
+        points: the result of `grid(...)`.
+        folder: keep each training in a subfolder named after its settings; a finished one is not
+            run again.
+        options: those of `finetune`, with `score` or `dev`.
     """
     if options.get("score") is None and options.get("dev") is None:
         raise DataError(
-            "a search needs something to compare by.", "give search dev=encoded or score=function"
+            "a search needs a score to compare by.", "give search dev=encoded or score=function"
         )
-    several = list(points)
-    if not several:
+    grid = list(points)
+    if not grid:
         raise SettingsError(
             "the grid has no point.",
-            "make it with grid(preset) or grid(settings, rate=..., batch=...)",
+            "create it with grid(preset) or grid(settings, rate=..., batch=...)",
         )
-    varied = [
-        f.name for f in fields(Settings) if len({str(getattr(s, f.name)) for s in several}) > 1
-    ]
-    found = []
-    for settings in several:
+    names = [f.name for f in fields(Settings)]
+    varied = [n for n in names if len({str(getattr(settings, n)) for settings in grid}) > 1]
+    histories = []
+    for settings in grid:
         name = " ".join(f"{axis}={getattr(settings, axis)}" for axis in varied) or "only"
         place = None if folder is None else Path(folder) / name.replace(" ", ",")
-        found.append(finetune(build(), train, settings, folder=place, name=name, **options))
-    return sorted(found, key=_rank, reverse=True)
+        histories.append(finetune(build(), train, settings, folder=place, name=name, **options))
+    return sorted(histories, key=_rank, reverse=True)
 
 
 def _rank(history: History) -> tuple[bool, float]:

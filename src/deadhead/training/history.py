@@ -1,4 +1,4 @@
-"""What came of a training: the loss of every update, the scores of every epoch, and where the weights are."""
+"""The record of a training: the loss of every update, the scores of every epoch, and the weights."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 KEPT = ("first", "best", "last")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Epoch:
-    """One pass over the data. Times are of this run, so they alone differ when it is run again."""
+    """One pass over the data. Only its times differ when it is run again."""
 
     number: int  # from 1
     loss: float  # mean over the updates
@@ -37,7 +37,7 @@ class Epoch:
         return self.examples / self.seconds if self.seconds else 0.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class History:
     """The record of one training."""
 
@@ -48,11 +48,9 @@ class History:
     losses: list[float] = field(default_factory=list)  # of every update
     metric: str = ""  # the score that decides which epoch is best
     best: int | None = None  # its number
-    notes: list[str] = field(default_factory=list)  # what was met and how it was dealt with
-    kernels: str = ""  # that computed it, with the number of threads; of a GPU its name
-    weights: dict[str, Any] = field(
-        default_factory=dict, repr=False
-    )  # first, best, last: tensors by name, or the file that holds them
+    notes: list[str] = field(default_factory=list)  # what was unusual, and how it was handled
+    kernels: str = ""  # that computed it, with the number of threads; for a GPU its name
+    weights: dict[str, Any] = field(default_factory=dict, repr=False)  # of KEPT: tensors or a file
 
     @property
     def scores(self) -> dict[str, float]:
@@ -64,7 +62,7 @@ class History:
             self.notes.append(text)
 
     def take(self, epoch: Epoch) -> bool:
-        """Add an epoch; whether it is the best so far (without scores the last one is)."""
+        """Add an epoch; returns whether it is the best so far (without scores, the last one is)."""
         self.epochs.append(epoch)
         if epoch.scores and not self.metric:
             self.metric = next(iter(epoch.scores))
@@ -74,33 +72,27 @@ class History:
         return self.best == epoch.number
 
     def restore(self, model: Any, which: str = "best") -> Any:
-        """Put the weights after the `first`, `best` or `last` epoch into the model, and hand it back."""
+        """Put the weights after the `first`, `best` or `last` epoch into the model; returns it."""
         if which not in KEPT:
             raise unknown_name("weights", which, KEPT)
-        found = self.weights.get(which)
-        if found is None:
-            hint = (
-                "train with keep_first=True, in a folder of its own"
-                if which == "first"
-                else "train it anew"
-            )
+        weights = self.weights.get(which)
+        if weights is None:
+            first = "train with keep_first=True, in a new folder"
+            hint = first if which == "first" else "train again"
             raise FolderError(f"the weights after the {which} epoch were not kept.", hint)
-        put(model, read(found) if isinstance(found, str | Path) else found)
+        put(model, read(weights) if isinstance(weights, str | Path) else weights)
         return model
 
     def to_dict(self) -> dict[str, Any]:
-        made = {name: value for name, value in vars(self).items() if name != "weights"}
-        return made | {
-            "settings": self.settings.to_dict(),
-            "epochs": [asdict(e) for e in self.epochs],
-        }
+        fields = {name: value for name, value in vars(self).items() if name != "weights"}
+        epochs = [asdict(epoch) for epoch in self.epochs]
+        return fields | {"settings": self.settings.to_dict(), "epochs": epochs}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> History:
-        epochs = [Epoch(**one) for one in values["epochs"]]
-        return cls(
-            **{**values, "settings": Settings.from_dict(values["settings"]), "epochs": epochs}
-        )
+        settings = Settings.from_dict(values["settings"])
+        epochs = [Epoch(**epoch) for epoch in values["epochs"]]
+        return cls(**{**values, "settings": settings, "epochs": epochs})
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1)
@@ -115,12 +107,12 @@ def read(path: str | Path) -> dict[str, Tensor]:
         return load_file(str(path))
     except (OSError, SafetensorError) as problem:
         raise FolderError(
-            f"{path} cannot be read: {problem}.", "train it anew in another folder"
+            f"{path} cannot be read: {problem}.", "train again in another folder"
         ) from problem
 
 
 def is_whole(path: str | Path) -> bool:
-    """Whether a safetensors file is as long as its header says. Cheap: the tensors are not read."""
+    """Whether a safetensors file is as long as its header says. Cheap: reads no tensors."""
     try:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -129,21 +121,18 @@ def is_whole(path: str | Path) -> bool:
                 return False
             file.seek(8)
             header = json.loads(file.read(length))
-        ends = [
-            entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"
-        ]
-        return size == 8 + length + max(ends, default=0)
+        entries = [entry for name, entry in header.items() if name != "__metadata__"]
+        end = max((entry["data_offsets"][1] for entry in entries), default=0)
+        return bool(size == 8 + length + end)
     except (OSError, ValueError, AttributeError, KeyError, TypeError, IndexError):
         return False
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor]) -> None:
-    """A safetensors file of these tensors, wherever they are."""
+    """Write these tensors, on whatever device, to a safetensors file."""
     from safetensors.torch import save_file
 
-    save_file(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(path)
-    )
+    save_file({n: tensor.detach().cpu().contiguous() for n, tensor in tensors.items()}, str(path))
 
 
 def put(model: Any, weights: Mapping[str, Tensor]) -> None:

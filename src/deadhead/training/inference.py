@@ -1,4 +1,4 @@
-"""Predictions of a model, in large batches by length, without asking the device anything before the end."""
+"""Run a model on a dataset, in large batches by length, without waiting for the device in between."""
 
 from __future__ import annotations
 
@@ -20,43 +20,39 @@ from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
 from .loss import loss_sum, ready
 
-# Positions of a batch, padding included. Beyond these a batch gains nothing: the device is full, or the cache is.
+# Positions of a batch, padding included. Larger batches gain nothing: the device or cache is full.
 TOKENS = {"cpu": 4096, "cuda": 65536}
 
 
 def label_numbers(
     model: Any, encoded: Encoded, sizes: np.ndarray, tokens: int | None
 ) -> np.ndarray:
-    """The number of the label of each word (or row), one after the other in the order of the rows."""
-    word = encoded.data.task.traits.label_unit == "word"
-    places = _places(encoded, sizes) if word else np.asarray(encoded.arrays["rows"], np.int64)
-    found = np.full(int(sizes.sum()), _unsaid(encoded), np.int64)
+    """The number of the label of each word (or row), in the order of the rows."""
+    by_word = encoded.data.task.traits.label_unit == "word"
+    places = _places(encoded, sizes) if by_word else np.asarray(encoded.arrays["rows"], np.int64)
+    # words that were cut off count as outside, or as the first label
+    default = encoded.labels.index("O") if "O" in encoded.labels else 0
+    labels = np.full(int(sizes.sum()), default, np.int64)
     with _evaluating(model):
-        pairs = _run(model, encoded, tokens, _classes)
-    for numbers, output in pairs:
+        outputs = _run(model, encoded, tokens, _classes)
+    for numbers, output in outputs:
         classes = output.cpu().numpy()
-        if not word:
-            found[places[numbers]] = classes
+        if not by_word:
+            labels[places[numbers]] = classes
             continue
-        for row, n in enumerate(numbers):  # only the first piece of a word has a place
-            mine = places[encoded.starts[n] : encoded.starts[n + 1]]
-            there = mine >= 0
-            found[mine[there]] = classes[row, : len(mine)][there]
-    return found
-
-
-def _unsaid(encoded: Encoded) -> int:
-    """The label of words that were cut off: outside, or the first."""
-    return encoded.labels.index("O") if "O" in encoded.labels else 0
+        for row, n in enumerate(numbers):
+            window = places[encoded.starts[n] : encoded.starts[n + 1]]
+            first = window >= 0  # only the first piece of a word has a place
+            labels[window[first]] = classes[row, : len(window)][first]
+    return labels
 
 
 def _places(encoded: Encoded, sizes: np.ndarray) -> np.ndarray:
-    """For each position of each window, where its word stands among all words; -1 if it begins none."""
+    """The place of each position's word among all words; -1 if no word begins there."""
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     words = np.asarray(encoded.arrays["words"], np.int64)
-    rows = np.repeat(
-        np.asarray(encoded.arrays["rows"], np.int64), np.asarray(encoded.arrays["lengths"])
-    )
+    rows = np.asarray(encoded.arrays["rows"], np.int64)
+    rows = np.repeat(rows, np.asarray(encoded.arrays["lengths"]))
     return np.where(words >= 0, begins[rows] + words, -1)
 
 
@@ -69,14 +65,8 @@ def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
 def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
     """The summed log-likelihood of the labels of each batch."""
     with _evaluating(model):
-        return np.array(
-            [
-                float(output)
-                for _, output in _run(
-                    model, encoded, tokens, lambda model, batch: -loss_sum(model, batch)
-                )
-            ]
-        )
+        losses = [float(loss) for _, loss in _run(model, encoded, tokens, loss_sum)]
+    return -np.array(losses)
 
 
 def translations(
@@ -86,37 +76,41 @@ def translations(
     marks = Marks.of(model)
 
     def generate(model: Any, batch: dict[str, Tensor]) -> Tensor:
-        if marks is not None:
-            return decode(
-                model, batch["input_ids"], batch["attention_mask"], marks, beams, _room(model)
-            )
-        return _generated(model, batch, beams)
+        if marks is None:
+            return _generate(model, batch, beams)
+        inputs, mask = batch["input_ids"], batch["attention_mask"]
+        return decode(model, inputs, mask, marks, beams=beams, room=_room(model))
 
     budget = (tokens or default_tokens(model)) // beams
-    found = [""] * len(encoded.data)
+    texts = [""] * len(encoded.data)
     with _evaluating(model):
         for numbers, output in _run(model, encoded, max(1, budget), generate):
-            for n, text in zip(
-                numbers, tokenizer.batch_decode(output.cpu(), skip_special_tokens=True), strict=True
-            ):
-                found[int(encoded.arrays["rows"][n])] = text
-    return tuple(found)
+            decoded = tokenizer.batch_decode(output.cpu(), skip_special_tokens=True)
+            for n, text in zip(numbers, decoded, strict=True):
+                texts[int(encoded.arrays["rows"][n])] = text
+    return tuple(texts)
 
 
-def _generated(model: Any, batch: dict[str, Tensor], beams: int) -> Tensor:
-    """For models whose generation config asks for more than `decode` does: transformers' own way, with its own norm of length."""
-    longest, room = batch["input_ids"].shape[1] + FURTHER, _room(model)
+def _generate(model: Any, batch: dict[str, Tensor], beams: int) -> Tensor:
+    """Decode with transformers, for models whose generation config `decode` does not support."""
+    inputs, mask = batch["input_ids"], batch["attention_mask"]
+    longest, room = inputs.shape[1] + FURTHER, _room(model)
     extra = {"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}
-    made: Tensor = model.generate(
-        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], num_beams=beams, do_sample=False, use_cache=True,
-        max_new_tokens=longest if room is None else min(longest, room), logits_processor=[_Limits(model, batch["attention_mask"].sum(1) + FURTHER)],
+    output: Tensor = model.generate(
+        input_ids=inputs,
+        attention_mask=mask,
+        num_beams=beams,
+        do_sample=False,
+        use_cache=True,
+        max_new_tokens=longest if room is None else min(longest, room),
+        logits_processor=[_Limits(model, mask.sum(1) + FURTHER)],
         **extra,
-    )  # fmt: skip
-    return made
+    )
+    return output
 
 
 class _Limits:
-    """Ends each sentence at its own limit, so that a translation does not depend on its batch-mates."""
+    """Ends each sentence at its own limit, so that it does not depend on the rest of the batch."""
 
     def __init__(self, model: Any, limits: Tensor):
         end = model.generation_config.eos_token_id
@@ -127,10 +121,10 @@ class _Limits:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if self.end is None:
             return scores
-        over = input_ids.shape[1] >= self.limits.repeat_interleave(len(scores) // len(self.limits))
+        limits = self.limits.repeat_interleave(len(scores) // len(self.limits))
         ended = torch.full_like(scores, -torch.inf)
         ended[:, self.end] = 0.0
-        return torch.where(over[:, None], ended, scores)
+        return torch.where((input_ids.shape[1] >= limits)[:, None], ended, scores)
 
 
 def _room(model: Any) -> int | None:
@@ -154,39 +148,39 @@ def _evaluating(model: Any) -> Iterator[None]:
         model.train(before)
 
 
+def is_out_of_memory(problem: RuntimeError) -> bool:
+    return isinstance(problem, torch.OutOfMemoryError) or "can't allocate memory" in str(problem)
+
+
 def _run(
     model: Any,
     encoded: Encoded,
     tokens: int | None,
     work: Callable[[Any, dict[str, Tensor]], Tensor],
 ) -> list[tuple[np.ndarray, Tensor]]:
-    """The work done on each batch; a batch that does not fit into memory is run in halves, and so are those after it."""
+    """Do the work on each batch. If one does not fit into memory, halve it and later ones."""
     device = next(model.parameters()).device
     feed = Feed(encoded, device)
-    budget = tokens or default_tokens(model)
-    pending = list(reversed(batches(encoded, tokens=budget).numbers))
+    pending = list(reversed(batches(encoded, tokens=tokens or default_tokens(model)).numbers))
     done: list[tuple[np.ndarray, Tensor]] = []
-    fits = len(encoded)
+    largest = len(encoded)  # windows that fit into memory
     while pending:
         numbers = pending.pop()
-        if len(numbers) > fits:
+        if len(numbers) > largest:
             half = len(numbers) // 2
             pending += [numbers[half:], numbers[:half]]
             continue
         try:
-            batch = feed(
-                torch.from_numpy(numbers).to(device), feed.shape(numbers, few=device.type == "cuda")
-            )
+            shape = feed.shape(numbers, few=device.type == "cuda")
+            batch = feed(torch.from_numpy(numbers).to(device), shape)
             done.append((numbers, work(model, batch)))
         except RuntimeError as problem:
-            if not isinstance(
-                problem, torch.OutOfMemoryError
-            ) and "can't allocate memory" not in str(problem):
+            if not is_out_of_memory(problem):
                 raise
             if len(numbers) == 1:
                 raise DataError(
                     "out of memory with a single window.", "encode with a smaller max_length"
                 ) from problem
-            fits = max(1, len(numbers) // 2)
+            largest = max(1, len(numbers) // 2)
             pending.append(numbers)
     return done

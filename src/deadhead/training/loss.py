@@ -1,4 +1,4 @@
-"""The loss that is trained on: cross-entropy summed over the labels of a batch, so that parts of it add up."""
+"""The training loss: cross-entropy summed over the labels of a batch, so that parts add up."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 from deadhead.forward import forward, predicts_next
 from deadhead.tasks.encoding.encode import IGNORED
 
-# Families whose encoder takes a mask of four axes as it is. With the usual one of two axes transformers
-# asks the device at every step whether it hides anything, and waits for the answer.
+# Families whose encoder takes a mask of four axes as it is. With the usual mask of two axes
+# transformers asks the device at every step whether it hides anything, and waits for the answer.
 READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 
 
@@ -35,27 +35,23 @@ def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) ->
 
 
 def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The batch with a mask that the model need not look into, where that is possible and pays."""
-    made, config = dict(batch), getattr(model, "config", None)
-    mask = made.get("attention_mask")
+    """The batch with a mask of four axes, for models that take one, on a GPU."""
+    config, mask = getattr(model, "config", None), batch.get("attention_mask")
     if (
         mask is None
         or not mask.is_cuda
         or mask.dim() != 2
         or getattr(config, "model_type", "") not in READY_MASKS
+        or getattr(config, "_attn_implementation", "") not in ("sdpa", "eager")
+        or getattr(config, "is_decoder", False)
     ):
-        return made
-    if getattr(config, "_attn_implementation", "") not in ("sdpa", "eager") or getattr(
-        config, "is_decoder", False
-    ):
-        return made
-    made["attention_mask"] = hiding(mask, next(p.dtype for p in model.parameters()))
-    return made
+        return dict(batch)
+    dtype = next(p.dtype for p in model.parameters())
+    return {**batch, "attention_mask": additive(mask, dtype)}
 
 
-def hiding(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask of batch x tokens as what is added to the scores of the attention, batch x 1 x tokens x tokens."""
-    added = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(
-        mask == 0, torch.finfo(dtype).min
-    )
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of batch x tokens as what is added to attention scores: batch x 1 x tokens x tokens."""
+    added = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    added.masked_fill_(mask == 0, torch.finfo(dtype).min)
     return added[:, None, None, :].expand(-1, 1, mask.shape[1], -1)

@@ -1,4 +1,4 @@
-"""One live line for a training: epoch, update, loss, speed, time to go. In a log it says nothing."""
+"""One live line for a training in a terminal: epoch, update, loss, speed, time left."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-EVERY = 0.25  # seconds between two looks of the line
+EVERY = 0.25  # seconds between two changes of the line
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tick:
-    """Where a training is."""
+    """The progress of a training."""
 
     epoch: int
     epochs: int
     update: int  # of this epoch
     updates: int
-    loss: (
-        float | None
-    )  # a moving mean; where updates run ahead of the host, the mean of the last epoch
+    loss: float | None  # a moving mean; with CUDA graphs, the mean of the last epoch
     speed: float  # examples per second
     left: float  # seconds
 
     def __str__(self) -> str:
         loss = "" if self.loss is None else f"  loss {self.loss:.4f}"
-        return f"epoch {self.epoch}/{self.epochs}  update {self.update}/{self.updates}{loss}  {self.speed:,.0f} examples/s  {clock(self.left)} left"
+        return (
+            f"epoch {self.epoch}/{self.epochs}  update {self.update}/{self.updates}{loss}  "
+            f"{self.speed:,.0f} examples/s  {clock(self.left)} left"
+        )
 
 
 def clock(seconds: float) -> str:
@@ -43,11 +44,12 @@ def clock(seconds: float) -> str:
 
 
 class Progress:
-    """Tells `show` of every update, or a live line now and then."""
+    """Calls `show` after every update, or updates a live line."""
 
     def __init__(
         self,
         show: bool | Callable[[Tick], None],
+        *,
         epochs: int,
         updates: int,
         examples: int,
@@ -56,7 +58,7 @@ class Progress:
         self.epochs, self.updates, self.examples, self.name = epochs, updates, examples, name
         self.call = show if callable(show) else None
         self.line: Any = _line() if show is True else None
-        self.begun = self.shown = time.perf_counter()
+        self.begin = self.changed = time.perf_counter()
         self.done = 0  # updates in this run
         self.loss: float | None = None
 
@@ -65,16 +67,22 @@ class Progress:
         if loss is not None:
             self.loss = loss if self.loss is None else 0.95 * self.loss + 0.05 * loss
         now = time.perf_counter()
-        if self.call is None and (self.line is None or now - self.shown < EVERY):
+        if self.call is None and (self.line is None or now - self.changed < EVERY):
             return
-        each = (now - self.begun) / self.done
-        left = each * ((self.epochs - epoch) * self.updates + self.updates - update)
-        speed = self.examples / self.updates / each if each else 0.0
-        tick = Tick(epoch, self.epochs, update, self.updates, self.loss, speed, left)
+        seconds = (now - self.begin) / self.done
+        tick = Tick(
+            epoch=epoch,
+            epochs=self.epochs,
+            update=update,
+            updates=self.updates,
+            loss=self.loss,
+            speed=self.examples / self.updates / seconds if seconds else 0.0,
+            left=seconds * ((self.epochs - epoch) * self.updates + self.updates - update),
+        )
         if self.call is not None:
             self.call(tick)
         else:
-            self.shown = now
+            self.changed = now
             self.line.update(f"{self.name}  {tick}".strip())
 
     def __enter__(self) -> Progress:
@@ -88,7 +96,7 @@ class Progress:
 
 
 def _line() -> Any:
-    """A line that is written over and over, where somebody is looking; else None."""
+    """A live line in a terminal; else None."""
     from rich.console import Console
     from rich.status import Status
 

@@ -12,7 +12,7 @@ import torch
 from deadhead.errors import DeadheadError
 from deadhead.heads import save
 from deadhead.models import labels_for, set_padding, tokenizer_for
-from deadhead.tasks import Dataset, Task, draw_examples, encode, find_data, load_data
+from deadhead.tasks import Dataset, Encoded, Task, draw_examples, encode, find_data, load_data
 
 from .history import Epoch, History
 from .loop import finetune
@@ -90,25 +90,46 @@ def finetune_saved(
     tokenizer = tokenizer_for(name)
     set_padding(begin.model, lambda: tokenizer)
     labels = labels_for(begin.model, sets.train)
-    train, *dev = (
-        encode(data, tokenizer, max_length=max_length, labels=labels)
-        for data in (sets.train, *sets.dev.values())
-    )
-    if not dev and out.weights == "best":
+    encoded = {
+        key: encode(data, tokenizer, max_length=max_length, labels=labels)
+        for key, data in {"train": sets.train, **sets.dev}.items()
+    }
+    if not sets.dev and out.weights == "best":
         raise DeadheadError(
             f"--weights best needs dev data: {'; '.join(sets.notes)}.", "leave --weights out"
         )
     for note in sets.notes:
         listener.say(note)
     unfinished.begin(command | facts)
+    history = _train(begin.model, encoded, settings, unfinished, listener, device=device)
+    if out.weights == "best":
+        history.restore(begin.model, "best")
+    data, epochs = sets.train, len(history.epochs)
+    learned = f"{data.task.name} in {data.lang}: {len(data):,} examples, {epochs} epochs"
+    note = f"Fine-tuned with deadhead on {learned}."
+    save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
+    unfinished.discard()
+    return begin, history
+
+
+def _train(
+    model: Any,
+    encoded: dict[str, Encoded],
+    settings: Settings,
+    unfinished: Unfinished,
+    listener: Listener,
+    *,
+    device: Any,
+) -> History:
     if unfinished.epochs:
         listener.say(f"resuming after epoch {unfinished.epochs} of {settings.epochs}")
+    train = encoded.pop("train")
     try:
         history = finetune(
-            begin.model,
+            model,
             train,
             settings,
-            dev=dict(zip(sets.dev, dev, strict=True)) or None,
+            dev=encoded or None,
             folder=unfinished.path,
             device=device,
             progress=listener.update,
@@ -121,11 +142,4 @@ def finetune_saved(
     if history.state != "done":
         unfinished.give_up()
         raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
-    if out.weights == "best":
-        history.restore(begin.model, "best")
-    data, epochs = sets.train, len(history.epochs)
-    learned = f"{data.task.name} in {data.lang}: {len(data):,} examples, {epochs} epochs"
-    note = f"Fine-tuned with deadhead on {learned}."
-    save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
-    unfinished.discard()
-    return begin, history
+    return history

@@ -1,13 +1,13 @@
-"""How a training is run, as data: `Settings`, the papers' settings by name, and their grids.
+"""The settings of a training as data: `Settings`, the presets of the papers, and their grids.
 
-No torch here. Everything in `Settings` changes the numbers that come out, and nothing else is in it:
+No torch here. `Settings` has everything that changes the numbers of a training, and nothing else:
 the device, the progress line and the folder are arguments of `finetune`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import Any
@@ -20,125 +20,102 @@ from deadhead.papers import combined
 SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")
 PRECISIONS = ("float32", "bf16")
-OPTIONAL = ("tokens", "clip", "patience")
-WHOLE = ("batch", "tokens", "epochs", "accumulate", "patience", "average")  # each at least 1
-NUMBERS = (
-    "batch",
-    "rate",
-    "epochs",
-    "warmup",
-    "decay",
-    "accumulate",
-    "smoothing",
-    "epsilon",
-    "average",
-    *OPTIONAL,
-)
+OPTIONAL = ("tokens", "clip", "patience")  # None is allowed
 
 
 class SettingsError(DeadheadError):
     """A setting that no training can be run with."""
 
 
-@dataclass(frozen=True)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and math.isfinite(value) and value == int(value) and value >= 1
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and 0 < value < math.inf
+
+
+def _is_not_negative(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < math.inf
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < 1
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+COUNT = ("a whole number of at least 1", _is_count)
+POSITIVE = ("a number above 0", _is_positive)
+NOT_NEGATIVE = ("a number of at least 0", _is_not_negative)
+RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a setting expects
+    **dict.fromkeys(("batch", "tokens", "epochs", "accumulate", "patience", "average"), COUNT),
+    **dict.fromkeys(("rate", "epsilon", "clip"), POSITIVE),
+    **dict.fromkeys(("warmup", "decay"), NOT_NEGATIVE),
+    "smoothing": ("a number from 0 to below 1", _is_share),
+    "betas": (
+        "two numbers from 0 to below 1",
+        lambda value: (
+            isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_share, value))
+        ),
+    ),
+    "seed": (
+        "a whole number from -2**63 to below 2**64",
+        lambda value: _is_whole(value) and -(2**63) <= value < 2**64,
+    ),
+    "by_length": ("True or False", lambda value: isinstance(value, bool)),
+}
+HINTS = {
+    "epochs": "to score a model without training, use deadhead.evaluate",
+    "rate": "give rate=3e-5, for instance",
+    "clip": "give clip=None to turn clipping off",
+    "betas": "give betas=(0.9, 0.999), for instance",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One training. A batch is what one update of the weights sees, in however many parts it is run."""
+    """One training. A batch is what one update of the weights uses, in one part or in several."""
 
     batch: int = 32  # windows
-    tokens: int | None = (
-        None  # instead: as many windows as fit into so many positions, padding included; of pairs the longer text
-    )
+    # instead of `batch`: windows up to this many positions with padding (of pairs, the longer text)
+    tokens: int | None = None
     rate: float = 3e-5  # the highest learning rate of the schedule
     epochs: int = 3
     warmup: float = 0.1  # below 1 a share of all updates, else a number of updates
     schedule: str = "linear"
     decay: float = 0.01  # of weights; never of biases and norms
-    clip: float | None = 1.0  # of the norm of all gradients together
+    clip: float | None = 1.0  # the largest norm of all gradients together
     accumulate: int = 1  # parts that a batch is run in
     smoothing: float = 0.0  # of labels
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     sampler: str = "shuffled"  # sequential: in the order of the file
-    by_length: bool = True  # shuffled batches hold windows of like length
-    precision: str = "float32"  # bf16: computed in bfloat16, weights and moments kept in float32
+    by_length: bool = True  # shuffled batches have windows of similar length
+    precision: str = "float32"  # bf16: compute in bfloat16, keep weights and moments in float32
     patience: int | None = None  # epochs without a better score before it stops
     average: int = 1  # epochs at the end whose weights are averaged
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self._check_types()
-        object.__setattr__(
-            self, "betas", tuple(self.betas)
-        )  # out of JSON and YAML it comes as a list
-        for name, known in (
-            ("schedule", SCHEDULES),
-            ("sampler", SAMPLERS),
-            ("precision", PRECISIONS),
-        ):
+        words = {"schedule": SCHEDULES, "sampler": SAMPLERS, "precision": PRECISIONS}
+        for name, known in words.items():
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        for name in WHOLE:
+        for name, (expected, accepts) in RULES.items():
             value = getattr(self, name)
-            if value is not None and (not math.isfinite(value) or value != int(value) or value < 1):
-                hint = (
-                    "to score a model as it is, use deadhead.training.evaluation"
-                    if name == "epochs"
-                    else f"give {name} of at least 1"
-                )
-                raise SettingsError(f"{name} is {value}, so there is nothing to train.", hint)
-            object.__setattr__(
-                self, name, None if value is None else int(value)
-            )  # 8.0 is meant as 8
-        if not (math.isfinite(self.rate) and self.rate > 0):
-            raise SettingsError(
-                f"a learning rate of {self.rate} trains nothing.",
-                "give a rate above 0, such as 3e-5",
-            )
-        for name, low, high in (
-            ("smoothing", 0, 1),
-            ("warmup", 0, math.inf),
-            ("decay", 0, math.inf),
-            ("clip", 0, math.inf),
-        ):
-            value = getattr(self, name)
-            if value is not None and not low <= value < high:
-                raise SettingsError(
-                    f"{name} is {value}.",
-                    f"give a number from {low}" + (f" to below {high}" if high < math.inf else ""),
-                )
-        if self.clip == 0:
-            raise SettingsError(
-                "clip 0 would hold every weight where it is.", "give clip=None to clip nothing"
-            )
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise SettingsError(
-                f"betas is {self.betas}.",
-                "give two numbers from 0 to below 1, such as (0.9, 0.999)",
-            )
-        if not 0 < self.epsilon < math.inf:
-            raise SettingsError(
-                f"epsilon is {self.epsilon}.", "give a number above 0, such as 1e-8"
-            )
-
-    def _check_types(self) -> None:
-        """Numbers where numbers belong, before they are compared."""
-        for name in NUMBERS:
-            value = getattr(self, name)
-            if not (_is_number(value) or (value is None and name in OPTIONAL)):
-                raise SettingsError(f"{name} is {value!r}.", f"give {name} as a number")
-        if not (isinstance(self.betas, list | tuple) and all(map(_is_number, self.betas))):
-            raise SettingsError(
-                f"betas is {self.betas!r}.",
-                "give two numbers from 0 to below 1, such as (0.9, 0.999)",
-            )
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise SettingsError(f"seed is {self.seed!r}.", "give a whole number")
-        if not -(2**63) <= self.seed < 2**64:
-            raise SettingsError(
-                f"seed is {self.seed}, which no generator takes.", "give a whole number below 2**64"
-            )
-        if not isinstance(self.by_length, bool):
-            raise SettingsError(f"by_length is {self.by_length!r}.", "give True or False")
+            if not (accepts(value) or (value is None and name in OPTIONAL)):
+                hint = HINTS.get(name, f"set {name} to {expected}")
+                raise SettingsError(f"`{name}` expects {expected}, got {value!r}.", hint)
+            if accepts is _is_count and value is not None:
+                object.__setattr__(self, name, int(value))  # 8.0 means 8
+        object.__setattr__(self, "betas", tuple(self.betas))  # JSON and YAML have lists
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"betas": list(self.betas)}
@@ -167,23 +144,14 @@ class Settings:
         return self.rate * np.where(done < warm, rise, fall)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _settings(stored: Mapping[str, Any]) -> Settings:
-    """The settings of a preset; YAML has lists where they have tuples."""
-    return Settings.from_dict(
-        {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
-    )
-
-
-PRESETS: Mapping[str, Settings] = {k: _settings(stored) for k, stored in combined("presets").items()}
+PRESETS: Mapping[str, Settings] = {
+    name: Settings.from_dict(stored) for name, stored in combined("presets").items()
+}
 GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = combined("grids")
 
 
 def preset(name: str, task: str | None = None, **changes: Any) -> Settings:
-    """The settings of a paper, those of one of its tasks where they differ, with what you would have otherwise.
+    """The settings of a paper, for one of its tasks if they differ, with your changes.
 
     >>> preset("weak-link-bert", "sst2", epochs=3).rate
     2e-05
@@ -191,12 +159,12 @@ def preset(name: str, task: str | None = None, **changes: Any) -> Settings:
     if name not in PRESETS:
         raise unknown_name("preset", name, PRESETS)
     task = "mnli" if task == "xnli" else task  # zero-shot: it is trained on MNLI
-    found = PRESETS.get(f"{name}-{task}", PRESETS[name])
-    return Settings.from_dict({**found.to_dict(), **changes})
+    settings = PRESETS.get(f"{name}-{task}", PRESETS[name])
+    return Settings.from_dict({**settings.to_dict(), **changes})
 
 
 def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -> list[Settings]:
-    """Every combination of the axes, the last one fastest; without axes, the paper's own rates and batches.
+    """Every combination of the axes, the last one fastest; by default the axes of the paper.
 
     >>> len(grid("mbert-prunability", "qqp"))
     12
@@ -208,8 +176,7 @@ def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -
     chosen: dict[str, Sequence[Any]] = dict(axes or own)
     if not chosen:
         raise SettingsError(
-            f"{name} has no grid of its own.",
-            "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))",
+            f"{name} has no grid.", "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))"
         )
     return [
         Settings.from_dict({**base.to_dict(), **dict(zip(chosen, point, strict=True))})

@@ -1,4 +1,4 @@
-"""Looks at every loss, and says when a training is lost."""
+"""Watch the losses of a training, and detect when it diverges."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ WINDOW = 100  # updates over which a loss is averaged before it counts as diverg
 
 
 class Watch:
-    """The losses of a training so far. `classes` tells what guessing at random would cost."""
+    """The losses of a training so far. `classes` gives the loss of random guesses."""
 
     def __init__(self, classes: int, window: int):
-        self.guess, self.window = math.log(max(2, classes)), window
+        self.guess = math.log(max(2, classes))
+        self.window = window
         self.every: list[float] = []
         self.recent: deque[float] = deque(maxlen=window)
         self.limit = math.inf
@@ -22,6 +23,7 @@ class Watch:
             self.add(loss)
 
     def add(self, loss: float) -> str | None:
+        """Add the loss of an update; returns a reason to stop, if there is one."""
         self.every.append(loss)
         self.recent.append(loss)
         if not math.isfinite(loss):
@@ -31,4 +33,7 @@ class Watch:
         mean = sum(self.recent) / len(self.recent)
         if len(self.recent) < self.window or mean <= self.limit:
             return None
-        return f"the loss diverges: {mean:.3g} on average, over three times that of the start and worse than guessing ({self.guess:.3g}),"
+        return (
+            f"the loss diverges: {mean:.3g} on average, over three times that of the start "
+            f"and worse than guessing ({self.guess:.3g}),"
+        )
