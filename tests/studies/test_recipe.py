@@ -175,7 +175,12 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             6,
             "fixed.finetune.patience: patience waits for better scores",
         ),
-        ("epochs: 10", "betas: [1, 2, 3]", 6, "fixed.finetune.betas: betas is (1, 2, 3)."),
+        (
+            "epochs: 10",
+            "betas: [1, 2, 3]",
+            6,
+            "fixed.finetune.betas: `betas` expects two numbers from 0 to below 1, got [1, 2, 3].",
+        ),
         (
             "epochs: 10",
             "epochs: 0",
