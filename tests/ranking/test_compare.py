@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from deadhead.errors import DataError
-from deadhead.layout import Attention, Head, HeadLayout
+from deadhead.layout import Head, HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.ranking.compare import overlap, rho, spearman
 
@@ -117,7 +117,7 @@ def test_overlap_by_hand() -> None:
 
 
 def test_rankings_are_compared_the_same_way() -> None:
-    layout = HeadLayout([Attention("encoder", layer, 3, (0, 1, 2), 4) for layer in range(2)])
+    layout = HeadLayout.grid(encoder=(2, 3))
     tied = scores(1, 1, 2, 2, 2, 0)
     one, other = (
         Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient")

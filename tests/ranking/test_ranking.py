@@ -15,8 +15,8 @@ from scipy.stats import rankdata
 
 from deadhead.errors import DataError, DeadheadError, HeadError, MissingExtra, UnknownName
 from deadhead.layout import Head, HeadLayout
-from deadhead.ranking import Ranking, correlations
 from deadhead.rankers.merge import MERGES, best_of, merge
+from deadhead.ranking import Ranking, correlations
 from deadhead.ranking.scores import normalised, ranks, spread, unit_layers
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))

@@ -1,4 +1,4 @@
-"""The alpha-beta rule of layer-wise relevance propagation: how an operation hands relevance to its inputs.
+"""The alpha-beta rule of layer-wise relevance propagation: how relevance goes to the inputs.
 
 For any function with inputs x, Jacobian J and value y0 at zero input, an input's part in an output is
 z_ji = J_ji x_i + y0_j / n_in, and the relevance of output j goes to its inputs in proportion to it,
@@ -6,17 +6,17 @@ positive and negative parts apart:
 
     R_i = sum_j R_j (ALPHA z+_ji / (sum_i z+_ji + STABILISER) + BETA z-_ji / (sum_i z-_ji - STABILISER))
 
-Both ratios are non-negative, so positive relevance stays positive. After every operation what its
-inputs got is scaled, example by example, so that the sum of |R| is kept. `ruled` hangs such a rule
-into autograd, with relevance in the place of the gradient: whatever only moves numbers about
-(reshape, transpose, index) hands relevance on as it hands on gradients.
+Both ratios are non-negative, so positive relevance stays positive. After every operation the
+relevance of its inputs is scaled, example by example, so that the sum of |R| is kept. `ruled`
+attaches such a rule to autograd, with relevance instead of the gradient: whatever only moves
+numbers (reshape, transpose, index) passes relevance on as it passes on gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -27,9 +27,8 @@ from .flow import Weigh, present_heads
 
 ALPHA = BETA = 0.5
 STABILISER = 1e-5
-ENTRIES_AT_ONCE = {
-    "cpu": 2**21
-}  # of z laid out at a time: on a CPU few enough to stay in its cache, which is twice as fast
+# entries of z computed at a time: on a CPU few enough for its cache, which is twice as fast
+ENTRIES_AT_ONCE = {"cpu": 2**21}
 ENTRIES_ELSEWHERE = 2**26
 
 Rule = Callable[..., tuple[Tensor, ...]]
@@ -37,7 +36,7 @@ Rule = Callable[..., tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class AlphaBeta:
-    """The rules as Voita et al. use them. Relevance is the gradient itself; activations hand it on as it is."""
+    """The rules of Voita et al. Relevance is the gradient itself; activations pass it on unchanged."""
 
     constant_attention: bool = False
 
@@ -69,7 +68,7 @@ class AlphaBeta:
 
 
 def ruled(output: Tensor, rule: Rule, *inputs: Tensor) -> Tensor:
-    """The output as it is, but its relevance goes to the inputs by `rule(relevance, *inputs)`, scaled to keep the sum."""
+    """The unchanged output, whose relevance goes to the inputs by `rule(relevance, *inputs)`."""
     return _Ruled.apply(output.detach(), rule, *inputs)
 
 
@@ -96,8 +95,8 @@ class _Ruled(torch.autograd.Function):
 def rescaled(parts: tuple[Tensor, ...], arrived: Tensor) -> tuple[Tensor, ...]:
     """The inputs' relevance, scaled so that each example's sum of |R| is what arrived."""
     kept = arrived.abs().flatten(1).sum(1)
-    given = sum(part.abs().flatten(1).sum(1) for part in parts)
-    factor = torch.where(given > 0, kept / given, torch.zeros_like(kept))  # type: ignore[arg-type]
+    passed = reduce(torch.add, (part.abs().flatten(1).sum(1) for part in parts))
+    factor = torch.where(passed > 0, kept / passed, torch.zeros_like(kept))
     return tuple(part * factor.view(-1, *[1] * (part.dim() - 1)) for part in parts)
 
 
@@ -109,41 +108,40 @@ def ratio(relevance: Tensor, weight: float, total: Tensor, sign: int) -> Tensor:
 def spread(relevance: Tensor, z: Tensor) -> Tensor:
     """The rule for outputs x inputs: relevance [..., out] and z [..., out, in] -> [..., in]."""
     plus, minus = _signs(z)
-    pays_plus, pays_minus = (
-        ratio(relevance, ALPHA, plus.sum(-1), 1),
-        ratio(relevance, BETA, minus.sum(-1), -1),
-    )
+    pays_plus = ratio(relevance, ALPHA, plus.sum(-1), 1)
+    pays_minus = ratio(relevance, BETA, minus.sum(-1), -1)
     return (pays_plus.unsqueeze(-2) @ plus + pays_minus.unsqueeze(-2) @ minus).squeeze(-2)
 
 
 def _at_once(x: Tensor, entries: int) -> int:
-    """How many rows to deal with at a time, each of them so many entries of z."""
+    """How many rows to compute at a time, each with this number of entries of z."""
     return max(1, ENTRIES_AT_ONCE.get(x.device.type, ENTRIES_ELSEWHERE) // max(1, entries))
 
 
 def dense(
     relevance: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, present: Tensor | None = None
 ) -> Tensor:
-    """A linear layer; the bias is shared equally by the inputs. `present`: the inputs that count, where some are closed."""
+    """A linear layer; the bias is shared equally by the inputs.
+
+    present: the inputs that count, where some heads are closed.
+    """
     if present is not None:
         inside = dense(relevance, x[..., present], weight[:, present], bias)
         return torch.zeros_like(x).index_copy(-1, present, inside)
-    # a start at one logit, or at one position, leaves most outputs and rows without relevance: they are passed over
+    # skip outputs and rows without relevance: most, where one logit or position is explained
     flat, weight = relevance.flatten(0, -2), weight.to(x.dtype)
     rows, outs = flat.any(1).nonzero().flatten(), flat.any(0).nonzero().flatten()
     part, inputs = flat[rows][:, outs], x.flatten(0, -2)[rows]
     weight = weight[outs]
-    share = (
-        torch.zeros_like(weight[:, :1])
-        if bias is None
-        else bias[outs].to(x.dtype).unsqueeze(1) / x.shape[-1]
-    )
-    found = torch.zeros_like(x).flatten(0, -2)
+    share = torch.zeros_like(weight[:, :1])
+    if bias is not None:
+        share = bias[outs].to(x.dtype).unsqueeze(1) / x.shape[-1]
+    result = torch.zeros_like(x).flatten(0, -2)
     step = _at_once(x, weight.numel())
     for i in range(0, len(rows), step):
         z = torch.addcmul(share, weight, inputs[i : i + step].unsqueeze(1))
-        found[rows[i : i + step]] = spread(part[i : i + step], z)
-    return found.view_as(x)
+        result[rows[i : i + step]] = spread(part[i : i + step], z)
+    return result.view_as(x)
 
 
 def layer_norm(
@@ -160,18 +158,16 @@ def layer_norm(
     normal = (inputs - inputs.mean(-1, keepdim=True)) * inverse
     scale = inverse if weight is None else inverse * weight.to(x.dtype)
     share = x.new_zeros(size) if bias is None else bias.to(x.dtype) / size
-    found = torch.zeros_like(x).flatten(0, -2)
+    result = torch.zeros_like(x).flatten(0, -2)
     step = _at_once(x, size**2)
     unit = torch.eye(size, dtype=x.dtype, device=x.device) - 1 / size
     for i in range(0, len(rows), step):
         here = slice(i, i + step)
-        jacobian = (unit - normal[here].unsqueeze(2) * normal[here].unsqueeze(1) / size) * scale[
-            here
-        ].expand(-1, size).unsqueeze(2)
-        found[rows[here]] = spread(
-            flat[rows[here]], jacobian * inputs[here].unsqueeze(1) + share.unsqueeze(1)
-        )
-    return found.view_as(x)
+        outer = normal[here].unsqueeze(2) * normal[here].unsqueeze(1)
+        jacobian = (unit - outer / size) * scale[here].expand(-1, size).unsqueeze(2)
+        z = jacobian * inputs[here].unsqueeze(1) + share.unsqueeze(1)
+        result[rows[here]] = spread(flat[rows[here]], z)
+    return result.view_as(x)
 
 
 def added(relevance: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,7 +175,8 @@ def added(relevance: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     x, y = torch.broadcast_tensors(x, y)
     plus = ratio(relevance, ALPHA, x.clamp(min=0) + y.clamp(min=0), 1)
     minus = ratio(relevance, BETA, x.clamp(max=0) + y.clamp(max=0), -1)
-    return tuple(plus * term.clamp(min=0) + minus * term.clamp(max=0) for term in (x, y))  # type: ignore[return-value]
+    to_x, to_y = (plus * term.clamp(min=0) + minus * term.clamp(max=0) for term in (x, y))
+    return to_x, to_y
 
 
 def attention(
@@ -192,26 +189,26 @@ def attention(
     scale: float,
     constant: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From a head's output to its queries, keys and values in one step, with the full Jacobian of the softmax.
+    """From a head's output to its queries, keys and values, with the full Jacobian of the softmax.
 
-    Tensors are batch x heads x positions x width; `weights` are the attention weights. With `constant` they
-    are held fixed, and queries and keys get nothing.
+    Tensors are batch x heads x positions x width; `weights` are the attention weights. With
+    `constant` they are fixed, and queries and keys get nothing.
     """
     inputs = [x.flatten(0, 1) for x in (q, k, v)]
-    found = [torch.zeros_like(x) for x in inputs]
+    results = [torch.zeros_like(x) for x in inputs]
     flat, weights = relevance.flatten(0, 1), weights.flatten(0, 1).to(q.dtype)
     heads = flat.flatten(1).any(1).nonzero().flatten()
     step = _at_once(v, weights[0].numel() * v.shape[-1])
     for i in range(0, len(heads), step):
         here = heads[i : i + step]
-        one = _constant_attention if constant else _full_attention
-        given = one(
-            flat[here], inputs[0][here], inputs[1][here], inputs[2][here], weights[here], scale
-        )
-        for whole, part in zip(found, given, strict=True):
-            if part is not None:
-                whole[here] = part
-    return tuple(x.view_as(like) for x, like in zip(found, (q, k, v), strict=True))  # type: ignore[return-value]
+        qkv = (inputs[0][here], inputs[1][here], inputs[2][here])
+        if constant:
+            results[2][here] = _constant_attention(flat[here], qkv[2], weights[here])
+        else:
+            parts = _full_attention(flat[here], qkv, weights[here], scale)
+            for result, part in zip(results, parts, strict=True):
+                result[here] = part
+    return results[0].view_as(q), results[1].view_as(k), results[2].view_as(v)
 
 
 def _signs(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,47 +218,37 @@ def _signs(z: Tensor) -> tuple[Tensor, Tensor]:
 # Axes below: n heads of sentences, t queries, s keys, d widths of values, e widths of queries and keys.
 
 
-def _constant_attention(
-    relevance: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Tensor, scale: float
-) -> tuple[Tensor | None, Tensor | None, Tensor]:
-    v_plus, v_minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))
-    pays_plus, pays_minus = (
-        ratio(relevance, ALPHA, v_plus.sum(2), 1),
-        ratio(relevance, BETA, v_minus.sum(2), -1),
-    )
-    return (
-        None,
-        None,
-        torch.einsum("ntd,ntsd->nsd", pays_plus, v_plus)
-        + torch.einsum("ntd,ntsd->nsd", pays_minus, v_minus),
-    )
+def _constant_attention(relevance: Tensor, v: Tensor, weights: Tensor) -> Tensor:
+    plus, minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))
+    pays_plus = ratio(relevance, ALPHA, plus.sum(2), 1)
+    pays_minus = ratio(relevance, BETA, minus.sum(2), -1)
+    to_plus = torch.einsum("ntd,ntsd->nsd", pays_plus, plus)
+    return to_plus + torch.einsum("ntd,ntsd->nsd", pays_minus, minus)
 
 
 def _full_attention(
-    relevance: Tensor, q: Tensor, k: Tensor, v: Tensor, weights: Tensor, scale: float
-) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    relevance: Tensor, qkv: tuple[Tensor, Tensor, Tensor], weights: Tensor, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = qkv
     v_plus, v_minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))
-    # d context / d query: the values attended to, each by how far its key lies from the mean key
-    tilt = torch.einsum("nts,nse,nsd->ntde", weights, k, v) - torch.einsum(
-        "nte,ntd->ntde", weights @ k, weights @ v
-    )
+    # d context / d query: the values attended to, each by the distance of its key from the mean
+    mean = torch.einsum("nte,ntd->ntde", weights @ k, weights @ v)
+    tilt = torch.einsum("nts,nse,nsd->ntde", weights, k, v) - mean
     q_plus, q_minus = _signs(scale * tilt * q.unsqueeze(2))
-    # z of the keys has axes t s d e, too many to lay out; but it is a product, over (t s d) and (t s e), and so are its signs
+    # z of the keys has axes t s d e, too many to compute; but it is a product of (t s d) and
+    # (t s e), and so are its signs
     up, down = _signs(scale * weights.unsqueeze(3) * (v.unsqueeze(1) - (weights @ v).unsqueeze(2)))
     more, less = _signs(q.unsqueeze(2) * k.unsqueeze(1))
     all_more, all_less = more.sum(3, keepdim=True), less.sum(3, keepdim=True)
     total_plus = v_plus.sum(2) + q_plus.sum(3) + (up * all_more + down * all_less).sum(2)
     total_minus = v_minus.sum(2) + q_minus.sum(3) + (up * all_less + down * all_more).sum(2)
-    pays_plus, pays_minus = (
-        ratio(relevance, ALPHA, total_plus, 1),
-        ratio(relevance, BETA, total_minus, -1),
-    )
+    pays_plus = ratio(relevance, ALPHA, total_plus, 1)
+    pays_minus = ratio(relevance, BETA, total_minus, -1)
 
     def paid(pattern: str, plus: Tensor, minus: Tensor) -> Tensor:
         return torch.einsum(pattern, pays_plus, plus) + torch.einsum(pattern, pays_minus, minus)
 
     for_more, for_less = paid("ntd,ntsd->nts", up, down), paid("ntd,ntsd->nts", down, up)
-    to_keys = torch.einsum("nts,ntse->nse", for_more, more) + torch.einsum(
-        "nts,ntse->nse", for_less, less
-    )
+    to_keys = torch.einsum("nts,ntse->nse", for_more, more)
+    to_keys = to_keys + torch.einsum("nts,ntse->nse", for_less, less)
     return paid("ntd,ntde->nte", q_plus, q_minus), to_keys, paid("ntd,ntsd->nsd", v_plus, v_minus)

@@ -1,9 +1,10 @@
-"""LRP by the epsilon rule as one modified backward pass (AttnLRP): relevance is activation x gradient.
+"""LRP by the epsilon rule as one modified backward pass (AttnLRP).
 
-With a vanishing stabiliser, the epsilon rule of a linear operation is gradient x input, so linear layers
-and residual sums need nothing. The rest is bent until it holds too: the standard deviation of a layer
-norm counts as constant, f(x) as x times the constant f(x)/x, a product of two activations gives half
-of its relevance to each, and the softmax keeps its gradient.
+Relevance is activation x gradient. With a vanishing stabiliser, the epsilon rule of a linear
+operation is gradient x input, so linear layers and residual sums need no change. The rest is
+adapted: the standard deviation of a layer norm counts as constant, f(x) as x times the constant
+f(x)/x, a product of two activations gives half of its relevance to each, and the softmax keeps its
+gradient.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TINY = 1e-10  # keeps f(x) / x finite
 
 @dataclass(frozen=True)
 class Epsilon:
-    """AttnLRP; with `constant_attention` CP-LRP, which takes attention weights for constants."""
+    """AttnLRP; with `constant_attention` CP-LRP, where attention weights are constants."""
 
     constant_attention: bool = False
 
@@ -55,12 +56,12 @@ class Epsilon:
 
 
 def halved(product: Tensor) -> Tensor:
-    """The same value with half the gradient: both factors of a product would else get all of its relevance."""
+    """The same value with half the gradient, since both factors would get all of the relevance."""
     return _Times.apply(product, product.detach(), 0.5)
 
 
 class _Times(torch.autograd.Function):
-    """A value given, which counts as x times a constant."""
+    """A value that counts as x times a constant."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Tensor, constant: Tensor | float) -> Tensor:

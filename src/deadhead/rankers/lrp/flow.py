@@ -1,9 +1,9 @@
-"""Run a model so that its backward pass carries relevance: every operation gets its rule as it is called.
+"""Run a model so that its backward pass carries relevance: every operation is given its rule.
 
-The model's own code runs; a torch function mode watches the operations it makes and hands those that
-need a rule to a set of rules (lrp_alphabeta, lrp_epsilon). What only moves numbers about needs none.
-An operation without a rule is refused by name, so an architecture is supported exactly when
-everything it does has a rule.
+The model's own code runs; a torch function mode intercepts its operations and passes those that
+need a rule to a set of rules (alphabeta, epsilon). What only moves numbers needs none. An operation
+without a rule is refused by name, so an architecture is supported exactly when everything it does
+has a rule.
 """
 
 from __future__ import annotations
@@ -19,61 +19,28 @@ from torch.overrides import TorchFunctionMode
 from deadhead.errors import UnsupportedModel
 
 # Operations that move, copy or pick numbers; and dropout, which does nothing in evaluation mode.
-MOVES = {
-    *(
-        "view",
-        "reshape",
-        "transpose",
-        "permute",
-        "contiguous",
-        "__getitem__",
-        "select",
-        "unsqueeze",
-        "squeeze",
-        "flatten",
-        "unflatten",
-    ),
-    *(
-        "split",
-        "chunk",
-        "unbind",
-        "cat",
-        "stack",
-        "index_select",
-        "index_copy",
-        "narrow",
-        "gather",
-        "expand",
-        "view_as",
-        "clone",
-    ),
-    *(
-        "to",
-        "type_as",
-        "float",
-        "double",
-        "half",
-        "bfloat16",
-        "t",
-        "__get__",
-        "requires_grad_",
-        "dropout",
-    ),
-}
+MOVES = frozenset(
+    """
+    view reshape transpose permute contiguous __getitem__ select unsqueeze squeeze flatten
+    unflatten split chunk unbind cat stack index_select index_copy narrow gather expand view_as
+    clone to type_as float double half bfloat16 t __get__ requires_grad_ dropout
+    """.split()  # noqa: SIM905  (a list would take 33 lines)
+)
 SUMS = ("add", "__add__", "__radd__", "__iadd__", "add_")
 SCALINGS = ("mul", "__mul__", "__rmul__", "__imul__", "mul_", "div", "__truediv__")
 ACTIVATIONS = ("relu", "gelu", "tanh", "silu")
 ACTIVATION_MODULES = ("transformers.activations", "torch.nn.modules.activation")
 SUPPORTED = (
-    "encoders such as BERT, RoBERTa, XLM-R, ELECTRA and encoder-decoders such as Marian, BART, mBART, M2M100, that is models made of "
-    "linear layers, layer norm, element-wise activations, residual sums and softmax attention"
+    "encoders such as BERT, RoBERTa, XLM-R, ELECTRA and encoder-decoders such as Marian, BART, "
+    "mBART, M2M100, that is models made of linear layers, layer norm, element-wise activations, "
+    "residual sums and softmax attention"
 )
 
 Weigh = Callable[[Tensor], Tensor]  # scores -> attention weights
 
 
 class Rules(Protocol):
-    """What a set of rules says about each operation; every method answers with the operation's own value."""
+    """A rule for each operation; every method returns the operation's own value."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
     def layer_norm(
@@ -89,28 +56,29 @@ class Rules(Protocol):
 
 @contextmanager
 def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
-    """Make a model (in evaluation mode, its weights frozen) ready for rules; they are in place `with` what this gives."""
-    watch = _Watch(model, rules)
+    """Prepare a model (in evaluation mode, with frozen weights) for rules.
+
+    The rules apply inside the context that this gives.
+    """
+    interceptor = _Interceptor(model, rules)
     with ExitStack() as stack:
         stack.enter_context(_attention_in_one_call(model))
         for module in model.modules():
-            if type(module).__module__ in ACTIVATION_MODULES and not isinstance(
-                module, nn.MultiheadAttention | nn.Softmax
-            ):
-                stack.callback(module.register_forward_pre_hook(watch.enter_activation).remove)
-                stack.callback(module.register_forward_hook(watch.leave_activation).remove)
-        yield watch
+            other = isinstance(module, nn.MultiheadAttention | nn.Softmax)
+            if type(module).__module__ in ACTIVATION_MODULES and not other:
+                enter = module.register_forward_pre_hook(interceptor.enter_activation)
+                leave = module.register_forward_hook(interceptor.leave_activation)
+                stack.callback(enter.remove)
+                stack.callback(leave.remove)
+        yield interceptor
 
 
 @contextmanager
 def _attention_in_one_call(model: Any) -> Iterator[None]:
-    """Have attention computed by one function of queries, keys and values, which a rule can stand in for."""
+    """Compute attention by one function of queries, keys and values, which a rule can replace."""
+    name = "_attn_implementation_internal"
     configs = {id(c): c for m in model.modules() if (c := m.__dict__.get("config")) is not None}
-    before = [
-        (c, c._attn_implementation_internal)
-        for c in configs.values()
-        if hasattr(c, "_attn_implementation_internal")
-    ]
+    before = [(c, getattr(c, name)) for c in configs.values() if hasattr(c, name)]
     if not before or not getattr(model, "_supports_sdpa", False):
         raise refusal(model, "its own form of attention")
     try:
@@ -130,15 +98,15 @@ def refusal(model: nn.Module, operation: str) -> UnsupportedModel:
     )
 
 
-def _asks(value: Any) -> bool:
-    """Whether relevance must find its way through this."""
+def _needs_grad(value: Any) -> bool:
+    """Whether relevance must pass through this."""
     if isinstance(value, Tensor):
         return value.requires_grad
-    return isinstance(value, tuple | list) and any(map(_asks, value))
+    return isinstance(value, tuple | list) and any(map(_needs_grad, value))
 
 
-class _Watch(TorchFunctionMode):
-    """Sees every operation the model makes. (What is called from within is not seen again.)"""
+class _Interceptor(TorchFunctionMode):
+    """Intercepts every operation of the model, but not the operations inside of one."""
 
     def __init__(self, model: nn.Module, rules: Rules):
         super().__init__()
@@ -155,11 +123,8 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
-        if (
-            self.inside_activation
-            or not torch.is_grad_enabled()
-            or not (_asks(args) or _asks(tuple(kwargs.values())))
-        ):
+        carries = _needs_grad(args) or _needs_grad(tuple(kwargs.values()))
+        if self.inside_activation or not torch.is_grad_enabled() or not carries:
             return func(*args, **kwargs)
         if name in self.handlers:
             return self.handlers[name](*args, **kwargs)
@@ -168,19 +133,17 @@ class _Watch(TorchFunctionMode):
             raise refusal(self.model, f"the operation {name} with {', '.join(kwargs)}")
         if name in SUMS:
             x, y = args
-            return (
-                self.rules.add(x, y)
-                if _asks(x) and _asks(y)
-                else self.rules.shift(x if _asks(x) else y, result)
-            )
+            if _needs_grad(x) and _needs_grad(y):
+                return self.rules.add(x, y)
+            return self.rules.shift(x if _needs_grad(x) else y, result)
         if name in SCALINGS:
             x, y = args
-            if _asks(y) and (_asks(x) or "div" in name):
+            if _needs_grad(y) and (_needs_grad(x) or "div" in name):
                 raise refusal(self.model, "the product or ratio of two activations")
-            return self.rules.scale(x if _asks(x) else y, result)
+            return self.rules.scale(x if _needs_grad(x) else y, result)
         if name in ACTIVATIONS:
             return self.rules.activation(args[0], result)
-        if name not in MOVES and _asks(result):
+        if name not in MOVES and _needs_grad(result):
             raise refusal(self.model, f"the operation {name}")
         return result
 
@@ -189,7 +152,7 @@ class _Watch(TorchFunctionMode):
 
     def leave_activation(self, module: nn.Module, args: Any, output: Tensor) -> Tensor:
         """However an activation module computes its function, it is one element-wise step."""
-        ruled = self.rules.activation(args[0], output) if _asks(args) else output
+        ruled = self.rules.activation(args[0], output) if _needs_grad(args) else output
         self.inside_activation = False
         return ruled
 
@@ -220,24 +183,19 @@ class _Watch(TorchFunctionMode):
             raise refusal(self.model, "grouped-query attention")
 
         def weigh(scores: Tensor) -> Tensor:
-            lowest = torch.finfo(
-                scores.dtype
-            ).min  # rather than -inf: a position that may see nothing must not become nan
+            # rather than -inf: a position that may see nothing must not become nan
+            lowest = torch.finfo(scores.dtype).min
             if is_causal:
-                scores = scores.masked_fill(
-                    scores.new_ones(scores.shape[-2:]).triu(1).bool(), lowest
-                )
-            if attn_mask is not None:
-                scores = (
-                    scores.masked_fill(~attn_mask, lowest)
-                    if attn_mask.dtype == torch.bool
-                    else scores + attn_mask
-                )
+                later = scores.new_ones(scores.shape[-2:]).triu(1).bool()
+                scores = scores.masked_fill(later, lowest)
+            if attn_mask is not None and attn_mask.dtype == torch.bool:
+                scores = scores.masked_fill(~attn_mask, lowest)
+            elif attn_mask is not None:
+                scores = scores + attn_mask
             return scores.softmax(-1)
 
-        return self.rules.attention(
-            query, key, value, query.shape[-1] ** -0.5 if scale is None else scale, weigh
-        )
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        return self.rules.attention(query, key, value, scale, weigh)
 
 
 def only_present(context: Tensor, heads: list[int], width: int) -> None:
