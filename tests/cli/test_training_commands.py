@@ -93,7 +93,7 @@ def test_models_stand_side_by_side(folder: Path) -> None:
     shown = asked(
         folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test"
     )
-    assert "micro_f1, test" in shown
+    assert "micro F1, test" in shown
     for own, other in [*zip(whole, half, strict=True), (sum(whole) / 2, sum(half) / 2)]:
         assert f"{own:.2f} [" in shown
         assert f"{other:.2f} [" in shown

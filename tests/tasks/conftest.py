@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from tokenizers import (
     trainers,
 )
 from transformers import PreTrainedTokenizerFast
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "training"), str(TESTS / "report")]  # small tasks, studies by hand
 
 settings.register_profile(
     "untimed",

@@ -57,7 +57,7 @@ def evaluate(
     """
     known = opt.required_task(task, task_file)
     from deadhead.device import device_named
-    from deadhead.tasks import draw_examples, load_data
+    from deadhead.tasks import METRICS, draw_examples, load_data
     from deadhead.training.evaluation import intervals
 
     place = device_named(device)
@@ -90,7 +90,7 @@ def evaluate(
         typer.echo(json.dumps(facts, indent=1))
         return
     sizes = {language: f"{len(data):,}" for language, data in sets.items()}
-    _print_scores(f"{about.metric}, {split}", about.metric, sizes, main, differences)
+    _print_scores(f"{METRICS[about.metric].label}, {split}", about.metric, sizes, main, differences)
     for signature in sorted({s.signature for own in scores.values() for s in own.values()} - {""}):
         typer.echo(signature)
     typer.echo(

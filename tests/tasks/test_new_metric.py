@@ -1,0 +1,104 @@
+"""A metric states everything about itself: `evaluate`, tables and pages take the rest from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import by_hand
+import numpy as np
+import pytest
+import small_tasks
+from typer.testing import CliRunner
+
+from deadhead import save
+from deadhead.cli import app
+from deadhead.report.page.content import content
+from deadhead.studies.store.records import Record
+from deadhead.studies.trial import Trial
+from deadhead.tasks import METRICS, Metric, points
+from deadhead.tasks.metrics import Labels
+
+STUDY = """\
+steps: [finetune, evaluate]
+fixed: {{model: a/m, task: {task}, source: {lang}, splits: dev}}
+axes: {{seed: [0, 1]}}
+tables: [{{title: Scores, rows: model, columns: task, mean_over: seed}}]
+"""
+
+
+def complete_rows(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+    """Count for each row whether all its labels are right, and the row."""
+    return np.array([(list(g) == list(p), 1) for g, p in zip(gold, predicted, strict=True)], float)
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = Metric(
+        counts=complete_rows,
+        value=lambda sums: sums[..., 0] / sums[..., 1],
+        label="complete rows, of ten",
+        meaning="a row counts if all its labels are right",
+        scale=10.0,
+    )
+    monkeypatch.setitem(METRICS, "complete", metric)
+
+
+def said(*words: object) -> str:
+    result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def task_file(folder: Path, text: str) -> Path:
+    (folder / "mine.yaml").write_text(text)
+    return folder / "mine.yaml"
+
+
+def page_of(folder: Path, task: Path, lang: str, metric: str, value: float) -> dict[str, Any]:
+    """The page of a study with two equal scores."""
+
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        return Record(trial, "done", (), {f"{lang}/dev/{metric}": value})
+
+    return content(by_hand.study(folder, STUDY.format(task=task, lang=lang), outcome))
+
+
+def test_a_new_metric_has_its_label_and_scale_everywhere(complete: None, tmp_path: Path) -> None:
+    assert points("complete", 0.5) == 5.0
+    rows = small_tasks.tag(tmp_path / "cache", n=20).data.rows
+    pairs = ("".join(f"{w}\t{t}\n" for w, t in zip(*row, strict=True)) for row in rows)
+    (tmp_path / "dev.tsv").write_text("\n".join(pairs))
+    task = task_file(
+        tmp_path,
+        "kind: tag\nlabels: [A, B, C]\nmetrics: [complete, accuracy]\nfiles: {dev: dev.tsv}\n",
+    )
+    names = dict(enumerate("ABC"))
+    model = small_tasks.tagger(id2label=names, label2id={name: i for i, name in names.items()})
+    save(model, tmp_path / "model", small_tasks.tokenizer())
+    words = ["evaluate", tmp_path / "model", "--task-file", task, "--lang", "en", "--device", "cpu"]
+    value = json.loads(said(*words, "--json"))["intervals"][str(tmp_path / "model")]["en"]["value"]
+    assert 0 < value < 1
+    printed = said(*words)
+    assert "complete rows, of ten" in printed
+    assert f" {10 * value:.2f} [" in printed
+
+    page = page_of(tmp_path, task, "en", "complete", 0.25)
+    assert page["words"]["metrics"]["complete"] == "complete rows, of ten"
+    (table,) = page["tables"]
+    assert "Complete rows, of ten on the dev set (a row counts if" in str(table)
+    assert "2.5" in str(table["cells"])
+    assert "25.0" not in str(table["cells"])
+
+
+def test_a_study_led_by_another_bleu_is_in_points(tmp_path: Path) -> None:
+    task = task_file(
+        tmp_path, "kind: translate\nmetrics: [bleu_13a, bleu]\nfiles: {dev: dev.en|dev.de}\n"
+    )
+    page = page_of(tmp_path, task, "en-de", "bleu_13a", 38.3)
+    (table,) = page["tables"]
+    assert "BLEU (13a) on the dev set" in str(table)
+    assert "38.3" in str(table["cells"])
+    assert "3830" not in str(page)

@@ -1,0 +1,86 @@
+"""TASKS, KINDS, METRICS and FORMATS agree with everything that lists their names."""
+
+from __future__ import annotations
+
+import csv
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from deadhead.tasks import KINDS, METRICS, TASKS, Row, task_of
+from deadhead.tasks.locating.file_name import OTHER_TASKS
+from deadhead.tasks.locating.small_world import ROW_OF, WORLD_TASKS
+from deadhead.tasks.reading import records
+from deadhead.tasks.reading.formats import FORMATS
+from deadhead.tasks.splits import SPLIT_NAMES, SPLITS
+from deadhead.world import TASKS as OF_THE_WORLD
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_names_a_kind_and_fitting_metrics(name: str) -> None:
+    task = TASKS[name]
+    assert (task.name, task_of(name)) == (name, task)
+    assert "-" not in name  # a dash names a corpus of the task
+    assert {METRICS[metric].compares for metric in task.metrics} <= set(KINDS[task.kind].compares)
+    assert len(set(task.metrics)) == len(task.metrics)
+    assert task.train_on in ("", *TASKS)
+    assert bool(task.texts) is (task.traits.label_unit != "text")
+    assert task.traits.language_pair is all("-" in lang for lang in task.languages)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_has_metrics_and_a_way_to_read_and_encode(name: str) -> None:
+    kind = KINDS[name]
+    assert {METRICS[metric].compares for metric in kind.metrics} <= set(kind.compares)
+    assert kind.label_unit in records._ROW_OF
+    assert any(task.kind == name for task in TASKS.values())
+
+
+def test_the_units_of_labels_are_the_same_everywhere() -> None:
+    units = {kind.label_unit for kind in KINDS.values()}
+    assert units == set(records._ROW_OF) == set(ROW_OF)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_can_be_printed_and_is_used(name: str) -> None:
+    metric = METRICS[name]
+    assert metric.label == metric.label.strip() != ""
+    assert metric.scale > 0
+    assert any(metric.compares in kind.compares for kind in KINDS.values())
+    assert [m.label for m in METRICS.values()].count(metric.label) == 1
+    gold = [["a b c d"]] if metric.compares == "texts" else [["B-X", "O"]]
+    assert metric(gold, gold) * metric.scale == pytest.approx(100)
+
+
+def test_every_task_says_where_to_get_its_files() -> None:
+    file = resources.files("deadhead.tasks.locating") / "places.csv"
+    places = {row["task"] for row in csv.DictReader(file.read_text("utf-8").splitlines())}
+    assert places <= set(TASKS)
+    assert set(TASKS) - places <= {"parallel"}
+
+
+def test_the_small_world_has_no_other_tasks() -> None:
+    assert set(WORLD_TASKS) <= set(TASKS)
+    assert set(WORLD_TASKS.values()) == set(OF_THE_WORLD)
+    assert not OTHER_TASKS & set(TASKS)
+
+
+def test_every_format_has_a_reader_that_refuses_a_missing_file(tmp_path: Path) -> None:
+    for name, read in FORMATS.items():
+        assert callable(read), name
+    assert set(SPLIT_NAMES.values()) == set(SPLITS)
+    assert Row(("a",)).labels == ()
+
+
+def test_the_page_lists_every_task_and_metric() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)}
+    assert set(TASKS) <= named
+    assert {metric for task in TASKS.values() for metric in task.metrics} <= named | {
+        "span_precision",
+        "span_recall",
+    }
