@@ -27,12 +27,20 @@ def as_it_was() -> Iterator[None]:
     from deadhead import measures, papers, rankers, strategies
     from deadhead.heads import names as part_names
     from deadhead.studies import STEPS, steps
+    from deadhead.tasks import METRICS, TASKS
 
     rooms = (measures, papers, rankers, steps)
     triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))
-        for table in (rankers.RANKERS, strategies.STRATEGIES, measures.MEASURES, STEPS)
+        for table in (
+            rankers.RANKERS,
+            strategies.STRATEGIES,
+            measures.MEASURES,
+            STEPS,
+            METRICS,
+            TASKS,
+        )
     ]
     folders = [*papers.FOLDERS]
     yield
