@@ -1,4 +1,4 @@
-"""Run a model on a batch, for every kind of model: encoder, decoder or both. Loads no torch itself."""
+"""Run a model on a batch, for every kind of model: encoder, decoder or both. Imports no torch."""
 
 from __future__ import annotations
 

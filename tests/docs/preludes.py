@@ -113,12 +113,19 @@ def with_tokenizer(shared: Path, page: Path) -> dict[str, Any]:
 
 def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     """Files that the page puts into src/deadhead/ROOM are found there."""
+    import deadhead.cli
     import deadhead.measures
     import deadhead.papers
     import deadhead.rankers
     import deadhead.studies.steps
 
-    rooms = (deadhead.measures, deadhead.papers, deadhead.rankers, deadhead.studies.steps)
+    rooms = (
+        deadhead.cli,
+        deadhead.measures,
+        deadhead.papers,
+        deadhead.rankers,
+        deadhead.studies.steps,
+    )
     for room in rooms:
         room.__path__.append(str(page / "src" / room.__name__.replace(".", "/")))
     return {}

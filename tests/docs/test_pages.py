@@ -24,12 +24,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
-    from deadhead import measures, papers, rankers, strategies
+    from deadhead import cli, measures, papers, rankers, strategies
     from deadhead.heads import names as part_names
     from deadhead.studies import STEPS, steps
     from deadhead.tasks import METRICS, TASKS
 
-    rooms = (measures, papers, rankers, steps)
+    rooms = (cli, measures, papers, rankers, steps)
     triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))
@@ -43,7 +43,9 @@ def as_it_was() -> Iterator[None]:
         )
     ]
     folders = [*papers.FOLDERS]
+    commands = [*cli.app.registered_commands]
     yield
+    cli.app.registered_commands[:] = commands
     part_names.TRIPLES, papers.FOLDERS[:] = triples, folders
     for room, path in paths:
         room.__path__[:] = path

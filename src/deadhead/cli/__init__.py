@@ -21,14 +21,28 @@ from deadhead.version import __version__
 
 from ._command import Command
 
-COMMANDS = {  # panel of the help -> commands, in its order
-    "Commands": ("heads", "finetune", "rank", "compare", "prune", "evaluate", "bench", "export"),
-    "Studies": (
-        *("demo", "run", "plan", "recipes", "status", "stop", "clean"),
-        *("claims", "report", "serve"),
-    ),
+MODELS, STUDIES = "Commands", "Studies"  # panels of the help
+COMMANDS = {  # in the order of the help
+    "heads": MODELS,
+    "finetune": MODELS,
+    "rank": MODELS,
+    "compare": MODELS,
+    "prune": MODELS,
+    "evaluate": MODELS,
+    "bench": MODELS,
+    "export": MODELS,
+    "demo": STUDIES,
+    "run": STUDIES,
+    "plan": STUDIES,
+    "recipes": STUDIES,
+    "status": STUDIES,
+    "stop": STUDIES,
+    "clean": STUDIES,
+    "claims": STUDIES,
+    "report": STUDIES,
+    "serve": STUDIES,
 }
-GROUPS = ("data",)  # files with several commands
+GROUPS = ("data",)  # files with more than one command
 
 app = typer.Typer(
     name="deadhead",
@@ -37,10 +51,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for panel, names in COMMANDS.items():
-    for name in names:
-        function = getattr(import_module(f".{name}", __name__), name)
-        app.command(cls=Command, rich_help_panel=panel)(function)
+
+
+def add_command(name: str, panel: str = MODELS) -> None:
+    """Add the function `name` of the file `name` to the command line."""
+    function = getattr(import_module(f".{name}", __name__), name)
+    app.command(cls=Command, rich_help_panel=panel)(function)
+
+
+for name, panel in COMMANDS.items():
+    add_command(name, panel)
 for name in GROUPS:
     app.add_typer(import_module(f".{name}", __name__).app)
 

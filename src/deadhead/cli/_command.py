@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
-WRONG_TYPE = re.compile(r"(?P<value>.*) is not a valid (?P<type>integer|float)(?: range)?\.")
-EXPECTED = {"integer": "a whole number", "float": "a number"}
+EXPECTED = {  # words in a message of typer or click -> what the option expects
+    r"valid integer": "a whole number",
+    r"valid (number|float)": "a number",
+    r"(greater than or equal to|range x>=) ?(?P<bound>\S+?)\.?$": "at least {bound}",
+    r"(less than or equal to|range x<=) ?(?P<bound>\S+?)\.?$": "at most {bound}",
+}
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
 
 
 class Command(TyperCommand):
@@ -19,24 +25,28 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = [*args]  # parsing empties args
         for place, arg in enumerate(args):
             name, equals, value = arg.partition("=")
             if name.startswith("--") and equals and not value:
                 raise typer.BadParameter("expected a value, got nothing", ctx, param_hint=name)
             if not arg:
                 option = args[place - 1] if place and args[place - 1].startswith("-") else None
-                raise typer.BadParameter(
-                    "expected a value, got an empty one", ctx, param_hint=option
-                )
+                message = "expected a value, got an empty one"
+                raise typer.BadParameter(message, ctx, param_hint=option)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as problem:
-            match = WRONG_TYPE.fullmatch(problem.message)
-            if match is None or problem.param is None:
-                raise
-            option, expected = problem.param.opts[0], EXPECTED[match["type"]]
-            message = f"`{option}` expects {expected}, got {match['value']}"
-            raise UsageError(message, ctx) from None
+            raise self._plain(problem, ctx, words) from None
 
-
-UsageError: Any = typer.BadParameter.__mro__[1]  # of the click that typer uses
+    def _plain(self, problem: typer.BadParameter, ctx: Any, args: list[str]) -> Exception:
+        """The same error as "`--epochs` expects a whole number, got 'banana'", if possible."""
+        option = problem.param.opts[0] if problem.param else ""
+        values = [b for a, b in pairwise(args) if a == option]
+        values += [arg.partition("=")[2] for arg in args if arg.startswith(f"{option}=")]
+        for pattern, expected in EXPECTED.items():
+            match = re.search(pattern, problem.message)
+            if match and values:
+                text = expected.format(**match.groupdict())
+                return UsageError(f"`{option}` expects {text}, got {values[-1]!r}", ctx)
+        return problem

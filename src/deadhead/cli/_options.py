@@ -1,4 +1,4 @@
-"""Options that several commands share, each declared once, and how their text is read. Loads no torch."""
+"""Options that commands share, each declared once, and how their text is read. No torch."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def languages_from(text: str) -> list[str]:
 
 
 def options_from(texts: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE pairs. A value is read as JSON (2, 0.5, true, [1, 2]) if possible, else as text."""
+    """NAME=VALUE pairs. A value is read as JSON (2, true, [1, 2]) if possible, else as text."""
     options: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""Check where a command will write, before it works: the parent folder exists and nothing is lost."""
+"""Check the output of a command before it works: its folder exists and nothing is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deadhead data check` and `deadhead data list`: what data there is, and whether it can be read."""
+"""`deadhead data check` and `deadhead data list`: which data there is, and if it is readable."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read all data in DIR and print what it is. Unreadable lines are listed; exit code 1 if any."""
+    """Read all data in DIR and print what it is. Exit code 1 if a line cannot be read."""
     if folder is None:
         raise typer.BadParameter("name a data folder, or set DEADHEAD_DATA", param_hint="DIR")
     if malformed not in (None, "error", "drop"):

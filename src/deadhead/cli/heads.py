@@ -15,7 +15,7 @@ from ._progress import counting
 if TYPE_CHECKING:
     from rich.console import Console
 
-COLOURS = {"pass": "green", "refused": "yellow", "n/a": "dim"}  # of the states of model types
+COLOURS = {"pass": "green", "refused": "yellow", "n/a": "dim"}  # status of a model type -> colour
 PROOF = ("effect", "opened", "pruned", "reloaded", "generated")
 
 

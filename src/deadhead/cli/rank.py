@@ -85,7 +85,7 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang en --out ranking.json
 
-        deadhead rank ./pos-en --task pos --lang de --method shapley --option permutations=50 --out shapley.json
+        deadhead rank ./pos-en --task pos --lang de --method shapley --out shapley.json
 
         deadhead rank ./all-MiniLM-L6-v2 --loss self --text sentences.txt --out embeddings.json
     """

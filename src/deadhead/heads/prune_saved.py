@@ -24,7 +24,7 @@ class Pruned:
     left: int  # heads
     parameters: tuple[int, int]  # before, after
     dtype: str
-    bytes: int  # of the weights
+    bytes: int  # size of the weight files
     kept_files: list[str]  # copied from the source, besides weights and model card
 
 

@@ -1,4 +1,4 @@
-"""Train a model on a task and score it: `finetune`, `evaluate`, `predict`, their settings and presets.
+"""Train a model on a task and score it: `finetune`, `evaluate`, `predict`, settings, presets.
 
 >>> from deadhead.training import finetune, preset
 >>> history = finetune(model, train, preset("weak-link-bert", "sst2"), dev=dev)

@@ -20,7 +20,7 @@ from torch import Tensor
 FURTHER = 50  # tokens that a translation may be longer than its source
 PENALTY = 0.6  # for length, in the beam
 EVERY = 4  # steps between checks which sentences are done: a check waits for the device
-# Settings of a generation config that change tokens and are not supported, with their neutral value.
+# Settings of a generation config that are not supported, with the value that has no effect.
 UNSUPPORTED = {
     "repetition_penalty": 1.0,
     "encoder_repetition_penalty": 1.0,
@@ -170,7 +170,9 @@ class _Search:
         self.ends = torch.tensor(marks.ends, device=device)
         size, self.longest = len(limits), int(limits.max())
         shape = (size, self.longest)
-        self.translations = torch.full(shape, marks.ends[0], device=device)  # of all sentences
+        self.translations = torch.full(
+            shape, marks.ends[0], device=device
+        )  # result, for all sentences
         self.sentences = torch.arange(size, device=device)  # those in the batch
         self.best = torch.full((size,), -math.inf, device=device)  # score of the finished one
         # open translations: sentences x beams, one beam at the start

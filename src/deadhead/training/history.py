@@ -1,4 +1,4 @@
-"""The record of a training: the loss of every update, the scores of every epoch, and the weights."""
+"""The record of a training: losses of all updates, scores of all epochs, and the weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Epoch:
     updates: int
     examples: int
     scores: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0  # of training, without scoring
+    seconds: float = 0.0  # training time, without scoring
     scoring: float = 0.0  # seconds
 
     @property
@@ -45,12 +45,14 @@ class History:
     state: str = "running"  # then `done` or `failed`
     reason: str = ""  # why it failed, or stopped early
     epochs: list[Epoch] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)  # of every update
+    losses: list[float] = field(default_factory=list)  # one per update
     metric: str = ""  # the score that decides which epoch is best
     best: int | None = None  # its number
     notes: list[str] = field(default_factory=list)  # what was unusual, and how it was handled
     kernels: str = ""  # that computed it, with the number of threads; for a GPU its name
-    weights: dict[str, Any] = field(default_factory=dict, repr=False)  # of KEPT: tensors or a file
+    weights: dict[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # name in KEPT -> tensors or file
 
     @property
     def scores(self) -> dict[str, float]:

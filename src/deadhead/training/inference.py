@@ -1,4 +1,4 @@
-"""Run a model on a dataset, in large batches by length, without waiting for the device in between."""
+"""Run a model on a dataset, in large batches by length, without waiting for the device."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask of batch x tokens as what is added to attention scores: batch x 1 x tokens x tokens."""
+    """A mask of batch x tokens as a term of attention scores: batch x 1 x tokens x tokens."""
     added = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     added.masked_fill_(mask == 0, torch.finfo(dtype).min)
     return added[:, None, None, :].expand(-1, 1, mask.shape[1], -1)

@@ -16,7 +16,7 @@ class Tick:
 
     epoch: int
     epochs: int
-    update: int  # of this epoch
+    update: int  # within this epoch
     updates: int
     loss: float | None  # a moving mean; with CUDA graphs, the mean of the last epoch
     speed: float  # examples per second

@@ -1,4 +1,4 @@
-"""How a training is scored after every epoch: by your own function, or by the metrics of dev data."""
+"""Score a training after every epoch: with your own function, or the metrics on dev data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .evaluation import evaluate
 from .inference import likelihoods
 
 Score = Callable[[Any], "Mapping[str, float] | float"]
-Scorer = Callable[[Any, int], "Mapping[str, float] | float"]  # of the model and the epoch
+Scorer = Callable[[Any, int], "Mapping[str, float] | float"]  # called with model and epoch
 Dev = Encoded | Mapping[str, Encoded]
 
 
@@ -39,7 +39,7 @@ def scorer(
         return next(iter(scorers.values()), None)
 
     def score_all(model: Any, epoch: int) -> dict[str, float]:
-        """The mean of every metric over the sets, then the metric of each, such as `accuracy de`."""
+        """The mean of every metric, then the metric of each set, such as `accuracy de`."""
         scores = {name: score_set(model, epoch) for name, score_set in scorers.items()}
         metrics = list(next(iter(scores.values())))
         means = {m: float(np.mean([own[m] for own in scores.values()])) for m in metrics}

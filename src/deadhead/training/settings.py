@@ -90,10 +90,10 @@ class Settings:
     epochs: int = 3
     warmup: float = 0.1  # below 1 a share of all updates, else a number of updates
     schedule: str = "linear"
-    decay: float = 0.01  # of weights; never of biases and norms
+    decay: float = 0.01  # weight decay, but not for biases and norms
     clip: float | None = 1.0  # the largest norm of all gradients together
     accumulate: int = 1  # parts that a batch is run in
-    smoothing: float = 0.0  # of labels
+    smoothing: float = 0.0  # label smoothing
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     sampler: str = "shuffled"  # sequential: in the order of the file

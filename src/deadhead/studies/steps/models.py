@@ -1,7 +1,7 @@
-"""What the steps of a trial work on: its model, its tokenizer, its data. Loads torch.
+"""The model, tokenizer and encoded data that the steps of a trial use. Loads torch.
 
-Data, tokenizers and sub-words are kept for the next trials of the process, and the sub-words besides
-on disk by `encode`, under the hash of data, tokenizer and options.
+Data, tokenizers and sub-words are kept in memory for the next trials of the process; `encode` also
+keeps the sub-words on disk, by a hash of data, tokenizer and options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from deadhead.hub import at_commit
 from deadhead.measures import MeasureInputs
 from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
-from deadhead.studies.trial import Trial
 from deadhead.tasks import (
     Batches,
     Dataset,
@@ -47,7 +46,7 @@ def device() -> str:
 
 
 def home(model: str) -> str:
-    """Where a model lies: `world/encoder` is in the package, others are a folder or on the hub."""
+    """The path or hub name of a model; `world/encoder` is bundled with the package."""
     if model.startswith(WORLD) and not Path(model).is_dir():
         from deadhead import world
 
@@ -56,7 +55,7 @@ def home(model: str) -> str:
 
 
 def model_of(trial: Trial) -> str:
-    """Where the model of a trial lies. Of one on the hub it is the commit that the trial names as its input, whatever the hub has now."""
+    """The path or hub name of the trial's model, at the commit that the trial names."""
     return at_commit(home(trial.get("model")), (trial.get("inputs") or {}).get("model"))
 
 
@@ -66,7 +65,7 @@ def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
 
 
 def tokenizer(state: State, trial: Trial) -> Any:
-    """The tokenizer of the trial's model; one that was trained from scratch brings its own."""
+    """The tokenizer of the trial's model; a model trained from scratch has its own."""
     if not any(step.builds_model for step in trial.protocol):
         return _tokenizer(model_of(trial), (trial.get("inputs") or {}).get("model"))
     if state.tokenizer is None:
@@ -88,7 +87,7 @@ def encoded(
     examples: int | None = None,
     task: str | None = None,
 ) -> Encoded:
-    """The data in sub-words, with the labels in the model's order; its fingerprint goes into the record."""
+    """The data in sub-words, with the labels in the order of the model; recorded in the state."""
     data = dataset(trial, languages, split, task)
     name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     if split == "train" and task is None:
@@ -99,16 +98,16 @@ def encoded(
         _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
-    made = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
-    if data.notes or made.notes:  # what was dropped, repaired, split or cut
-        state.details.setdefault("data notes", {})[name] = {**data.notes, **made.notes}
-    return made
+    windows = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
+    if data.notes or windows.notes:  # what was dropped, repaired, split or cut
+        state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
+    return windows
 
 
 def _note(state: State, *missing: Shortfall) -> None:
-    """Keep in the record where there was less data than the recipe asks for."""
-    for one in missing:
-        state.details.setdefault("shortfalls", {})[one.name] = one.to_dict()
+    """Record where there was less data than the recipe asks for."""
+    for shortfall in missing:
+        state.details.setdefault("shortfalls", {})[shortfall.name] = shortfall.to_dict()
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +123,7 @@ def _pieces(tokenizer: Any) -> Pieces:
 
 
 def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
-    """Labels of a set that the training before this step never saw, and how often they are there: no model gets them right."""
+    """Counts of labels that were not in the training data, so that no model can predict them."""
     trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
     if not trained or encoded.data.task.traits.label_unit == "text":
         return {}
@@ -140,7 +139,7 @@ def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
 
 
 def measure_inputs(state: State, trial: Trial) -> MeasureInputs:
-    """What measures may look at: dev data of the training's languages, sentences of the targets, weights at the beginning."""
+    """What measures may use: dev data in the training languages, target sentences, old weights."""
     from deadhead.training.history import read
 
     began = state.kept.get("began")
@@ -153,34 +152,34 @@ def measure_inputs(state: State, trial: Trial) -> MeasureInputs:
 
 
 def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches:
-    """The first rows of a split, as many of each language that is trained on."""
+    """The first rows of a split, the same number of each training language."""
     languages = trial.languages(state.at)
     each = -(-most // len(languages))
-    several = [_noted(state, trial, lang, split) for lang in languages]
-    cut = [replace(data, rows=data.rows[:each]) for data in several]
+    sets = [_recorded(state, trial, lang, split) for lang in languages]
+    sets = [replace(data, rows=data.rows[:each]) for data in sets]
     options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
     labels = labels_of(state.model, trial)
-    data = cut[0] if len(cut) == 1 else concatenate(cut)
+    data = sets[0] if len(sets) == 1 else concatenate(sets)
     return batches(encode(data, tokenizer(state, trial), labels=labels, **options), device=device())
 
 
 def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[str]]:
-    """The same number of different sentences of every target language; the same sentences where the data is parallel."""
-    found = {lang: _sentences(_noted(state, trial, lang, split)) for lang in trial.get("targets")}
-    parallel = len({len(several) for several in found.values()}) == 1
-    first = next(iter(found.values()))
-    kept = {}
-    for lang, several in found.items():
-        places = {
-            text: i for i, text in reversed([*enumerate(first if parallel else several)])
-        }.values()
-        kept[lang] = [several[i] for i in sorted(places)]
-    least = min(most, *map(len, kept.values()))
-    return {lang: several[:least] for lang, several in kept.items()}
+    """The same number of distinct sentences in every target language, parallel if the data is."""
+    targets = trial.get("targets")
+    texts = {lang: _sentences(_recorded(state, trial, lang, split)) for lang in targets}
+    parallel = len({len(sentences) for sentences in texts.values()}) == 1
+    first = next(iter(texts.values()))
+    distinct = {}
+    for lang, sentences in texts.items():
+        keys = first if parallel else sentences
+        places = {text: i for i, text in reversed([*enumerate(keys)])}.values()
+        distinct[lang] = [sentences[i] for i in sorted(places)]
+    least = min(most, *map(len, distinct.values()))
+    return {lang: sentences[:least] for lang, sentences in distinct.items()}
 
 
 def _sentences(data: Dataset) -> list[str]:
-    """The texts of a dataset: of pairs the first ones, then the second ones."""
+    """The texts of a dataset; for pairs, all first texts and then all second texts."""
     if data.task.traits.label_unit == "word":
         return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
     return [row.texts[0] for row in data.rows] + [
@@ -188,14 +187,14 @@ def _sentences(data: Dataset) -> list[str]:
     ]
 
 
-def _noted(state: State, trial: Trial, lang: str, split: str) -> Dataset:
+def _recorded(state: State, trial: Trial, lang: str, split: str) -> Dataset:
     data = dataset(trial, [lang], split)
     state.data[f"{lang}/{split}"] = data.fingerprint
     return data
 
 
 def from_scratch(state: State, trial: Trial, seed: int, vocabulary: int) -> Any:
-    """A new translation model, whose vocabulary is learnt from what it will be trained on."""
+    """A new translation model, with a vocabulary learned from its training data."""
     from deadhead import translation
 
     look_ahead(trial)
@@ -205,11 +204,11 @@ def from_scratch(state: State, trial: Trial, seed: int, vocabulary: int) -> Any:
         (text for row in data.rows for text in row.texts), vocabulary
     )
     state.details["vocabulary"] = len(state.tokenizer)
-    return _settled(state, trial, translation.build(trial.get("model"), state.tokenizer, seed))
+    return _prepared(state, trial, translation.build(trial.get("model"), state.tokenizer, seed))
 
 
 def model(state: State, trial: Trial) -> Any:
-    """The model as it is now, loaded when a step first asks for it."""
+    """The current model, loaded when a step first needs it."""
     if state.model is None:
         look_ahead(trial)
         from deadhead.heads import load
@@ -222,11 +221,11 @@ def model(state: State, trial: Trial) -> Any:
             import torch
 
             state.model = load(model_of(trial), dtype=torch.float32)
-        _settled(state, trial, state.model)
+        _prepared(state, trial, state.model)
     return state.model
 
 
-def _settled(state: State, trial: Trial, model: Any) -> Any:
+def _prepared(state: State, trial: Trial, model: Any) -> Any:
     state.model = model.to(device())
     set_padding(model, lambda: tokenizer(state, trial))
     state.versions["device"] = _device_name()
@@ -235,7 +234,7 @@ def _settled(state: State, trial: Trial, model: Any) -> Any:
 
 
 def look_ahead(trial: Trial) -> None:
-    """Read all that will be scored before anything is trained: a language without data costs seconds, not a night."""
+    """Read all data that will be scored before training: missing data is found early."""
     if "evaluate" in trial.steps:
         for split in trial.get("splits"):
             for language in trial.get("targets"):
@@ -243,7 +242,7 @@ def look_ahead(trial: Trial) -> None:
 
 
 def _pretrained(trial: Trial, at: int) -> Any:
-    """The model every trial begins with, with a new classifier for the task; the seed decides its weights."""
+    """The pretrained model with a new classifier for the task, drawn with the trial's seed."""
     place = trial.steps.index("finetune", at)
     task = task_of(trial.get("task"))
     labels = None

@@ -1,0 +1,64 @@
+"""Every command is in the table, in a file of its name and in the reference; its help is complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from deadhead import cli
+from deadhead.cli import COMMANDS, GROUPS, app
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+
+
+def test_the_table_the_files_and_the_reference_list_the_same_commands() -> None:
+    names = [*COMMANDS, *GROUPS]
+    files = {file.stem for file in Path(cli.__file__).parent.glob("[!_]*.py")}
+    assert files == set(names)
+    assert [*get_command(app).commands] == names  # type: ignore[attr-defined]
+    headings = [
+        line.split()[2] for line in REFERENCE.splitlines() if line.startswith("## deadhead")
+    ]
+    assert list(dict.fromkeys(headings)) == names
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_explains_the_command_and_every_option(name: str) -> None:
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    assert command.help
+    if command.params and name != "recipes":
+        assert f"deadhead {name} " in command.help.split("Example")[1]
+    assert [param.name for param in command.params if not getattr(param, "help", None)] == []
+    result = CliRunner().invoke(app, [name, "--help"])
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["finetune", "m", "--epochs", "banana"],
+            "`--epochs` expects a whole number, got 'banana'",
+        ),
+        (["finetune", "m", "--rate", "fast"], "`--rate` expects a number, got 'fast'"),
+        (["prune", "m", "--seed", "1.5"], "`--seed` expects a whole number, got '1.5'"),
+        (["finetune", "m", "--epochs=0"], "`--epochs` expects at least 1, got '0'"),
+        (["serve", "s", "--port", "70000"], "`--port` expects at most 65535, got '70000'"),
+        (["serve", "s", "--port", "http"], "`--port` expects a whole number, got 'http'"),
+        (
+            ["bench", "a", "--against", "b", "--batch", "x"],
+            "expects whole numbers such as 1,8, got 'x'",
+        ),
+        (["run", "smoke", "--out", ""], "expected a value, got an empty one"),
+        (["run", "smoke", "--out="], "expected a value, got nothing"),
+    ],
+)
+def test_a_wrong_value_gets_a_plain_message(words: list[str], message: str) -> None:
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, words)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
