@@ -28,10 +28,10 @@ def test_spearman_by_hand() -> None:
 
     Of the 24 orders, |rho| >= 0.8 for the sum of squares 0, 2 (1 - 0.2 = 0.8), 18 and 20: 1 + 3 + 3 + 1 = 8 orders, so p = 8/24.
     """
-    found = spearman([10, 20, 30, 40], [1, 2, 9, 3])
-    assert found.rho == pytest.approx(0.8)
-    assert found.p == pytest.approx(8 / 24)
-    assert (found.n, found.how) == (4, "exact")
+    result = spearman([10, 20, 30, 40], [1, 2, 9, 3])
+    assert result.rho == pytest.approx(0.8)
+    assert result.p == pytest.approx(8 / 24)
+    assert (result.n, result.how) == (4, "exact")
 
 
 def test_spearman_with_ties_by_hand() -> None:
@@ -39,9 +39,9 @@ def test_spearman_with_ties_by_hand() -> None:
 
     rho = (0.5 + 0 + 1) / sqrt(1.5 * 2) = 1.5 / sqrt 3. The 6 orders give 1.5, 1.5, 0, 0, -1.5, -1.5 above: p = 4/6.
     """
-    found = spearman([1, 1, 2], [1, 2, 3])
-    assert found.rho == pytest.approx(1.5 / math.sqrt(3))
-    assert found.p == pytest.approx(4 / 6)
+    result = spearman([1, 1, 2], [1, 2, 3])
+    assert result.rho == pytest.approx(1.5 / math.sqrt(3))
+    assert result.p == pytest.approx(4 / 6)
 
 
 @pytest.mark.parametrize("n", [5, 8, 24, 144])
@@ -70,12 +70,12 @@ def test_the_papers_p_values_are_impossible() -> None:
     """With 24 pairs a rho of 0.34 has a p near 0.10, and only |rho| above about 0.5 is below 0.01."""
     x = np.arange(24.0)
     rng = np.random.default_rng(3)
-    found = [spearman(x, rng.permutation(24)) for _ in range(12)]
-    assert all((abs(one.rho) > 0.5) == (one.p < 0.011) for one in found)
-    assert all(one.how == "draws" for one in found)
+    result = [spearman(x, rng.permutation(24)) for _ in range(12)]
+    assert all((abs(one.rho) > 0.5) == (one.p < 0.011) for one in result)
+    assert all(one.how == "draws" for one in result)
     assert spearman(x, x).p == pytest.approx(1 / 100_001)
     assert (
-        spearman(x, found[0].rho * x).p == spearman(x, found[0].rho * x).p
+        spearman(x, result[0].rho * x).p == spearman(x, result[0].rho * x).p
     )  # drawn the same again
 
 

@@ -15,9 +15,11 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re
 
 @pytest.mark.parametrize("code", BLOCKS, ids=lambda code: re.findall(r"import (\w+)", code)[-1])
 def test_examples_print_what_they_say(code: str) -> None:
-    said = [line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
-    assert said
+    expected = [
+        line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")
+    ]
+    assert expected
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, str(PAGE), "exec"), {})
-    assert out.getvalue().splitlines() == said
+    assert out.getvalue().splitlines() == expected

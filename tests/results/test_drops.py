@@ -57,16 +57,16 @@ def test_groups_are_the_papers() -> None:
 
 def test_bottom_minus_top_by_hand() -> None:
     """Whole 80. k = 2: bottom 76 drops 5 %, top 78 drops 2.5 %: 2.5. k = 4: 20 % and 10 %: 10. Mean 6.25."""
-    found = bottom_minus_top(80, top={2: 78, 4: 72, 6: 60}, bottom={2: 76, 4: 64})
-    assert found == (pytest.approx({2: 2.5, 4: 10}), pytest.approx(6.25))
+    result = bottom_minus_top(80, top={2: 78, 4: 72, 6: 60}, bottom={2: 76, 4: 64})
+    assert result == (pytest.approx({2: 2.5, 4: 10}), pytest.approx(6.25))
     # the same in one formula: 100 (top - bottom) / whole
-    assert found.by_k[4] == pytest.approx(100 * (72 - 64) / 80)
-    assert layer_difference_rows({"en": found})[1] == {
+    assert result.by_k[4] == pytest.approx(100 * (72 - 64) / 80)
+    assert layer_difference_rows({"en": result})[1] == {
         "line": "en",
         "k": 4,
         "difference": pytest.approx(10),
     }
-    assert isinstance(found, LayerDifference)
+    assert isinstance(result, LayerDifference)
     with pytest.raises(DataError):
         bottom_minus_top(80, top={2: 78}, bottom={4: 70})
 

@@ -21,10 +21,10 @@ from deadhead.results.statistics import (
 
 def test_improved_by_hand() -> None:
     """Three up, one down, one the same: 2 (1 + 4) / 16 = 0.625."""
-    found = improved([0.5, 0.2, 0.9, -0.1, 0.0])
-    assert found[:3] == (3, 1, 1)
-    assert found.mean == pytest.approx(0.3)
-    assert found.p == pytest.approx(0.625)
+    result = improved([0.5, 0.2, 0.9, -0.1, 0.0])
+    assert result[:3] == (3, 1, 1)
+    assert result.mean == pytest.approx(0.3)
+    assert result.p == pytest.approx(0.625)
     assert improved([]).p == 1.0
 
 
@@ -37,10 +37,10 @@ def test_family_means_by_hand() -> None:
         ("en", "ur", 1.2),
         ("ar", "he", 0.9),
     ]
-    found = family_means(
+    result = family_means(
         [*gains, ("zh", "en", 5.0), ("zh", "ja", 5.0), ("en", "en", 5.0), ("en", "xx", 5.0)]
     )
-    assert found == {
+    assert result == {
         "IE": (pytest.approx(0.6), 4),
         "Germanic": (pytest.approx(0.3), 2),
         "Afro-Asiatic": (pytest.approx(0.9), 1),
@@ -56,9 +56,9 @@ def test_expected_best_by_hand() -> None:
     assert expected_best([4, 1, 2], 2) == pytest.approx(10 / 3)
     assert expected_best([4, 1, 2], 3) == 4
     assert expected_best([4, 1, 2], 1) == pytest.approx(7 / 3)
-    several = np.random.default_rng(0).normal(size=9).tolist()
-    assert expected_best(several, 4) == pytest.approx(
-        mean(max(some) for some in itertools.combinations(several, 4))
+    values = np.random.default_rng(0).normal(size=9).tolist()
+    assert expected_best(values, 4) == pytest.approx(
+        mean(max(some) for some in itertools.combinations(values, 4))
     )
     for k in (0, 4):
         with pytest.raises(DataError):
@@ -71,9 +71,9 @@ def test_luck_by_hand() -> None:
     Two of 84, 82, 81, 80.5 called pruned: {84, 82} is ahead by 84 - 81 = 3, {84, 81} and {84, 80.5} by 2, the others
     behind: 3 of 6.
     """
-    found = compare_with_seeds(80, [81, 84], [80.5, 82])
-    assert found[:3] == pytest.approx((4, 2, 2))
-    assert found.p == pytest.approx(3 / 6)
+    result = compare_with_seeds(80, [81, 84], [80.5, 82])
+    assert result[:3] == pytest.approx((4, 2, 2))
+    assert result.p == pytest.approx(3 / 6)
     behind = compare_with_seeds(80, [80.5, 82], [81, 84])
     assert behind.excess == pytest.approx(-2)
     assert behind.p == pytest.approx(5 / 6)  # all but {81, 80.5}, which is 3 behind
@@ -91,8 +91,8 @@ def test_luck_is_exact(sizes: tuple[int, int]) -> None:
             max(pool[i] for i in some) - max(pool[i] for i in range(len(pool)) if i not in some)
             for some in ways
         ]
-        wanted = mean(one >= max(pruned) - max(seeds) - 1e-9 for one in ahead)
-        assert compare_with_seeds(0.0, pruned, seeds).p == pytest.approx(wanted)
+        expected = mean(one >= max(pruned) - max(seeds) - 1e-9 for one in ahead)
+        assert compare_with_seeds(0.0, pruned, seeds).p == pytest.approx(expected)
 
 
 def test_more_seeds_than_prunings() -> None:
@@ -105,32 +105,32 @@ def test_more_seeds_than_prunings() -> None:
 def test_luck_makes_gains_of_nothing() -> None:
     """Twelve tries of a model that pruning does not change gain, and are never beyond luck more often than by chance."""
     rng = np.random.default_rng(1)
-    found = [
+    result = [
         compare_with_seeds(rng.normal(), rng.normal(size=12), rng.normal(size=12))
         for _ in range(200)
     ]
-    assert mean(one.gain for one in found) > 1  # of a standard deviation of 1, for nothing
-    assert abs(mean(one.excess for one in found)) < 0.2
+    assert mean(one.gain for one in result) > 1  # of a standard deviation of 1, for nothing
+    assert abs(mean(one.excess for one in result)) < 0.2
     for level in (
         0.05,
         0.25,
         0.5,
     ):  # a p-value below a level comes no more often than the level says
-        below = sum(one.p <= level for one in found)
-        assert stats.binomtest(below, len(found), level, alternative="greater").pvalue > 0.01
-    assert beyond_luck([one.excess for one in found]).p > 0.01
+        below = sum(one.p <= level for one in result)
+        assert stats.binomtest(below, len(result), level, alternative="greater").pvalue > 0.01
+    assert beyond_luck([one.excess for one in result]).p > 0.01
 
 
 def test_beyond_luck_by_hand() -> None:
     """1, 2, 3: the sum 6 is met or exceeded in size by 2 of 8 choices of signs."""
-    found = beyond_luck([1.0, 2.0, 3.0])
-    assert (found.mean, found.p, found.pairs, found.groups) == (
+    result = beyond_luck([1.0, 2.0, 3.0])
+    assert (result.mean, result.p, result.pairs, result.groups) == (
         pytest.approx(2),
         pytest.approx(2 / 8),
         3,
         3,
     )
-    assert 1 <= found.low < 2 < found.high <= 3
+    assert 1 <= result.low < 2 < result.high <= 3
 
 
 def test_pairs_that_share_trainings_count_once() -> None:
@@ -146,6 +146,6 @@ def test_pairs_that_share_trainings_count_once() -> None:
 
 
 def test_many_pairs_are_drawn() -> None:
-    found = beyond_luck([0.5] * 20)
-    assert found.p < 1e-3
-    assert found == beyond_luck([0.5] * 20)
+    result = beyond_luck([0.5] * 20)
+    assert result.p < 1e-3
+    assert result == beyond_luck([0.5] * 20)

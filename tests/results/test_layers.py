@@ -63,9 +63,9 @@ def test_distance_to_the_nearest_pruned_layer() -> None:
     removed = [f"encoder.{layer}.{head}" for layer in (0, 4) for head in (0, 1)] + [
         "encoder.1.0"
     ]  # layer 1 lost one head only
-    found = by_distance(values, removed)
-    assert found.rho == pytest.approx(7.5 / math.sqrt(75))
-    assert found.n == 5
+    result = by_distance(values, removed)
+    assert result.rho == pytest.approx(7.5 / math.sqrt(75))
+    assert result.n == 5
     assert math.isnan(by_distance(values, ["encoder.1.0"]).rho)  # no layer lost all
 
 

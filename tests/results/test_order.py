@@ -15,42 +15,42 @@ def test_by_hand() -> None:
     of {1,2} 4 5 (2.5, 1): {1,4} 5 .. 2 falls; {1,2} 5 4 falls; {1,4}=2.5 needs 2 and 5 above: 2 is not;
     {1,5}=3 with 2, 4: no; {2,4}=3 with 1: no; {2,5}, {4,5}: no. So p = 1/12.
     """
-    found = ordered({"a": [1, 2], "b": [4], "c": [5]}, ("a", "b", "c"))
-    assert found.holds
-    assert found.margin == pytest.approx(1)
-    assert found.p == pytest.approx(1 / 12)
-    assert (found.means, found.n, found.how) == ({"a": 1.5, "b": 4, "c": 5}, 4, "exact")
+    order = ordered({"a": [1, 2], "b": [4], "c": [5]}, ("a", "b", "c"))
+    assert order.holds
+    assert order.margin == pytest.approx(1)
+    assert order.p == pytest.approx(1 / 12)
+    assert (order.means, order.n, order.how) == ({"a": 1.5, "b": 4, "c": 5}, 4, "exact")
 
 
 def test_a_broken_order() -> None:
     """a 1, b 3, c 2: the steps are 2 and -1. Smallest steps: 123 1, 132 -1, 213 -1, 321 -1, 231 -2, 312 -2: p = 4/6."""
-    found = ordered({"a": [1], "b": [3], "c": [2]}, ("a", "b", "c"))
-    assert not found.holds
-    assert found.margin == pytest.approx(-1)
-    assert found.p == pytest.approx(4 / 6)
+    order = ordered({"a": [1], "b": [3], "c": [2]}, ("a", "b", "c"))
+    assert not order.holds
+    assert order.margin == pytest.approx(-1)
+    assert order.p == pytest.approx(4 / 6)
 
 
 def test_equal_means_are_no_order() -> None:
-    found = ordered({"a": [1], "b": [1]}, ("a", "b"))
-    assert not found.holds
-    assert found.p == 1
+    order = ordered({"a": [1], "b": [1]}, ("a", "b"))
+    assert not order.holds
+    assert order.p == 1
 
 
 def test_eleven_languages_all_ways() -> None:
     """5, 3, 1 and 2 members: 11! / (5! 3! 1! 2!) = 27,720 ways, so the clearest order has p = 1/27,720."""
     groups = {"SVO": [1, 2, 3, 4, 5], "SOV": [11, 12, 13], "VSO": [20], "Agglutinative": [30, 31]}
-    found = ordered(groups, ("SVO", "SOV", "VSO", "Agglutinative"))
-    assert found.p == pytest.approx(1 / 27_720)
-    assert found.margin == pytest.approx(20 - 12)
+    order = ordered(groups, ("SVO", "SOV", "VSO", "Agglutinative"))
+    assert order.p == pytest.approx(1 / 27_720)
+    assert order.margin == pytest.approx(20 - 12)
 
 
 def test_many_members_are_drawn() -> None:
     groups = {"a": list(range(15)), "b": list(range(20, 35))}
-    found = ordered(groups, ("a", "b"))
-    assert found.how == "draws"
-    assert found.p < 1e-3
+    order = ordered(groups, ("a", "b"))
+    assert order.how == "draws"
+    assert order.p < 1e-3
     assert ordered(groups, ("b", "a")).p > 0.99
-    assert found == ordered(groups, ("a", "b"))
+    assert order == ordered(groups, ("a", "b"))
 
 
 def test_nothing_to_order() -> None:

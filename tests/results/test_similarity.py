@@ -31,11 +31,11 @@ EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4,
 
 def test_similarity_by_hand() -> None:
     """en and de differ by two swaps of neighbours: 1 - 6 * 4 / (6 * 35) = 1 - 4/35; zh is en reversed."""
-    found = similarity({"en": EN, "de": DE, "zh": ZH})
-    assert found["en", "de"].rho == pytest.approx(1 - 4 / 35)
-    assert found["en", "zh"].rho == pytest.approx(-1)
-    assert found["en", "zh"].p == pytest.approx(2 / 720)  # that order and its reverse, of 6!
-    assert list(found) == [("en", "de"), ("en", "zh"), ("de", "zh")]
+    correlations = similarity({"en": EN, "de": DE, "zh": ZH})
+    assert correlations["en", "de"].rho == pytest.approx(1 - 4 / 35)
+    assert correlations["en", "zh"].rho == pytest.approx(-1)
+    assert correlations["en", "zh"].p == pytest.approx(2 / 720)  # that order and its reverse, of 6!
+    assert list(correlations) == [("en", "de"), ("en", "zh"), ("de", "zh")]
 
 
 def test_similarity_looks_at_heads_both_have() -> None:
@@ -74,13 +74,13 @@ def test_distance_by_hand() -> None:
     Ranks 1 2 3.5 3.5: centred -1.5 -.5 1 1 against -1.5 -.5 .5 1.5: 4.5 / sqrt(4.5 * 5).
     """
     apart = {"de": (1, 1), "nl": (2, 2), "ar": (3, 4), "zh": (4, 3)}
-    found = with_distance(
+    correlations = with_distance(
         GAINS, lambda source, target: dict(zip(("near", "odd"), apart[target], strict=True))
     )
-    assert [found[name].rho for name in ("near", "odd")] == pytest.approx([1, 0.8])
-    assert found["mean"].rho == pytest.approx(4.5 / math.sqrt(4.5 * 5))
-    assert found["near"].p == pytest.approx(2 / 24)
-    rows = correlation_rows(found)
+    assert [correlations[name].rho for name in ("near", "odd")] == pytest.approx([1, 0.8])
+    assert correlations["mean"].rho == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    assert correlations["near"].p == pytest.approx(2 / 24)
+    rows = correlation_rows(correlations)
     assert [row["with"] for row in rows] == ["near", "odd", "mean"]
     assert rows[0]["p_holm"] == pytest.approx(3 * 2 / 24)
     assert with_distance([]) == {}
@@ -89,27 +89,27 @@ def test_distance_by_hand() -> None:
 def test_distances_that_are_not_known() -> None:
     """Without the distance of en-ar three pairs are left for it, 1 2 3 against gains 1 2 5; the mean is by the other two."""
     apart = {"de": (1, 1, 4), "nl": (2, 2, 3), "ar": (math.nan, 4, 2), "zh": (3, 3, 1)}
-    found = with_distance(
+    correlations = with_distance(
         GAINS,
         lambda source, target: dict(zip(("some", "odd", "falling"), apart[target], strict=True)),
     )
-    assert (found["some"].rho, found["some"].n) == (pytest.approx(1), 3)
-    assert [found[name].rho for name in ("odd", "falling")] == pytest.approx([0.8, -1])
-    assert found["mean"].n == 4
+    assert (correlations["some"].rho, correlations["some"].n) == (pytest.approx(1), 3)
+    assert [correlations[name].rho for name in ("odd", "falling")] == pytest.approx([0.8, -1])
+    assert correlations["mean"].n == 4
     # means 2.5 2.5 3 2 against 1 2 3 4: ranks 2.5 2.5 4 1, centred 0 0 1.5 -1.5 against -1.5 -.5 .5 1.5: (0.75 - 2.25) / sqrt(4.5 * 5)
-    assert found["mean"].rho == pytest.approx(-1.5 / math.sqrt(22.5))
+    assert correlations["mean"].rho == pytest.approx(-1.5 / math.sqrt(22.5))
 
 
 def test_uriel_distances_have_the_sign_that_is_said() -> None:
     """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains turned round, below."""
-    found = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
-    assert found["phonological"].n == 3
+    correlations = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
+    assert correlations["phonological"].n == 3
     plus = with_distance(
         [("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)],
         partial(distances, database="uriel+"),
     )
     assert plus["phonological"].n == 2  # of English and Dutch together URIEL+ has no phonology
-    assert set(found) == {
+    assert set(correlations) == {
         "genetic",
         "geographic",
         "syntactic",
@@ -118,7 +118,7 @@ def test_uriel_distances_have_the_sign_that_is_said() -> None:
         "featural",
         "mean",
     }
-    assert found["syntactic"].rho > 0
+    assert correlations["syntactic"].rho > 0
     turned = with_distance([("en", "de", 1.0), ("en", "nl", 0.9), ("en", "ja", 0.1)])
     assert turned["syntactic"].rho < 0
 
@@ -133,7 +133,7 @@ def test_similarity_of_rankings_with_gains() -> None:
         ("en", "fa", 9.0),
         ("en", "en", 9.0),
     ]  # the last two are no pairs
-    found = with_similarity(gains, rankings)
-    assert (found.rho, found.n) == (pytest.approx(1), 3)
+    correlations = with_similarity(gains, rankings)
+    assert (correlations.rho, correlations.n) == (pytest.approx(1), 3)
     expected = stats.spearmanr([1 - 4 / 35, -1, 1 - 12 / 210], [2, 1, 3]).statistic
-    assert found.rho == pytest.approx(expected)
+    assert correlations.rho == pytest.approx(expected)

@@ -1,7 +1,7 @@
 """The cells of a study: each combination of the recipe's axes, with its labels and its record.
 
-The axes of a cell are the recipe's own, and `language` (also called `target`), `setting`, `strategy`
-and `amount`. Scores are in points: shares times 100, BLEU as it is.
+The axes of a cell are those of the recipe, and `language` (also called `target`), `setting`,
+`strategy` and `amount`. Scores are in points: shares times 100, BLEU as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes that prun
 CHANCE = ("seed", "draw")  # axes that only repeat
 APART = ("model", "task", "source")  # labels that distinguish recipes drawn together
 NOTHING = {"remove": "none", "strategy": "none"}
-PLAIN = frozenset((str, int, float))  # types of labels that stay as they are
+UNCHANGED = frozenset((str, int, float))  # types of labels that stay as they are
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields in tables
 
 
@@ -197,7 +197,7 @@ def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> M
 
 
 def _label(value: Any) -> Any:
-    return value if type(value) in PLAIN else label(value)  # fast: nearly all are plain
+    return value if type(value) in UNCHANGED else label(value)  # fast for nearly all labels
 
 
 @cache

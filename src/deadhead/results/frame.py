@@ -1,7 +1,7 @@
-"""Records as a table: one row for each cell of the recipe, with its metrics and what it cost.
+"""Records as a table: one row for each cell of the recipe, with its metrics and its cost.
 
-`frame(folder)` is a pandas DataFrame, `rows(folder)` the same without pandas. A trial that several
-cells share stands in each of their rows; a cell whose trial is not done has no metrics.
+`frame(folder)` is a pandas DataFrame, `rows(folder)` the same without pandas. A trial that many
+cells share is in each of their rows; a cell whose trial is not done has no metrics.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from deadhead.errors import MissingExtra
 from deadhead.studies.removal import label, strategy_of
-from deadhead.studies.store import folder as place
+from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import summaries
-from deadhead.studies.study import described
+
+from .study import Study
 
 if TYPE_CHECKING:
     import pandas
@@ -24,24 +24,17 @@ if TYPE_CHECKING:
 
 def rows(folder: str | Path) -> Iterator[dict[str, Any]]:
     """One dict per cell: labels, strategy and amount, id, state, metrics, cost."""
-    home = place.inside(Path(folder))
-    cells, known = described(home)["cells"], summaries(home)
-    for labels, trial in cells:
-        row = {name: label(value) for name, value in labels.items()}
-        strategy = strategy_of(labels.get("remove"))
-        if strategy is not None:
-            row |= {"strategy": strategy, "amount": labels["remove"][strategy]}
-        record = known.get(trial)
-        if record is None:
-            yield {**row, "id": trial, "state": "left"}
-        else:
-            yield {
-                **row,
-                "id": trial,
-                "state": record.state,
-                **record.metrics,
-                **{f"cost {k}": v for k, v in record.cost.items()},
-            }
+    for cell in Study.open(folder).cells:
+        row = {name: label(value) for name, value in cell.labels.items()}
+        remove = cell.labels.get("remove")
+        strategy = strategy_of(remove)
+        if remove is not None and strategy is not None:
+            row |= {"strategy": strategy, "amount": remove[strategy]}
+        row |= {"id": cell.trial, "state": cell.state}
+        if cell.summary is not None:
+            row |= cell.summary.metrics
+            row |= {f"cost {name}": value for name, value in cell.summary.cost.items()}
+        yield row
 
 
 def frame(folder: str | Path, *, long: bool = False) -> pandas.DataFrame:
@@ -56,41 +49,39 @@ def frame(folder: str | Path, *, long: bool = False) -> pandas.DataFrame:
     wide = pandas.DataFrame(list(rows(folder)))
     if not long:
         return wide
-    scores = [name for name in wide.columns if str(name).count("/") == 2]
-    rest = [
-        name for name in wide.columns if name not in scores and not str(name).startswith("cost ")
-    ]
-    tall = wide.melt(id_vars=rest, value_vars=scores, var_name="score", value_name="value").dropna(
-        subset=["value"]
-    )
+    names = [str(name) for name in wide.columns if not str(name).startswith("cost ")]
+    scores = [name for name in names if name.count("/") == 2]
+    rest = [name for name in names if name not in scores]
+    tall = wide.melt(id_vars=rest, value_vars=scores, var_name="score", value_name="value")
+    tall = tall.dropna(subset=["value"])
     tall[["language", "split", "metric"]] = tall.pop("score").str.split("/", expand=True)
     return tall.reset_index(drop=True)
 
 
 def write_csv(folder: str | Path, out: str | Path) -> int:
-    """The rows as a CSV file; how many there are."""
-    found = list(rows(folder))
-    names = list(dict.fromkeys(name for row in found for name in row))
+    """Write the rows as a CSV file; returns how many there are."""
+    table = list(rows(folder))
+    names = list(dict.fromkeys(name for row in table for name in row))
 
     def write(draft: Path) -> None:
         with draft.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            table = csv.DictWriter(file, names)
-            table.writeheader()
-            table.writerows(found)
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(table)
 
     _put(Path(out), write, "--csv")
-    return len(found)
+    return len(table)
 
 
 def write_parquet(folder: str | Path, out: str | Path) -> int:
-    """The rows as a Parquet file; how many there are."""
+    """Write the rows as a Parquet file; returns how many there are."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         raise MissingExtra("pyarrow", "report", "a Parquet file") from None
     table = frame(folder)
     for name in [name for name in table.columns if str(table[name].dtype) == "object"]:
-        if table[name].map(type).nunique() > 1:  # Parquet knows one type per column
+        if table[name].map(type).nunique() > 1:  # Parquet has one type per column
             table[name] = table[name].map(
                 lambda value: None if value is None or value != value else str(value)
             )
@@ -100,5 +91,5 @@ def write_parquet(folder: str | Path, out: str | Path) -> int:
 
 def _put(out: Path, write: Callable[[Path], Any], option: str) -> None:
     if not out.parent.is_dir():
-        raise StudyError(f"there is no folder {out.parent}.", "make it first")
-    place.put(out, write, option)
+        raise StudyError(f"there is no folder {out.parent}.", "create it first")
+    study_folder.put(out, write, option)

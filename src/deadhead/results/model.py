@@ -66,7 +66,7 @@ class Score(OnTask):
 
     @property
     def shape(self) -> tuple[str, int] | None:
-        """A set of layers: `top 3` is ("top", 3), `top 3 + bottom 3` ("ends", 6), `odd` ("odd", 0)."""
+        """A set of layers: ("top", 3), ("odd", 0), and ("ends", 6) for `top 3 + bottom 3`."""
         words = self.remove.removeprefix("layers ").split("+")
         parts = [LAYERS.fullmatch(word.strip()) for word in words]
         if self.strategy != "layers" or not all(parts):

@@ -152,8 +152,8 @@ def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:
     for full, by_language in arms_among(cells, in_points=True):
         for language, arms in by_language.items():
             common = full.facts(language)
-            wanted = is_target(common["source"], common["train"], language)
-            if not wanted or not arms or not isfinite(arms[0].full):
+            target = is_target(common["source"], common["train"], language)
+            if not target or not arms or not isfinite(arms[0].full):
                 continue
             by_name = {arm.arm: arm for arm in arms}
             if "lowest" in by_name:

@@ -216,7 +216,7 @@ class Study:
 
     @cached_property
     def searches(self) -> tuple[Search, ...]:
-        """Every search in every language it is for; those without an unpruned score are left out."""
+        """Every search in every language it is for, if its unpruned model has a score."""
         return tuple(searches_among(self.cells))
 
     @cached_property

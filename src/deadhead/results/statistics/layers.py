@@ -105,8 +105,8 @@ def entropy_change(
     layers: of each block of the model; give it if the uppermost may have no heads left.
     signed: after - before instead of its absolute value.
 
-    >>> before, after = {"encoder.0.0": 2.0, "encoder.2.0": 1.0}, {"encoder.0.0": 1.5, "encoder.2.0": 1.1}
-    >>> entropy_change(before, after)
+    >>> before = {"encoder.0.0": 2.0, "encoder.2.0": 1.0}
+    >>> entropy_change(before, {"encoder.0.0": 1.5, "encoder.2.0": 1.1})
     {'bottom': 0.5, 'top': 0.1}
     """
     depth = layers or 1 + max((Head.parse(name).layer for name in before), default=0)

@@ -84,8 +84,8 @@ def with_similarity(gains: Sequence[Gain], rankings: Mapping[str, Scores]) -> Co
         gain for gain in gains if gain[0] in rankings and gain[1] in rankings and gain[0] != gain[1]
     ]
     rhos = similarity({name: rankings[name] for gain in ranked for name in gain[:2]})
-    alike = [(rhos.get(pair[:2]) or rhos[pair[1], pair[0]]).rho for pair in ranked]
-    return spearman(alike, [value for _, _, value in ranked])
+    similarities = [(rhos.get(pair[:2]) or rhos[pair[1], pair[0]]).rho for pair in ranked]
+    return spearman(similarities, [value for _, _, value in ranked])
 
 
 def similarity_rows(rankings: Mapping[str, Scores]) -> list[dict[str, Any]]:
