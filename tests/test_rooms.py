@@ -78,30 +78,29 @@ ALLOWED = {
     "paper": "claims errors layout papers results tasks",
     "recipes": "",
     "report.labels": "strategies tasks",
-    "report.files": "studies.store",
-    "report.tables": "errors layout report.labels results studies.inputs studies.store tasks "
-    "translation",
-    "report.figures": "errors layout ranking report.labels report.tables results strategies "
-    "studies.store tasks",
-    "report.findings": "layout report.figures report.labels report.tables results strategies "
-    "studies.store",
-    "report.page": "claims errors files paper papers report.figures report.files report.findings "
+    "report.spec": "errors papers report.labels results strategies studies.fields studies.recipe "
+    "tasks",
+    "report.head_values": "errors layout report.labels results studies.store",
+    "report.tables": "errors layout report.labels report.spec results studies.inputs "
+    "studies.store tasks translation",
+    "report.figures": "errors layout report.head_values report.labels report.spec report.tables "
+    "results strategies studies.fields studies.store tasks",
+    "report.findings": "layout report.labels report.tables results strategies",
+    "report.page": "claims errors files report.figures report.findings report.head_values "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
-    "report.export": "errors report.figures report.files report.page report.tables results "
-    "studies.store",
-    "report": "report.export report.page",
+    "report.export": "errors report.figures report.tables results studies.store",
+    "report.check": "claims errors report.figures report.spec report.tables studies "
+    "studies.fields studies.recipe",
+    "report": "",
     # doors
     "deadhead": "heads layout rankers ranking strategies tasks training version",
     "cli": "claims device errors files heads hub layout measures models numerics paper papers "
-    "rank_data rankers ranking report report.export report.page report.tables results strategies studies "
+    "rank_data rankers ranking report report.check report.export report.page report.tables results strategies studies "
     "studies.execution studies.plan studies.recipe studies.status studies.store tasks training "
     "translation version world",
     "__main__": "cli",
 }
-UNDER_REPAIR = {
-    ("report.figures", "report.page"),
-    ("report.tables.grid", "report.tables.details"),
-}
+UNDER_REPAIR = {("claims", "paper"), ("ranking", "ranking.heatmap")}
 
 
 def modules() -> dict[str, Path]:

@@ -20,7 +20,7 @@ from deadhead.claims import check
 from deadhead.errors import DeadheadError
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
-from deadhead.report.page.library import Shelf
+from deadhead.report.page.library import Library
 from deadhead.results.frame import rows
 from deadhead.studies import plan, run, status, stop, summaries
 from deadhead.studies.execution import jobs
@@ -56,7 +56,7 @@ def readers(count: Count) -> None:
         "status": lambda: status(folder),
         "plan": lambda: plan(recipe, folder),
         "report": lambda: html(content(folder)),
-        "serve": lambda: Shelf(folder).body([]),
+        "serve": lambda: Library(folder).body([]),
         "claims": lambda: check(folder),
         "frame": lambda: list(rows(folder)),
     }

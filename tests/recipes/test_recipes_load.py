@@ -9,8 +9,8 @@ import pytest
 from paper_recipes import OF_PAPERS
 
 from deadhead.claims import named
+from deadhead.report.check import load_recipe as load
 from deadhead.report.labels import metric_words
-from deadhead.studies import load
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.tasks import task_of
 
@@ -159,7 +159,7 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ("include: [both.yaml]", "both.yaml includes others itself"),
         ("include: [wrong.yaml]", "wrong.yaml includes others itself"),
         ("include: [one.yaml]\nfixed: {model: m}", "which has no steps"),
-        (ONE + "figures: [{title: F}]", "figures[0]: this figure says no kind"),
+        (ONE + "figures: [{title: F}]", "figures[0]: this figure has no kind. Known: cost, curve"),
         (
             ONE + "figures: [{kind: curv, x: remove}]",
             "no kind of figure 'curv'. Did you mean 'curve'?",
@@ -172,11 +172,11 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ),
         (
             ONE + "figures: [{kind: curve, x: remove, group: wordorder}]",
-            "no group 'wordorder'. Did you mean 'word_order'?",
+            "figures[0].group: no value 'wordorder'. Did you mean 'word_order'?",
         ),
         (
             ONE + "figures: [{kind: heads, show: weight}]",
-            "no show 'weight'. Did you mean 'weights'?",
+            "figures[0].show: no value 'weight'. Did you mean 'weights'?",
         ),
         (
             ONE + "figures: [{kind: heads, show: weights, where: {remve: none}}]",
@@ -186,8 +186,8 @@ def test_own_trials_beside_included(folder: Path) -> None:
             ONE + "tables: [{title: T, kind: score}]",
             "no kind of table 'score'. Did you mean 'scores'?",
         ),
-        (ONE + "tables: [{title: T, split: dev@2}]", "'dev@2' is not a split"),
-        (ONE + "figures: {kind: curve}", "figures: this is a list of figures"),
+        (ONE + "tables: [{title: T, split: dev@2}]", "tables[0].split: expected train, dev, test, or such a name with @1"),
+        (ONE + "figures: {kind: curve}", "figures: expected a list of figures"),
         (
             ONE.replace("source: en", "source: en, data: {target_parts: 11}"),
             "1 to 10, of the languages in train",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from deadhead.studies import load
+from deadhead.report.check import load_recipe as load
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.trial import Trial
 

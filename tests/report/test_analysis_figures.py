@@ -10,7 +10,7 @@ import pytest
 from by_hand import HEADS, study
 from test_figures import valid, values
 
-from deadhead.report.figures import analyses as analysis_figures
+from deadhead.report.figures import gains
 from deadhead.report.figures.build import figures
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
@@ -131,7 +131,7 @@ def test_gains_against_distance_and_likeness(
 ) -> None:
     apart = {"de": 0.1, "zh": 0.3, "ar": 0.2}
     monkeypatch.setattr(
-        analysis_figures,
+        gains,
         "distances",
         lambda s, t, names: {names[0]: apart.get(t, 0.0) if s == "en" else float("nan")},
     )

@@ -17,7 +17,7 @@ from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
 
 from deadhead.report.findings.build import findings
 from deadhead.report.findings.measures import scored
-from deadhead.report.page import trial_details as showing
+from deadhead.report.page import records as page_records
 from deadhead.report.page.content import content
 from deadhead.results import Study
 from deadhead.results.record_choice import by_use
@@ -178,7 +178,7 @@ def test_only_some_records_are_opened_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = study(tmp_path, DRAWN, drawn)
-    monkeypatch.setattr(showing, "MOST", 3)
+    monkeypatch.setattr(page_records, "MOST", 3)
     assert len(content(made)["records"]) == 3
     monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 5)
     found = Study.open(made).records
@@ -315,15 +315,17 @@ def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
         "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 2 pairs of languages (sign test p = 0.5): no more than luck."
     )
     assert made["findings"][1] == (
-        "Chosen on the test set, pruning gains +4.00 points in the mean of 2 pairs; as many unpruned seeds gain +5.00; "
-        "chosen on dev, pruning gains +1.00."
+        "If the test set chooses k, pruning gains +4.00 points on average over 2 pairs; "
+        "the same number of unpruned seeds gains +5.00. "
+        "If dev chooses, pruning gains +1.00."
     )
 
 
 def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
     recipe = SEARCH.replace(", controls: [seeds, random]", "")
     assert (
-        "cannot be told from luck" in findings(Study.open(study(tmp_path, recipe, searched)), {})[0]
+        "of unpruned seeds, this may be luck"
+        in findings(Study.open(study(tmp_path, recipe, searched)))[0]
     )
 
 
@@ -374,7 +376,7 @@ def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
 
 def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
-    (first,) = findings(Study.open(study(tmp_path, recipe, seeded)), {})
+    (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
         "Without a head at random mean micro F1 is 80.0, against 81.0 unpruned (2 repetitions, sd 1.4, t-test p = 0.55). "
         "Without 5 heads at random it is 76.0."
@@ -383,7 +385,7 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
 
 def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "{random_k: [1, 5]}")
-    (first,) = findings(Study.open(study(tmp_path, recipe, seeded)), {})
+    (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert (
         "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without 5 heads at random lowest, 76.0"
         in first
@@ -419,8 +421,10 @@ axes: {draw: [0, 1]}
     made = content(study(tmp_path, recipe, outcome))
     assert made["findings"] == [
         "Training narrows the attention of heads: mean entropy goes from 2.00 to 1.50 nats (2 trials).",
-        "Training changes the weights of encoder layer 1 most (0.002 in the mean) and of encoder layer 0 least (0.001; 2 trials).",
-        "Sentences of different languages lie mixed after training: the silhouette of languages goes from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
+        "Training changes the weights of encoder layer 1 most (0.002 on average) and of encoder "
+        "layer 0 least (0.001; 2 trials).",
+        "Sentences of different languages are mixed after training: the silhouette of languages goes "
+        "from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
     ]
     assert made["tables"][0]["note"].startswith(
         "Micro F1 on the test set (over all words, which is the share of words labelled right), in points."
@@ -428,7 +432,7 @@ axes: {draw: [0, 1]}
     whole = Study.open(tmp_path / "study")
     assert scored(whole) == [
         "Mean micro F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
-        "After one epoch the mean is 40.0, after all of them 70.0.",
+        "After one epoch the mean is 40.0, after all epochs 70.0.",
     ]
     assert {one["title"].split(":")[0] for one in made["maps"] if one["what"] == "weights"} == {
         "Weight change after training"
@@ -454,7 +458,7 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
         kept = (trial.get("remove") or {"per_block": "none"})["per_block"]
         return Record(trial, "done", (), {"en/dev/accuracy": scores[kept]})
 
-    said = " ".join(findings(Study.open(study(tmp_path, recipe, outcome)), {}))
+    said = " ".join(findings(Study.open(study(tmp_path, recipe, outcome))))
     assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in said
     assert "Without all heads but 1/1/1 (by block) it is 50.0" in said
 
@@ -474,7 +478,7 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
             cost={"parameters": 1000, "parameters after": left},
         )
 
-    assert findings(Study.open(study(tmp_path, recipe, outcome)), {})[0].startswith(
+    assert findings(Study.open(study(tmp_path, recipe, outcome)))[0].startswith(
         "Without all heads of the layers even 6 "
     )
 
@@ -502,7 +506,8 @@ def test_trainings_that_collapsed_are_told_first(tmp_path: Path, task: str) -> N
             trial, "done", (), {f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names}
         )
 
-    first = findings(Study.open(study(tmp_path, recipe, outcome)), {})[0]
+    first = findings(Study.open(study(tmp_path, recipe, outcome)))[0]
     assert first.startswith(
-        "2 of 5 trials give one label to everything in the language they learnt (layers top 1, layers top 2)"
+        "2 of 5 trials predict one label for everything in the language they learnt "
+        "(layers top 1, layers top 2)"
     )

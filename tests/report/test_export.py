@@ -181,7 +181,7 @@ def test_without_the_extra_there_is_one_line_to_type(
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     made = study(tmp_path, DRAWN, drawn)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StudyError, match="is not a folder to write to"):
+    with pytest.raises(StudyError, match="cannot write to the folder"):
         export(made, tmp_path / "file")
 
 

@@ -18,7 +18,8 @@ from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
 from deadhead.report.export import VEGALITE
 from deadhead.report.figures.build import figures
 from deadhead.report.figures.charts import COLOURS, categories
-from deadhead.report.figures.cost import front
+from deadhead.report.figures.cost import mark_front
+from deadhead.results.statistics import ranking_rho
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
@@ -320,6 +321,15 @@ def test_likeness_of_rankings(tmp_path: Path) -> None:
     }
 
 
+def test_spearman_by_hand() -> None:
+    one = dict(zip(HEADS, (1.0, 2.0, 3.0, 4.0), strict=False))
+    assert ranking_rho(
+        one, dict(zip(HEADS, (10.0, 20.0, 40.0, 30.0), strict=False))
+    ) == pytest.approx(0.8)  # 1 - 6 * 2 / (4 * 15)
+    assert ranking_rho(one, dict.fromkeys(HEADS, 1.0)) is None
+    assert ranking_rho(one, {}) is None
+
+
 def test_points_before_and_after(tmp_path: Path) -> None:
     figure = only(tmp_path, "{title: Points, kind: points}", DRAWN, measured)
     rows = values(figure)
@@ -334,7 +344,7 @@ def test_the_front_of_cost_and_score(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"cost": cost, "y": y} for cost, y in ((3, 9.0), (1, 5.0), (2, 4.0), (2, 7.0), (3, 7.0))
     ]
-    front(rows)
+    mark_front(rows)
     assert [row["front"] for row in rows] == [True, True, False, True, False]
     (tmp_path / "figure").mkdir()
     drawn_rows = values(only(tmp_path / "figure", "{title: Cost, kind: cost, where: {task: mnli}}"))

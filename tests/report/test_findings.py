@@ -98,5 +98,6 @@ axes: {source: [en, de], rank.method: [gradient, lrp]}
 
     found = content(study(tmp_path, recipe, ranked))["findings"]
     assert found == [
-        "Rankings of 2 languages agree with Spearman's rho from -1.00 (lrp) to 1.00 (gradient) in the mean over pairs, by way of ranking."
+        "Rankings of 2 languages agree with Spearman's rho from -1.00 (lrp) to 1.00 (gradient), "
+        "the means over pairs for each ranking method."
     ]

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from by_hand import study
 
-from deadhead.report.figures.curves import _gathered as gathered_curve
-from deadhead.report.tables.grid import Layout, Unit, gathered
-from deadhead.report.tables.searches import placed, targets
+from deadhead.report.figures.curve import Curve
+from deadhead.report.figures.curve_units import gather_curve
+from deadhead.report.spec import read
+from deadhead.report.tables.grid import Layout, gather
+from deadhead.report.tables.pairs import placer, targets
+from deadhead.report.tables.scores import Scores
+from deadhead.report.tables.units import Unit
 from deadhead.report.tables.values import drops_of, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import Cell, matches
@@ -99,10 +103,10 @@ def test_a_table_gathers_cells_together_as_it_would_one_by_one(
     whole: Study, axes: str, where: dict[str, Any], over: tuple[str, ...]
 ) -> None:
     layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
-    for value in (scores_of({}), scores_of({"split": "dev"}), drops_of(whole, {})):
-        together = gathered(whole, layout, value)
+    for value in (scores_of(Scores()), scores_of(Scores(split="dev")), drops_of(whole, Scores())):
+        together = gather(whole, layout, value)
         assert told(together) == told(
-            one_by_one(whole, lambda part, value=value: gathered(part, layout, value))
+            one_by_one(whole, lambda part, value=value: gather(part, layout, value))
         )
         assert len(together) > 1
 
@@ -119,7 +123,7 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
     def key(cell: Cell, language: str) -> Any:
         return tuple(cell.axis(name, language) for name in axes)
 
-    place = placed(key, where, axes)
+    place = placer(key, where, axes)
     together = [place(cell) for cell in searches.cells]
     assert together == [
         [(one, key(cell, one)) for one in targets(cell) if matches(cell, one, where)]
@@ -132,7 +136,7 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"lines": "language"},
         {"lines": "train", "panels": ["language"]},
@@ -146,10 +150,11 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
     ],
 )
 def test_a_curve_gathers_cells_together_as_it_would_one_by_one(
-    whole: Study, asked: dict[str, Any]
+    whole: Study, options: dict[str, Any]
 ) -> None:
     """Of pruned cells: where a line begins, with the unpruned model, takes more than one cell to say."""
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
-    together = gathered_curve(pruned, asked, {})
-    assert told(together) == told(one_by_one(pruned, lambda part: gathered_curve(part, asked, {})))
+    curve = read({"x": "remove"} | options, Curve)
+    together = gather_curve(pruned, curve, {})
+    assert told(together) == told(one_by_one(pruned, lambda part: gather_curve(part, curve, {})))
     assert len(together) > 1

@@ -124,7 +124,7 @@ def test_write_draws_a_study_or_several(tmp_path: Path):
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
     study = made_study(tmp_path / "one")
     (tmp_path / "file").write_text("")
-    with pytest.raises(DeadheadError, match=r"could not be written.*\n  Hint: .*--out"):
+    with pytest.raises(DeadheadError, match=r"cannot write .*page.html: .*\n  Hint: .*--out"):
         write(study, tmp_path / "file" / "page.html")
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from by_hand import study
 
+from deadhead.report.check import load_recipe as load
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.text import to_csv, to_latex, to_markdown
-from deadhead.studies import load
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.removal import label
 from deadhead.studies.store.folder import prepare
@@ -127,9 +127,9 @@ tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: com
 @pytest.mark.parametrize(
     ("field", "said"),
     [
-        ("change: 3", "got 3; expected true"),
-        ("remove_as: words", "'words'"),
-        ("kind: drop, change: true", "this is for tables of kind scores"),
+        ("change: 3", "tables[0].change: expected true or false, got 3."),
+        ("remove_as: words", "tables[0].remove_as: no value 'words'. Known: components, percent."),
+        ("kind: drop, change: true", "no field of a table of kind drop 'change'."),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, field: str, said: str) -> None:

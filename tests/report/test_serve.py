@@ -23,7 +23,7 @@ from browser import HOW, Page
 from free_steps import made_study
 
 from deadhead.errors import DeadheadError
-from deadhead.report.page import library as shelf
+from deadhead.report.page import library
 from deadhead.report.page.content import content
 from deadhead.report.page.serve import Server, served
 
@@ -86,8 +86,8 @@ def test_the_page_and_its_content(study: Path):
 def test_a_new_record_changes_the_content_and_its_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(shelf, "PATIENCE", 0.0)
-    monkeypatch.setattr(shelf, "SHARE", 0)
+    monkeypatch.setattr(library, "PATIENCE", 0.0)
+    monkeypatch.setattr(library, "SHARE", 0)
     study = made_study(tmp_path / "study")
     with running(study) as server:
         _, before, body = ask(server, "/content.json")
@@ -180,7 +180,7 @@ def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
         port = taken.getsockname()[1]
         with (
             pytest.raises(
-                DeadheadError, match=rf"port {port} of 127.0.0.1 is taken.\n  Hint: .*--port"
+                DeadheadError, match=rf"port {port} of 127.0.0.1 is in use.\n  Hint: .*--port"
             ),
             served(study, port=port),
         ):
@@ -192,7 +192,7 @@ def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
         pass
     for folder, words in (
         (tmp_path / "no", "there is no folder"),
-        (tmp_path, "is not a study, and holds none"),
+        (tmp_path, "is not a study and contains none"),
     ):
         with pytest.raises(DeadheadError, match=words), served(folder, port=0):
             pass
@@ -214,7 +214,7 @@ def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
             assert json.load(answer)["studies"][0]["progress"]["done"] == 7
         process.send_signal(signal.SIGINT)
         told, wrong = process.communicate(timeout=60)
-    assert (process.returncode, told, wrong) == (0, "ended.\n", "")
+    assert (process.returncode, told, wrong) == (0, "stopped.\n", "")
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path):
@@ -225,14 +225,16 @@ def test_the_command_says_what_is_wrong(tmp_path: Path):
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[0] == f"StudyError: {tmp_path} is not a study, and holds none."
+    assert (
+        done.stderr.splitlines()[0] == f"StudyError: {tmp_path} is not a study and contains none."
+    )
     assert "Traceback" not in done.stderr
 
 
 def test_a_reader_keeps_their_place_while_the_study_goes_on(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(shelf, "PATIENCE", 0.0)
+    monkeypatch.setattr(library, "PATIENCE", 0.0)
     study = made_study(tmp_path / "study")
     with running(study) as server:
         page.open(server.url)
@@ -282,7 +284,7 @@ def test_a_record_that_is_not_in_the_page_is_asked_for(
     page: Page, study: Path, monkeypatch: pytest.MonkeyPatch
 ):
     facts = content(study)
-    monkeypatch.setattr(shelf.Shelf, "_content", lambda *_: (1, facts | {"records": {}}))
+    monkeypatch.setattr(library.Library, "_content", lambda *_: (1, facts | {"records": {}}))
     some = next(name for name, one in facts["records"].items() if one["removed"])
     with running(study) as server:
         page.open(f"{server.url}#trial={some}")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from by_hand import DRAWN, NUMBERS, SEARCH, drawn, searched, study
 
-from deadhead.report.labels import true_title
+from deadhead.report.labels import title_for
 from deadhead.report.tables.build import tables
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
@@ -69,13 +69,13 @@ def test_a_title_names_the_metric_that_the_table_shows(
 
 
 def test_a_title_has_one_name_for_a_metric() -> None:
-    assert true_title("Accuracy after the cut", ["micro_f1"]) == "Micro F1 after the cut"
+    assert title_for("Accuracy after the cut", ["micro_f1"]) == "Micro F1 after the cut"
     assert (
-        true_title("F1, unpruned and best of 12", ["span_f1"]) == "Span F1, unpruned and best of 12"
+        title_for("F1, unpruned and best of 12", ["span_f1"]) == "Span F1, unpruned and best of 12"
     )
-    assert true_title("Micro F1 by heads", ["micro_f1"]) == "Micro F1 by heads"
-    assert true_title("F1", ["micro_f1", "span_f1"]) == "F1"  # it has several
-    assert true_title("F1x", ["micro_f1"]) == "F1x"
+    assert title_for("Micro F1 by heads", ["micro_f1"]) == "Micro F1 by heads"
+    assert title_for("F1", ["micro_f1", "span_f1"]) == "F1"  # it has several
+    assert title_for("F1x", ["micro_f1"]) == "F1x"
 
 
 def test_a_table_says_where_data_was_short(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_cells_name_fewer_trials_where_all_would_name_very_many(
         == [one["records"] for one in whole]
         == [1, 1, 3, 3] * 2
     )
-    monkeypatch.setattr("deadhead.report.tables.build.MOST_NAMED", 15)  # of 16, in 8 cells
+    monkeypatch.setattr("deadhead.report.tables.build.MOST_LISTED", 15)  # of 16, in 8 cells
     cut = [one for table in tables(made) for row in table["cells"] for one in row]
     assert [one["trials"] for one in cut] == [one["trials"][:1] for one in whole]
     assert [one["numbers"] for one in cut] == [one["numbers"][:1] for one in whole]

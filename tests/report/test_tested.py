@@ -11,7 +11,7 @@ import pytest
 from by_hand import DRAWN, SEARCH, TEST, drawn, searched, study
 
 from deadhead.report.tables.build import tables
-from deadhead.report.tables.significance import RATE, compared, marked
+from deadhead.report.tables.significance import RATE, compared, mark_cells
 from deadhead.report.tables.text import to_csv, to_latex, to_markdown
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
@@ -51,7 +51,7 @@ def simulated(
         [{"mark": None, **compared(list(values[r, c]), list(base[c]))} for c in range(LANGUAGES)]
         for r in range(REMOVALS)
     ]
-    marked(cells)
+    mark_cells(cells)
     flat = [cell["mark"] is not None for row in cells for cell in row]
     return sum(flat[apart:]), sum(flat[:apart])
 
@@ -132,4 +132,4 @@ def test_the_best_of_k_is_tested_against_the_best_of_as_many_seeds(tmp_path: Pat
         None,
         None,
     )
-    assert "the best of as many unpruned seeds" in table["test"]
+    assert "the best of the same number of unpruned seeds" in table["test"]

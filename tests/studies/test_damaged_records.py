@@ -16,7 +16,7 @@ from deadhead.claims import check
 from deadhead.cli import app
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
-from deadhead.report.page.library import Shelf
+from deadhead.report.page.library import Library
 from deadhead.results import Study, arms
 from deadhead.results.frame import rows
 from deadhead.studies import load, plan, run, status, summaries
@@ -117,7 +117,7 @@ def test_every_reader_reports_it(study: tuple[Recipe, Path], file: Path, tmp_pat
     assert plan(recipe, folder).damaged == (file.stem,)
     assert content(folder)["damaged"] == [said]
     assert said in html(content(folder))
-    assert Shelf(folder).payload([])["studies"][0]["damaged"] == [said]
+    assert Library(folder).payload([])["studies"][0]["damaged"] == [said]
     for command in (
         ["status", str(folder)],
         ["plan", str(folder.parent / "whole.yaml"), "--out", str(folder)],

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadhead.studies import Recipe, load
+from deadhead.report.check import load_recipe as load
+from deadhead.studies import Recipe
 from deadhead.studies.recipe.check import check
 from deadhead.studies.recipe.overrides import put
 from deadhead.studies.recipe.yaml import RecipeError, read
@@ -216,7 +217,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "draw}",
             "draw, published: weak-link/tabel1.csv}",
             12,
-            "tables[0].published: there is no file weak-link/tabel1.csv beside the recipe, and no table of a built-in one 'weak-link/tabel1.csv'. Did you mean 'weak-link/table1.csv'?",
+            "tables[0].published: there is no file weak-link/tabel1.csv beside the recipe, and no table of a built-in recipe 'weak-link/tabel1.csv'. Did you mean 'weak-link/table1.csv'?",
         ),
         (
             "draw}",
@@ -262,7 +263,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             12,
             "tables[0].metric: no metric 'acuracy'. Did you mean 'accuracy'?",
         ),
-        ("title: Table 4", "title: [4]", 12, "tables[0].title: this is a text."),
+        ("title: Table 4", "title: [4]", 12, "tables[0].title: expected a text, got [4]."),
         (
             "{random: [",
             "{per: blok, random: [",

@@ -45,14 +45,14 @@ def demo(
 
         deadhead demo --out my-demo --set seed=[0]
     """
+    from deadhead.report.check import load_recipe
     from deadhead.report.page.html import check_installed, write
     from deadhead.report.tables.build import tables
-    from deadhead.studies import load
     from deadhead.studies import run as run_study
     from deadhead.studies.plan import usual_workers
 
     check_installed()
-    recipe = load(RECIPE, overrides or ())
+    recipe = load_recipe(RECIPE, overrides or ())
     workers = workers or usual_workers(recipe)
     if not as_json:
         size = f"{len(recipe.trials)} trials, {workers} at a time, in {out}"

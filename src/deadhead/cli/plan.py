@@ -35,7 +35,7 @@ def plan(
 
         deadhead plan weak-link/table4 --set draw=[0]
     """
-    from deadhead.claims.in_recipe import load_recipe
+    from deadhead.report.check import load_recipe
     from deadhead.studies import plan as estimate
     from deadhead.studies.plan import usual_workers
     from deadhead.studies.recipe.load import with_inputs

@@ -81,7 +81,7 @@ def run(
 
         deadhead run my.yaml --out study --set finetune.epochs=1 --set seed=[0,1]
     """
-    from deadhead.claims.in_recipe import load_recipe
+    from deadhead.report.check import load_recipe
     from deadhead.studies import run as run_study
     from deadhead.studies.plan import usual_workers
 

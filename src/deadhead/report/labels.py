@@ -1,4 +1,4 @@
-"""Names of metrics, splits, stages and strategies in words that a reader without the code beside them understands."""
+"""Names of metrics, splits, stages and strategies in words for readers of the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import METRICS
 
-NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # what titles call a metric
+NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # how titles name a metric
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
 
 
@@ -18,17 +18,20 @@ def metric_words(name: str) -> str:
 
 
 def score_words(metrics: Iterable[str]) -> str:
-    """The name of the score of a study: its metric, where it has only one."""
-    named = list(dict.fromkeys(map(metric_words, filter(None, metrics))))
-    return named[0] if len(named) == 1 else "score"
+    """The name of a study's score: its metric if it has only one."""
+    names = list(dict.fromkeys(map(metric_words, filter(None, metrics))))
+    return names[0] if len(names) == 1 else "score"
 
 
-def true_title(title: str, metrics: Iterable[str]) -> str:
-    """A title that begins with the name of a metric, with that of the one shown: POS was once called accuracy, or plain F1."""
-    name, named = score_words(metrics), NAMED.match(title)
-    if named is None or name == "score" or title.lower().startswith(name.lower()):
+def title_for(title: str, metrics: Iterable[str]) -> str:
+    """A title; if it starts with the name of a metric, with the name of the metric that is shown.
+
+    Recipes have called the metric of POS accuracy, or F1.
+    """
+    name, match = score_words(metrics), NAMED.match(title)
+    if match is None or name == "score" or title.lower().startswith(name.lower()):
         return title
-    return sentence(name) + title[named.end() :]
+    return capitalized(name) + title[match.end() :]
 
 
 def removal_words(label: str) -> str:
@@ -47,9 +50,9 @@ def strategy_words(name: str) -> str:
     return STRATEGIES[name].label if name in STRATEGIES else name
 
 
-def counted_as(name: str) -> str:
-    """What the amount of a strategy counts; strategies that count the same share an axis."""
-    return STRATEGIES[name].amount.axis if name in STRATEGIES else name
+def removal_unit(strategy: str) -> str:
+    """What the amounts of a strategy count; strategies that count the same can share an axis."""
+    return STRATEGIES[strategy].amount.axis if strategy in STRATEGIES else strategy
 
 
 def split_words(name: str) -> str:
@@ -59,25 +62,24 @@ def split_words(name: str) -> str:
 
 
 def measured_words(metrics: Iterable[str], splits: Iterable[str]) -> str:
-    """What a table's numbers are, and where that is not plain, what it means."""
+    """The metric and the split of a table, and what the metric means if that is not obvious."""
     metrics = list(dict.fromkeys(metrics))
-    named = " / ".join(dict.fromkeys(map(metric_words, metrics))) or "score"
-    meaning = {name: METRICS[name].meaning for name in metrics if name in METRICS}
-    meant = [
-        text if len(metrics) == 1 else f"{metric_words(name)}: {text}"
-        for name, text in meaning.items()
-        if text
+    names = " / ".join(dict.fromkeys(map(metric_words, metrics))) or "score"
+    known = {name: METRICS[name].meaning for name in metrics if name in METRICS}
+    meanings = [
+        meaning if len(metrics) == 1 else f"{metric_words(name)}: {meaning}"
+        for name, meaning in known.items()
+        if meaning
     ]
-    return f"{named} on {' / '.join(map(split_words, dict.fromkeys(splits)))}" + (
-        f" ({'; '.join(meant)})" if meant else ""
-    )
+    text = f"{names} on {' / '.join(map(split_words, dict.fromkeys(splits)))}"
+    return f"{text} ({'; '.join(meanings)})" if meanings else text
 
 
-def sentence(text: str) -> str:
-    """With a capital at its start; what is a name already stays as it is."""
+def capitalized(text: str) -> str:
+    """The text with a capital first letter; the rest stays as it is."""
     return text[:1].upper() + text[1:]
 
 
 def joined(*labels: Any, by: str = ", ") -> str:
-    """Labels in a row, without those that a cell does not have."""
-    return by.join(str(one) for one in labels if one not in (None, ""))
+    """Labels in a row, without empty ones."""
+    return by.join(str(label) for label in labels if label not in (None, ""))

@@ -1,13 +1,16 @@
-"""The shapes figures are drawn in, as plain vega-lite: curves with bands, maps of heads, squares, scatters.
+"""The shapes that figures are drawn in, as vega-lite: curves with bands, head maps, squares, scatters.
 
-A specification has no colours of ink or paper: the page sets those for dark and light, `export` for print.
-Categories are in the colours of Okabe and Ito and four more, amounts in viridis, which all readers can tell apart.
+A chart has no colours for text or background: the page sets those for dark and light, `export` for
+print. Categories have the colours of Okabe and Ito and four more, amounts have viridis; all readers
+can tell these apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+from deadhead.report.spec import Chart
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = [
@@ -24,67 +27,71 @@ COLOURS = [
     "#6E8F2B",
     "#8C8C8C",
 ]
-MIDDLE = "#888888"  # a grey that is seen on white and on black
+MIDDLE = "#888888"  # a grey that is visible on white and on black
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
+WIDTH = 460
+BOLD = {"labelFontWeight": "bold"}  # headers of panels
 COLUMNS = 3  # panels in a row
-MOST_TALL = 6  # panels; more of them are lower
-MOST_BANDS = 4  # lines with bands in one picture; more of them would hide each other
-MOST_TICKS = 10  # of an axis that is marked where its points are
+MOST_TALL = 6  # panels; with more, each is lower
+MOST_BANDS = 4  # lines with bands in one panel; more would hide each other
+MOST_TICKS = 10  # of an axis with ticks at its points only
 Row = dict[str, Any]
-Spec = dict[str, Any]
+Labels = Sequence[Any]
+TYPES = {"Q": "quantitative", "O": "ordinal", "N": "nominal"}
 
 
-def field(name: str, kind: str, title: str | None = None, **more: Any) -> Spec:
+def field(name: str, kind: str, title: str | None = None, **more: Any) -> Chart:
     """An encoding of a field; kind is Q, O or N."""
-    words = {"Q": "quantitative", "O": "ordinal", "N": "nominal"}
-    return {
-        "field": name,
-        "type": words[kind],
-        **({"title": title} if title is not None else {}),
-        **more,
-    }
+    named = {"title": title} if title is not None else {}
+    return {"field": name, "type": TYPES[kind], **named, **more}
 
 
-def tip(name: str, kind: str, title: str, form: str | None = None) -> Spec:
+def tip(name: str, kind: str, title: str, form: str | None = None) -> Chart:
     return field(name, kind, title, **({"format": form} if form else {}))
 
 
-def categories(labels: Sequence[Any], grey: Sequence[Any] = ()) -> Spec:
-    """A scale of colours in the order of the labels; those to compare with are grey."""
+def categories(labels: Labels, grey: Labels = ()) -> Chart:
+    """A scale of colours in the order of the labels; those in `grey` are only for comparison."""
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(labels))]
     return {
         "domain": list(labels),
-        "range": [
-            MIDDLE if label in grey else COLOURS[i % len(COLOURS)] for i, label in enumerate(labels)
-        ],
+        "range": [MIDDLE if a in grey else c for a, c in zip(labels, colours, strict=True)],
     }
 
 
-def whole(spec: Spec, values: Sequence[Row], title: str) -> Spec:
-    return {"$schema": SCHEMA, "title": title, "data": {"values": list(values)}, **spec}
+def distinct(rows: Sequence[Row], name: str) -> list[Any]:
+    """The values of a column, each once, in the order of the rows."""
+    return list(dict.fromkeys(row[name] for row in rows))
 
 
-def panelled(
-    layers: Spec, panels: Sequence[Any], width: int, height: int, *, free: bool = False
-) -> Spec:
-    """One picture, or one for each panel."""
+def whole(chart: Chart, values: Sequence[Row], title: str) -> Chart:
+    return {"$schema": SCHEMA, "title": title, "data": {"values": list(values)}, **chart}
+
+
+def has_published(chart: Chart) -> bool:
+    return any("published" in row for row in chart["data"]["values"])
+
+
+def facets(
+    chart: Chart, panels: Labels, columns: int, header: Chart | None = None, free: Labels = ()
+) -> Chart:
+    """One chart for each panel; `free` names the scales that each panel has for itself."""
+    facet = {**field("panel", "N"), "title": None, "sort": list(panels)}
+    facet |= {"header": header} if header else {}
+    resolve = {"resolve": {"scale": dict.fromkeys(free, "independent")}} if free else {}
+    return {"facet": facet, "columns": columns, "spec": chart, **resolve}
+
+
+def panelled(layers: Chart, panels: Labels, height: int, *free: str) -> Chart:
+    """One chart, or one for each panel."""
     if len(panels) < 2:
-        return {**layers, "width": width, "height": height}
-    small, low = (
-        max(150, int(width * (0.62 if len(panels) == 2 else 0.45))),
-        0.6 if len(panels) <= MOST_TALL else 0.42,
-    )
-    return {
-        "facet": {
-            "field": "panel",
-            "type": "nominal",
-            "title": None,
-            "sort": list(panels),
-            "header": {"labelFontWeight": "bold"},
-        },
-        "columns": 2 if len(panels) == 4 else min(COLUMNS, len(panels)),
-        "spec": {**layers, "width": small, "height": int(height * low)},
-        **({"resolve": {"scale": {"y": "independent"}}} if free else {}),
+        return {**layers, "width": WIDTH, "height": height}
+    small = {
+        "width": max(150, int(WIDTH * (0.62 if len(panels) == 2 else 0.45))),
+        "height": int(height * (0.6 if len(panels) <= MOST_TALL else 0.42)),
     }
+    columns = 2 if len(panels) == 4 else min(COLUMNS, len(panels))
+    return facets({**layers, **small}, panels, columns, BOLD, free)
 
 
 def curves(
@@ -94,159 +101,99 @@ def curves(
     x: str,
     y: str,
     numbers: bool,
-    order: Sequence[Any],
-    lines: Sequence[Any],
-    panels: Sequence[Any],
+    lines: Labels,
+    panels: Labels,
+    order: Labels = (),
     line: str = "",
     band: tuple[str, str] = ("mean - sd", "mean + sd"),
-    grey: Sequence[Any] = (),
+    grey: Labels = (),
     form: str = ".1f",
-) -> Spec:
+) -> Chart:
     """Lines with points, a band where there is a spread, hollow points for published numbers.
 
-    Rows: x, y, line, panel; where known low and high, n, published. Many lines with bands get a panel each.
+    Rows: x, y, line, panel; if known low and high, n, published. If many lines have bands, each
+    line gets its own panel.
     """
-    values, panels, behind = _apart(values, lines, panels)
-    across = field(
-        "x",
-        "Q" if numbers else "O",
-        x,
-        **(
-            {} if numbers else {"sort": list(order), "axis": {"labelAngle": -40, "labelLimit": 140}}
-        ),
-    )
-    if numbers:
-        across |= {"scale": {"nice": False, "zero": False}}
-        marks = sorted({float(row["x"]) for row in values})
-        if len(marks) <= MOST_TICKS and all(
-            map(float.is_integer, marks)
-        ):  # there are no half layers
-            across |= {"axis": {"values": marks}}
-    legend = (
-        None
-        if len(lines) < 2 or behind
-        else {
-            "title": line or None,
-            "symbolOpacity": 1,
-            "symbolType": "circle",
-            "symbolStrokeWidth": 0,
-        }
-    )
-    colour: Spec = (
-        {"value": COLOURS[0]}
-        if behind
-        else field("line", "N", line or None, scale=categories(lines, grey), legend=legend)
-    )
+    values, panels, behind = _separate(values, lines, panels)
+    across = _across(values, x, numbers, order)
+    colour: Chart = {"value": COLOURS[0]}
+    if not behind:
+        legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
+        shown = {"title": line or None, **legend} if len(lines) > 1 else None
+        colour = field("line", "N", line or None, scale=categories(lines, grey), legend=shown)
     tips = [
         tip("line", "N", line or "line"),
         tip("x", "Q" if numbers else "N", x),
         tip("y", "Q", y, form),
         tip("n", "Q", "repetitions"),
     ]
-    if any(row.get("low") is not None for row in values):
+    has_bands = any(row.get("low") is not None for row in values)
+    if has_bands:
         tips += [tip("low", "Q", band[0], form), tip("high", "Q", band[1], form)]
-    layers: list[Spec] = []
+
+    def up(name: str) -> Chart:
+        return field(name, "Q", y, scale={"zero": False})
+
+    def layer(name: str, mark: Chart, **more: Any) -> Chart:
+        encoding = {"x": across, "y": up(name), "color": colour, **more}
+        valid = [{"filter": f"isValid(datum.{name})"}]
+        return {"mark": mark, "encoding": encoding, "transform": valid}
+
+    layers: list[Chart] = []
     if behind:
-        places = {
-            "x": across,
-            "y": field("y", "Q", y, scale={"zero": False}),
-            "detail": field("line", "N"),
-        }
-        layers.append(
-            {
-                "data": {"values": behind},
-                "mark": {"type": "line", "color": MIDDLE, "strokeWidth": 1, "opacity": 0.35},
-                "encoding": places,
-            }
-        )
-    if any(row.get("low") is not None for row in values):
-        bands = {
-            "y": field("low", "Q", y, scale={"zero": False}),
-            "y2": {"field": "high"},
-            "x": across,
-            "color": colour,
-        }
-        layers.append(
-            {
-                "mark": {"type": "area", "opacity": 0.16},
-                "encoding": bands,
-                "transform": [{"filter": "isValid(datum.low)"}],
-            }
-        )
-    places = {"x": across, "y": field("y", "Q", y, scale={"zero": False}), "color": colour}
-    layers.append(
-        {
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": places,
-            "transform": [{"filter": "isValid(datum.y)"}],
-        }
-    )
-    layers.append(
-        {
-            "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
-            "encoding": {**places, "tooltip": tips},
-        }
-    )
+        faint = {"type": "line", "color": MIDDLE, "strokeWidth": 1, "opacity": 0.35}
+        places = {"x": across, "y": up("y"), "detail": field("line", "N")}
+        layers.append({"data": {"values": behind}, "mark": faint, "encoding": places})
+    if has_bands:
+        layers.append(layer("low", {"type": "area", "opacity": 0.16}, y2={"field": "high"}))
+    layers.append(layer("y", {"type": "line", "strokeWidth": 2}))
+    dot = {"type": "point", "filled": True, "size": 46, "opacity": 1}
+    layers.append(layer("y", dot, tooltip=tips))
     if any(row.get("published") is not None for row in values):
-        theirs = {
-            **places,
-            "y": field("published", "Q", y, scale={"zero": False}),
-            "tooltip": [
-                *tips,
-                tip("published", "Q", "published", ".4~f"),
-            ],  # not rounded as ours are
-        }
-        mark = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
-        layers.append(
-            {
-                "mark": mark,
-                "encoding": theirs,
-                "transform": [{"filter": "isValid(datum.published)"}],
-            }
-        )
-    return whole(panelled({"layer": layers}, panels, 460, 280), values, title)
+        hollow = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
+        tips = [*tips, tip("published", "Q", "published", ".4~f")]  # not rounded as ours are
+        layers.append(layer("published", hollow, tooltip=tips))
+    return whole(panelled({"layer": layers}, panels, 280), values, title)
 
 
-def _apart(
-    values: Sequence[Row], lines: Sequence[Any], panels: Sequence[Any]
-) -> tuple[Sequence[Row], Sequence[Any], list[Row]]:
-    """Lines whose bands would hide each other: a panel for each, with all others in grey behind it, or, in panels already, no bands."""
+def _across(values: Sequence[Row], x: str, numbers: bool, order: Labels) -> Chart:
+    """The x axis; integers have ticks at the points only, since there are no half layers."""
+    if not numbers:
+        axis = {"labelAngle": -40, "labelLimit": 140}
+        return field("x", "O", x, sort=list(order), axis=axis)
+    across = field("x", "Q", x, scale={"nice": False, "zero": False})
+    ticks = sorted({float(row["x"]) for row in values})
+    if len(ticks) <= MOST_TICKS and all(map(float.is_integer, ticks)):
+        across["axis"] = {"values": ticks}
+    return across
+
+
+def _separate(
+    values: Sequence[Row], lines: Labels, panels: Labels
+) -> tuple[Sequence[Row], Labels, list[Row]]:
+    """Keep bands from hiding each other: a panel for each line with the others in grey behind it.
+
+    A figure that has panels already loses its bands instead.
+    """
     if len(lines) <= MOST_BANDS or not any(row.get("low") is not None for row in values):
         return values, panels, []
     if len(panels) > 1:
-        return (
-            [
-                {name: value for name, value in row.items() if name not in ("low", "high")}
-                for row in values
-            ],
-            panels,
-            [],
-        )
-    behind = [
-        {"x": row["x"], "y": row["y"], "line": row["line"]}
-        for row in values
-        if row.get("y") is not None
-    ]
+        bands = ("low", "high")
+        return [{k: v for k, v in row.items() if k not in bands} for row in values], panels, []
+    known = [row for row in values if row.get("y") is not None]
+    behind = [{name: row[name] for name in ("x", "y", "line")} for row in known]
     return [{**row, "panel": row["line"]} for row in values], lines, behind
 
 
 def head_maps(
-    values: Sequence[Row],
-    title: str,
-    *,
-    panels: Sequence[Any],
-    legend: str,
-    scheme: str = "viridis",
-) -> Spec:
+    values: Sequence[Row], title: str, *, panels: Labels, legend: str, scheme: str = "viridis"
+) -> Chart:
     """Layer x head squares, the input at the bottom. Rows: layer, index, head, value, panel."""
-    layers, sizes = (
-        sorted({row["layer"] for row in values}),
-        sorted({row["index"] for row in values}),
-    )
-    side = 22 if len(panels) < 2 else 12 if len(sizes) > 8 else 15
-    squares = {
+    layers, indices = ({row[name] for row in values} for name in ("layer", "index"))
+    side = 22 if len(panels) < 2 else 12 if len(indices) > 8 else 15
+    chart = {
         "mark": {"type": "rect", "tooltip": True},
-        "width": side * len(sizes),
+        "width": side * len(indices),
         "height": side * len(layers),
         "encoding": {
             "x": field("index", "O", "head", axis={"labelAngle": 0, "labelOverlap": True}),
@@ -259,105 +206,56 @@ def head_maps(
             ],
         },
     }
-    if len(panels) < 2:
-        return whole(squares, values, title)
-    facet = {
-        "field": "panel",
-        "type": "nominal",
-        "title": None,
-        "sort": list(panels),
-        "header": {"labelFontWeight": "bold", "labelLimit": 220},
-    }
-    return whole({"facet": facet, "columns": 4, "spec": squares}, values, title)
+    if len(panels) > 1:
+        chart = facets(chart, panels, 4, {**BOLD, "labelLimit": 220})
+    return whole(chart, values, title)
 
 
 def squares(
-    values: Sequence[Row], title: str, *, order: Sequence[Any], panels: Sequence[Any], legend: str
-) -> Spec:
-    """A square of every pair, with its number in it. Rows: a, b, value, panel."""
-    side = 34 if len(order) <= 12 else 22
+    values: Sequence[Row], title: str, *, order: Labels, panels: Labels, legend: str
+) -> Chart:
+    """A square for every pair, with its number in it. Rows: a, b, value, panel."""
+    side = (34 if len(order) <= 12 else 22) * len(order)
     places = {
         "x": field("a", "N", "", sort=list(order), axis={"labelAngle": 0}),
         "y": field("b", "N", "", sort=list(order)),
     }
     colour = field("value", "Q", legend, scale={"scheme": "cividis", "domain": [-1, 1]})
-    ink = {
-        "condition": {"test": "datum.value > 0.1", "value": "#1a1a1a"},
-        "value": "#f5f5f5",
-    }  # on the square, not on the page
+    # The ink is for the square, not for the page.
+    ink = {"condition": {"test": "datum.value > 0.1", "value": "#1a1a1a"}, "value": "#f5f5f5"}
+    tips = [tip("a", "N", "one"), tip("b", "N", "other"), tip("value", "Q", legend, ".3f")]
+    number = {"text": field("value", "Q", format=".2f"), "color": ink}
     layers = [
-        {
-            "mark": "rect",
-            "encoding": {
-                **places,
-                "color": colour,
-                "tooltip": [
-                    tip("a", "N", "one"),
-                    tip("b", "N", "other"),
-                    tip("value", "Q", legend, ".3f"),
-                ],
-            },
-        },
-        {
-            "mark": {"type": "text", "fontSize": 10},
-            "encoding": {**places, "text": field("value", "Q", format=".2f"), "color": ink},
-        },
+        {"mark": "rect", "encoding": {**places, "color": colour, "tooltip": tips}},
+        {"mark": {"type": "text", "fontSize": 10}, "encoding": {**places, **number}},
     ]
-    spec: Spec = {"layer": layers, "width": side * len(order), "height": side * len(order)}
-    if len(panels) > 1:
-        spec = {
-            "facet": {"field": "panel", "type": "nominal", "title": None, "sort": list(panels)},
-            "columns": 2,
-            "spec": spec,
-        }
-    return whole(spec, values, title)
+    chart: Chart = {"layer": layers, "width": side, "height": side}
+    return whole(facets(chart, panels, 2) if len(panels) > 1 else chart, values, title)
 
 
-def scatter(
-    values: Sequence[Row], title: str, *, groups: Sequence[Any], panels: Sequence[Any], group: str
-) -> Spec:
+def clouds(
+    values: Sequence[Row], title: str, *, groups: Labels, panels: Labels, group: str
+) -> Chart:
     """Points without axes, as t-SNE gives them. Rows: x, y, group, panel."""
-    bare = {"axis": None, "scale": {"zero": False}}
-    shapes = {
-        "domain": list(groups),
-        "range": [SHAPES[i // len(COLOURS) % len(SHAPES)] for i in range(len(groups))],
-    }
+    shapes = [SHAPES[i // len(COLOURS) % len(SHAPES)] for i in range(len(groups))]
     encoding = {
-        "x": field("x", "Q", None, **bare),
-        "y": field("y", "Q", None, **bare),
+        **{name: field(name, "Q", None, axis=None, scale={"zero": False}) for name in ("x", "y")},
         "color": field("group", "N", group, scale=categories(groups)),
-        "shape": field("group", "N", group, scale=shapes),
+        "shape": field("group", "N", group, scale={"domain": list(groups), "range": shapes}),
         "tooltip": [tip("group", "N", group)],
     }
-    layers = {
-        "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.7},
-        "encoding": encoding,
-    }
-    spec = panelled(layers, panels, 460, 400)
-    return whole(
-        {
-            **spec,
-            **(
-                {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
-                if len(panels) > 1
-                else {}
-            ),
-        },
-        values,
-        title,
-    )
+    mark = {"type": "point", "filled": True, "size": 14, "opacity": 0.7}
+    layers = {"mark": mark, "encoding": encoding}
+    return whole(panelled(layers, panels, 400, "x", "y"), values, title)
 
 
 def trade(
-    values: Sequence[Row],
-    title: str,
-    *,
-    cost: str,
-    groups: Sequence[Any],
-    panels: Sequence[Any],
-    y: str,
-) -> Spec:
-    """Score against cost, with the points that no other beats joined by a line. Rows: y, cost, front, group, panel, label, n."""
+    values: Sequence[Row], title: str, *, cost: str, groups: Labels, panels: Labels, y: str
+) -> Chart:
+    """Score against cost; a dashed line joins the points that no other beats in both.
+
+    Rows: y, cost, front, group, panel, label, n.
+    """
     places = {
         "x": field("cost", "Q", cost, scale={"zero": False}),
         "y": field("y", "Q", y, scale={"zero": False}),
@@ -369,18 +267,12 @@ def trade(
         tip("cost", "Q", cost, ".4~g"),
         tip("n", "Q", "trials"),
     ]
-    dots = {
-        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
-        "encoding": {
-            **places,
-            "color": field("group", "N", "removed by", scale=categories(groups)),
-            "tooltip": tips,
+    colour = field("group", "N", "removed by", scale=categories(groups))
+    layers = [
+        {"mark": dash, "encoding": places, "transform": [{"filter": "datum.front"}]},
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
+            "encoding": {**places, "color": colour, "tooltip": tips},
         },
-    }
-    layers = {
-        "layer": [
-            {"mark": dash, "encoding": places, "transform": [{"filter": "datum.front"}]},
-            dots,
-        ]
-    }
-    return whole(panelled(layers, panels, 460, 280, free=True), values, title)
+    ]
+    return whole(panelled({"layer": layers}, panels, 280, "y"), values, title)

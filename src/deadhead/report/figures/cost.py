@@ -1,75 +1,92 @@
-"""What a score costs: the parameters that are left, with the points that no other beats. `deadhead bench` measures latency."""
+"""Figures of kind `cost`: the score against the parameters that are left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import ClassVar
 
 from deadhead.report.labels import joined, score_words, strategy_words
-from deadhead.report.tables.grid import alike
+from deadhead.report.spec import Chart, Figure, Scored, Suggested
+from deadhead.report.tables.units import group_cells
 from deadhead.report.tables.values import scores_of
 from deadhead.results import Study
-from deadhead.results.cells import as_dict, matches
+from deadhead.results.cells import Cell, matches
 
-from .charts import Row, Spec, trade
+from .charts import Row, distinct, trade
 
 MILLION = 1e6
-COST = "parameters, millions"
+Removals = dict[tuple[str, str, str], list[tuple[float, float]]]  # (panel, group, label) -> trials
 
 
-def cost_figure(study: Study, asked: Mapping[str, Any]) -> Spec | None:
-    """Each removal as a point: its mean score over trials and languages against the parameters it leaves."""
-    scores_in, where = scores_of(asked), as_dict(asked.get("where"))
-    found: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = {}
-    done = [cell for cell in study.cells if cell.state == "done"]
-    for cells in alike(done, ("task", "model", "remove", "strategy", *where)):
-        first = cells[0]
-        if not matches(first, next(iter(first.languages), ""), where):
-            continue
-        panel = joined(
-            *(first.axes.get(name) for name in ("task", "model") if name in study.axes), by=" "
+@dataclass(frozen=True, kw_only=True)
+class Cost(Scored, Figure):
+    """Each removal as a point: mean score over trials and languages, and the parameters left."""
+
+    kind: ClassVar[str] = "cost"
+
+    def usual_title(self) -> str:
+        return "Cost against score"
+
+    def draw(self, study: Study) -> Chart | None:
+        rows = [_row(key, trials) for key, trials in self._trials(study).items() if trials]
+        if len({row["cost"] for row in rows}) < 2:
+            return None
+        panels = distinct(rows, "panel")
+        for panel in panels:
+            mark_front([row for row in rows if row["panel"] == panel])
+        return trade(
+            rows,
+            self.heading(study),
+            cost="parameters, millions",
+            groups=distinct(rows, "group"),
+            panels=panels,
+            y=f"mean {score_words(study.metrics)}, points",
         )
-        strategy = str(first.axes.get("strategy"))
-        group = "nothing" if first.unpruned else strategy_words(strategy)
-        trials = found.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
-        for cell in cells:
-            scores = [value for value in scores_in(cell, None, None) if value is not None]
-            left = _parameters(cell.summary.cost) if cell.summary is not None else None
-            if scores and left is not None:
-                trials[cell.trial] = fmean(scores), left / MILLION
-    rows = [_row(key, list(trials.values())) for key, trials in found.items() if trials]
-    if len({row["cost"] for row in rows}) < 2:
-        return None
-    panels, groups = (list(dict.fromkeys(row[name] for row in rows)) for name in ("panel", "group"))
-    for panel in panels:
-        front([row for row in rows if row["panel"] == panel])
-    title, y = (
-        str(asked.get("title") or "Cost against score"),
-        f"mean {score_words(study.metrics)}, points",
-    )
-    return trade(rows, title, cost=COST, groups=groups, panels=panels, y=y)
+
+    def _trials(self, study: Study) -> Removals:
+        """The mean score and the millions of parameters of each trial of a removal."""
+        scores_in = scores_of(self)
+        removals: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = {}
+        done = [cell for cell in study.cells if cell.state == "done"]
+        panel_axes = [axis for axis in ("task", "model") if axis in study.axes]
+        for cells in group_cells(done, ("task", "model", "remove", "strategy", *self.where)):
+            first = cells[0]
+            if not matches(first, next(iter(first.languages), ""), self.where):
+                continue
+            panel = joined(*(first.axes.get(axis) for axis in panel_axes), by=" ")
+            group = "nothing" if first.unpruned else strategy_words(str(first.axes.get("strategy")))
+            trials = removals.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
+            for cell in cells:
+                scores = [score for score in scores_in(cell, None, None) if score is not None]
+                left = _parameters(cell)
+                if scores and left is not None:
+                    trials[cell.trial] = fmean(scores), left / MILLION
+        return {key: list(trials.values()) for key, trials in removals.items()}
+
+    def explanation(self, chart: Chart) -> str:
+        return "Dashed: the points that no other beats in both. `deadhead bench` measures latency."
+
+    @classmethod
+    def suggest(cls, study: Study) -> Suggested:
+        yield 70, cls()
 
 
-def _parameters(cost: Mapping[str, Any]) -> float | None:
+def _parameters(cell: Cell) -> float | None:
+    cost = cell.summary.cost if cell.summary is not None else {}
     left = cost.get("parameters after", cost.get("parameters"))
     return left if isinstance(left, int | float) else None
 
 
 def _row(key: tuple[str, str, str], trials: list[tuple[float, float]]) -> Row:
-    score, left = (round(fmean(one[i] for one in trials), digits) for i, digits in ((0, 3), (1, 4)))
-    return {
-        "panel": key[0],
-        "group": key[1],
-        "label": key[2],
-        "n": len(trials),
-        "y": score,
-        "cost": left,
-    }
+    panel, group, label = key
+    score, parameters = (fmean(values) for values in zip(*trials, strict=True))
+    row = {"panel": panel, "group": group, "label": label, "n": len(trials)}
+    return row | {"y": round(score, 3), "cost": round(parameters, 4)}
 
 
-def front(rows: list[Row]) -> None:
-    """Mark the rows for which no other has both a lower cost and a higher score (or one of them, the other being equal)."""
+def mark_front(rows: list[Row]) -> None:
+    """Mark the rows that no other row beats in cost and score together."""
     best: float | None = None
     for row in sorted(rows, key=lambda row: (row["cost"], -row["y"])):
         row["front"] = best is None or row["y"] > best

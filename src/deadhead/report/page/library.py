@@ -1,4 +1,4 @@
-"""The studies that a server shows: found once more at each look, read again only when something changed."""
+"""The studies that a server shows: looked up at each request, read again only after a change."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from threading import Lock
 from typing import Any
 
 from deadhead.errors import DeadheadError
+from deadhead.results import Study
 from deadhead.studies import read, status
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.study import described
 
 from .html import embedded
 
-DEEP = 3  # folders below the one named in which studies are looked for
+DEPTH = 3  # levels of folders that are searched for studies
 PATIENCE = 2.0  # seconds in which a study is not read twice
-SHARE = 5  # a study that takes long to read is read at most this share of the time
+SHARE = 5  # after reading, wait this many times as long as reading took
 CHANGES = ("study.json", "index.jsonl", "live.json", "records", "lock")
 
 
 @dataclass
-class Held:
+class Cached:
     """The content of one study as it was read last."""
 
     lock: Lock = field(default_factory=Lock)
     stamp: tuple[Any, ...] = ()
     content: dict[str, Any] | None = None
     times: int = 0  # that it was read
-    again: float = 0.0  # not to be read before this time
+    not_before: float = 0.0  # when it may be read again
 
 
-class Shelf:
-    """One study (named ""), or all studies in a folder, by their path within it."""
+class Library:
+    """One study (named ""), or all studies in a folder, by their path in it."""
 
     def __init__(self, folder: Path):
         if not folder.is_dir():
@@ -44,81 +45,80 @@ class Shelf:
                 f"there is no folder {folder}.", "name a study, or a folder of studies"
             )
         self.folder = folder
-        self._held: dict[str, Held] = {}
+        self._cached: dict[str, Cached] = {}
         self._bodies: dict[tuple[str, ...], tuple[list[int], bytes, str]] = {}
         self._lock = Lock()
         if (folder / "study.json").exists():
-            described(folder)  # says what is wrong with it
+            described(folder)  # raises an error if the study is damaged
         elif not self.studies():
             raise StudyError(
-                f"{folder} is not a study, and holds none.",
-                "name the folder that `deadhead run` was given with --out, or one of several",
+                f"{folder} is not a study and contains none.",
+                "name the folder that `deadhead run` wrote to (--out), or a folder of studies",
             )
 
     def studies(self) -> dict[str, Path]:
-        """Name -> folder; no link is followed."""
+        """Name -> folder; links are not followed."""
         if (self.folder / "study.json").exists():
             return {"": self.folder}
-        found = {}
-        for at, folders, names in os.walk(self.folder):
-            here = Path(at)
-            deep = len(here.relative_to(self.folder).parts)
-            if "study.json" in names and deep:
-                found[here.relative_to(self.folder).as_posix()] = here
-            folders[:] = (
-                sorted(one for one in folders if deep < DEEP and not one.startswith("."))
-                if "study.json" not in names
-                else []
-            )
-        return found
+        studies = {}
+        for path, folders, names in os.walk(self.folder):
+            here = Path(path).relative_to(self.folder)
+            depth = len(here.parts)
+            if "study.json" in names and depth:
+                studies[here.as_posix()] = Path(path)
+            deeper = depth < DEPTH and "study.json" not in names
+            folders[:] = sorted(f for f in folders if deeper and not f.startswith("."))
+        return studies
 
     def payload(self, names: Sequence[str]) -> dict[str, Any]:
-        """What the page is drawn from: the studies named, or the list of all."""
-        return self._gathered(names)[1]
+        """What the page is drawn from: the studies with these names, or the list of all."""
+        return self._payload(names)[1]
 
     def body(self, names: Sequence[str]) -> tuple[bytes, str]:
-        """The payload as JSON and a mark (ETag) of it; made anew only when a study was read anew, since readers ask every few seconds."""
-        times, payload = self._gathered(names)
+        """The payload as JSON and its ETag, cached because readers ask every few seconds."""
+        times, payload = self._payload(names)
         with self._lock:
-            kept = self._bodies.get(tuple(names))
-        if kept is None or kept[0] != times or "list" in payload:
+            cached = self._bodies.get(tuple(names))
+        if cached is None or cached[0] != times or "list" in payload:
             body = as_json(payload)
-            kept = (times, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+            cached = (times, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
             with self._lock:
-                self._bodies[tuple(names)] = kept
-        return kept[1:]
+                self._bodies[tuple(names)] = cached
+        return cached[1:]
 
-    def _gathered(self, names: Sequence[str]) -> tuple[list[int], dict[str, Any]]:
+    def _payload(self, names: Sequence[str]) -> tuple[list[int], dict[str, Any]]:
         known = self.studies()
         if not names and "" not in known:
             return [], {"list": [row for name, home in known.items() if (row := _row(name, home))]}
-        found = [(name, *self._content(name, known[name])) for name in names or [""]]
-        studies = [{**content, **({"folder": name} if name else {})} for name, _, content in found]
-        return [times for _, times, _ in found], {"studies": studies}
+        contents = [(name, *self._content(name, known[name])) for name in names or [""]]
+        studies = [
+            {**content, **({"folder": name} if name else {})} for name, _, content in contents
+        ]
+        return [times for _, times, _ in contents], {"studies": studies}
 
     def _content(self, name: str, home: Path) -> tuple[int, dict[str, Any]]:
         from .content import content
 
         with self._lock:
-            held = self._held.setdefault(name, Held())
-        with held.lock:
-            now = _stamp(home)
-            if held.content is None or (held.stamp != now and time.monotonic() >= held.again):
-                began = time.monotonic()
-                held.content, held.stamp, held.times = content(home), now, held.times + 1
-                held.again = time.monotonic() + max(PATIENCE, SHARE * (time.monotonic() - began))
-            return held.times, held.content
+            cached = self._cached.setdefault(name, Cached())
+        with cached.lock:
+            stamp, start = _stamp(home), time.monotonic()
+            changed = cached.stamp != stamp and start >= cached.not_before
+            if cached.content is None or changed:
+                cached.content, cached.stamp = content(home), stamp
+                cached.times += 1
+                end = time.monotonic()
+                cached.not_before = end + max(PATIENCE, SHARE * (end - start))
+            return cached.times, cached.content
 
     def record(self, name: str, trial: str) -> dict[str, Any]:
         """One record in full, as the page shows it."""
-        from deadhead.results import Study
-
-        from .trial_details import shown
+        from .records import full_records
 
         known = self.studies()
         if name not in known:
-            raise StudyError("no study was named.", "add study=NAME")
-        return shown(Study.open(known[name]), {trial: read(known[name], trial)})[trial]
+            raise StudyError("got no study.", "add study=NAME")
+        return full_records(Study.open(known[name]), {trial: read(known[name], trial)})[trial]
 
 
 def as_json(payload: Any) -> bytes:
@@ -126,30 +126,23 @@ def as_json(payload: Any) -> bytes:
 
 
 def _stamp(home: Path) -> tuple[Any, ...]:
-    """Differs once anything in a study has changed."""
-    found = []
+    """A value that differs as soon as anything in a study changes."""
+    stamps = []
     for name in CHANGES:
         try:
             facts = (home / name).lstat()
         except OSError:
-            found.append((0, 0))
+            stamps.append((0, 0))
         else:
-            found.append((facts.st_mtime_ns, facts.st_size))
-    return tuple(found)
+            stamps.append((facts.st_mtime_ns, facts.st_size))
+    return tuple(stamps)
 
 
 def _row(name: str, home: Path) -> dict[str, Any] | None:
-    """A line about a study; none about a folder that only looks like one."""
+    """A line about a study; None for a folder that is not one."""
     try:
         now, about = status(home), described(home)["recipe"].get("about")
     except (DeadheadError, AttributeError, KeyError):
         return None
-    return {
-        "folder": name,
-        "name": now.name,
-        "about": str(about or ""),
-        "total": now.total,
-        "done": now.done,
-        "failed": now.failed,
-        "active": now.active,
-    }
+    counts = {field: getattr(now, field) for field in ("total", "done", "failed", "active")}
+    return {"folder": name, "name": now.name, "about": str(about or ""), **counts}

@@ -1,7 +1,7 @@
-"""A few predictions of a trial, errors first, word by word.
+"""A few predictions of a trial, word by word, errors first.
 
-Predictions lie under STUDY/predictions. The sentences are read where the data is at hand (the embedded
-world, or the folder that DEADHEAD_DATA names); nothing is fetched for a report.
+Predictions are in STUDY/predictions. Their sentences are shown if the data is local (the bundled
+world, or the folder that DEADHEAD_DATA names); a report downloads nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from deadhead.results import Study
 from deadhead.results.cells import Cell
 from deadhead.studies.store.records import Record
 from deadhead.tasks import KINDS, Dataset, load_data
+from deadhead.tasks.predictions import Predictions
 
 EACH = 4  # examples of a language
 LANGUAGES = 3  # of a trial
-AMONG = 80  # examples of a language that are looked through for errors
+SEARCHED = 80  # examples of a language that are searched for errors
 SECONDS = 1.0  # for all samples of a study
 WORDS = 60
 NOT_OF_THE_DATA = ("max_length", "align", "long", "task_file", "examples", "parts")
 
 
 class Samples:
-    """Takes samples until its time is up."""
+    """Collects samples until its time is up."""
 
     def __init__(self, study: Study):
         self.study, self.end = study, time.monotonic() + SECONDS
@@ -39,48 +40,43 @@ class Samples:
         return folder if folder.is_dir() and not folder.is_symlink() else None
 
     def of(self, cell: Cell, record: Record) -> list[dict[str, Any]]:
-        """Some examples in some languages; none where nothing was kept."""
+        """Some examples in some languages; none if no predictions were stored."""
         if self.home is None or record.state != "done" or time.monotonic() > self.end:
             return []
-        found: list[dict[str, Any]] = []
-        apart = max(1, len(cell.languages) // LANGUAGES)  # not only those that come first
-        for language in cell.languages[::apart][:LANGUAGES]:
+        examples: list[dict[str, Any]] = []
+        step = max(1, len(cell.languages) // LANGUAGES)  # not only the first languages
+        for language in cell.languages[::step][:LANGUAGES]:
             file = self.home / record.trial.id / cell.split / f"{language}.npz"
-            if file.is_file() and file.resolve().is_relative_to(
-                self.home.resolve()
-            ):  # neither a link nor a language leads out
-                found += self._examples(file, cell, record, language)
-        return found
+            inside = file.is_file() and file.resolve().is_relative_to(self.home.resolve())
+            if inside:  # neither a link nor the name of a language leads out of the folder
+                examples += self._examples(file, cell, record, language)
+        return examples
 
     def _examples(
         self, file: Path, cell: Cell, record: Record, language: str
     ) -> list[dict[str, Any]]:
-        from deadhead.tasks.predictions import Predictions
-
         try:
-            said = Predictions.load(file)
+            predictions = Predictions.load(file)
         except DeadheadError:
             return []
         data = self._dataset(record, language, cell.split)
-        if data is None or data.fingerprint != said.fingerprint:
-            data = None
-        named = said.named()
-        rows = [
-            _example(
-                language,
-                cell.split,
-                one,
-                data.rows[i] if data else None,
-                KINDS[said.kind].label_unit,
-            )
-            for i, one in enumerate(named[:AMONG])
+        known = data is not None and data.fingerprint == predictions.fingerprint
+        rows = data.rows if data is not None and known else None
+        unit = KINDS[predictions.kind].label_unit
+        examples = [
+            {
+                "lang": language,
+                "split": cell.split,
+                **_example(predicted, rows[i] if rows else None, unit),
+            }
+            for i, predicted in enumerate(predictions.named()[:SEARCHED])
         ]
-        rows.sort(key=lambda row: -row["errors"])  # stable: of equals the first of the data
-        wrong = rows[: EACH - 1]
-        return [*wrong, *rows[len(wrong) :][-1:]]  # and one that is right, where there is one
+        examples.sort(key=lambda example: -example["errors"])  # stable: equals stay in order
+        wrong, rest = examples[: EACH - 1], examples[EACH - 1 :]
+        return [*wrong, *rest[-1:]]  # and one that is right, if there is one
 
     def _dataset(self, record: Record, language: str, split: str) -> Dataset | None:
-        """The data a trial was scored on, if it lies here."""
+        """The data that a trial was scored on, if it is local."""
         options = {
             name: value
             for name, value in (record.trial.get("data") or {}).items()
@@ -97,29 +93,22 @@ class Samples:
         return self._data[key]
 
 
-def _example(language: str, split: str, said: Any, row: Any, kind: str) -> dict[str, Any]:
-    """One example: the words or texts, what is right, and what the model said."""
-    found: dict[str, Any] = {
-        "lang": language,
-        "split": split,
-        "predicted": said,
-        "gold": None,
-        "errors": 0,
-    }
-    if kind == "word":
-        found["predicted"] = list(said)[:WORDS]
+def _example(predicted: Any, row: Any, unit: str) -> dict[str, Any]:
+    """One example: the words or texts, the right labels, and the predicted ones."""
+    example: dict[str, Any] = {"predicted": predicted, "gold": None, "errors": 0}
+    if unit == "word":
+        predicted = example["predicted"] = list(predicted)[:WORDS]
         if row is not None:
-            found |= {"tokens": list(row.texts)[:WORDS], "gold": list(row.labels)[:WORDS]}
-            found["errors"] = sum(
-                right != given
-                for right, given in zip(found["gold"], found["predicted"], strict=True)
-            )
-        return found
+            gold = list(row.labels)[:WORDS]
+            errors = sum(right != word for right, word in zip(gold, predicted, strict=True))
+            example |= {"tokens": list(row.texts)[:WORDS], "gold": gold, "errors": errors}
+        return example
     if row is None:
-        return found
+        return example
     texts = list(row.texts)
-    right = (
-        texts.pop() if kind == "text" and len(texts) > 1 else row.labels[0] if row.labels else None
-    )
-    found |= {"text": texts[0], "gold": right, "errors": int(right is not None and right != said)}
-    return found | ({"second": texts[1]} if len(texts) > 1 else {})
+    right = row.labels[0] if row.labels else None
+    if unit == "text" and len(texts) > 1:
+        right = texts.pop()
+    wrong = right is not None and right != predicted
+    example |= {"text": texts[0], "gold": right, "errors": int(wrong)}
+    return example | ({"second": texts[1]} if len(texts) > 1 else {})

@@ -2,11 +2,11 @@
 
     with served("my-studies") as server: ...      http://127.0.0.1:8321/
 
-Three addresses: `/` is the page, `/content.json` what it is drawn from (asked again every few seconds,
-answered 304 while nothing changed), `/record.json?id=ID` one record in full. `?study=NAME` picks a study of
-a folder, given twice compares. NAME is looked up among the studies found, so no path leads out of the folder.
-Only this machine can ask, and only under a name of this machine: a web page elsewhere cannot, not even one
-whose host name was made to point here.
+It has three addresses: `/` is the page, `/content.json` what it is drawn from (requested every few
+seconds, answered with 304 if nothing changed), `/record.json?id=ID` one record in full.
+`?study=NAME` picks a study of a folder; two of them are compared. NAME must be one of the studies in
+the folder, so no path leads out of it. The server answers only this machine, and only under a name
+of this machine: a web page elsewhere cannot read it, not even if its host name points here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from urllib.parse import parse_qs, urlsplit
 from deadhead.errors import DeadheadError
 
 from .html import assembled
-from .library import Shelf, as_json
+from .library import Library, as_json
 
 PORT = 8321
 MOST_FIELDS = 50  # of a query
 LOOPBACK = "127.0.0.1"
-OURS = ("localhost", "127.0.0.1", "::1")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -41,24 +41,24 @@ HEADERS = {
 
 
 class ServeError(DeadheadError):
-    """The page cannot be served as asked: the port is taken, the address is not of this machine."""
+    """The page cannot be served: the port is in use, or the address is not of this machine."""
 
 
 class Refused(Exception):
-    """A request that gets no page; the status and the words for it."""
+    """A request that gets no page; it has the status and the text of the answer."""
 
-    def __init__(self, status: HTTPStatus, words: str):
-        self.status, self.words = status, words
-        super().__init__(words)
+    def __init__(self, status: HTTPStatus, text: str):
+        self.status, self.text = status, text
+        super().__init__(text)
 
 
 class Server(ThreadingHTTPServer):
-    """Knows the studies, and under which names it may be asked."""
+    """Knows the studies, and under which names it answers."""
 
     daemon_threads = True
 
-    def __init__(self, shelf: Shelf, host: str, port: int, *, any_name: bool):
-        self.shelf, self.any_name = shelf, any_name
+    def __init__(self, library: Library, host: str, port: int, *, any_name: bool):
+        self.library, self.any_name = library, any_name
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), Handler)
 
@@ -68,12 +68,12 @@ class Server(ThreadingHTTPServer):
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
     def allows(self, host: str | None) -> bool:
-        """Whether a Host header names this machine."""
+        """Does a Host header name this machine?"""
         if self.any_name:
             return True
         try:
-            asked = urlsplit(f"//{host or ''}")
-            return asked.hostname in OURS and (asked.port or 80) == self.server_address[1]
+            name = urlsplit(f"//{host or ''}")
+            return name.hostname in LOCAL_NAMES and (name.port or 80) == self.server_address[1]
         except ValueError:
             return False
 
@@ -88,23 +88,20 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         try:
-            kind, body, mark = self._answer()
+            kind, body, etag = self._answer()
         except Refused as refused:
-            self._send(refused.status, "text/plain", f"{refused.words}\n".encode())
-        except DeadheadError as problem:  # of a study that is just being changed, or damaged
+            self._send(refused.status, "text/plain", f"{refused.text}\n".encode())
+        except DeadheadError as problem:  # a study that is just being changed, or damaged
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{problem}\n".encode())
-        except Exception:  # a bug: told in the terminal, and the reader is not left waiting
-            self._send(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
-                "text/plain",
-                b"deadhead failed; the terminal it runs in says why\n",
-            )
+        except Exception:  # a bug: the terminal shows it, and the reader is not left waiting
+            text = b"deadhead failed; see the terminal it runs in\n"
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", text)
             raise
         else:
-            if mark and self.headers.get("If-None-Match") == mark:
-                self._send(HTTPStatus.NOT_MODIFIED, kind, b"", mark)
+            if etag and self.headers.get("If-None-Match") == etag:
+                self._send(HTTPStatus.NOT_MODIFIED, kind, b"", etag)
             else:
-                self._send(HTTPStatus.OK, kind, body, mark)
+                self._send(HTTPStatus.OK, kind, body, etag)
 
     do_HEAD = do_GET
 
@@ -112,45 +109,40 @@ class Handler(BaseHTTPRequestHandler):
         if not self.server.allows(self.headers.get("Host")):
             raise Refused(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "ask for localhost; another name is only answered with --host",
+                "use the name localhost; other names are answered only with --host",
             )
         try:
-            asked = urlsplit(self.path)
-            query = parse_qs(asked.query, max_num_fields=MOST_FIELDS)
+            url = urlsplit(self.path)
+            query = parse_qs(url.query, max_num_fields=MOST_FIELDS)
         except ValueError as problem:
-            raise Refused(
-                HTTPStatus.BAD_REQUEST, f"this address cannot be read: {problem}"
-            ) from None
+            text = f"this address cannot be read: {problem}"
+            raise Refused(HTTPStatus.BAD_REQUEST, text) from None
         names = list(dict.fromkeys(query.get("study", [])))
-        shelf = self.server.shelf
-        if unknown := [name for name in names if name not in shelf.studies()]:
+        library = self.server.library
+        if unknown := [name for name in names if name not in library.studies()]:
             raise Refused(HTTPStatus.NOT_FOUND, f"there is no study {unknown[0]!r} here")
-        if asked.path == "/content.json":
-            return "application/json", *shelf.body(names)
-        if asked.path == "/":
-            payload = shelf.payload(names)
-            return (
-                "text/html",
-                assembled(payload, live=shelf.body(names)[1]).encode("utf-8", "replace"),
-                "",
-            )
-        if asked.path == "/record.json":
+        if url.path == "/content.json":
+            return "application/json", *library.body(names)
+        if url.path == "/":
+            page = assembled(library.payload(names), live=library.body(names)[1])
+            return "text/html", page.encode("utf-8", "replace"), ""
+        if url.path == "/record.json":
             return "application/json", as_json(self._record(names, query.get("id", [""])[0])), ""
         raise Refused(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
 
     def _record(self, names: list[str], trial: str) -> dict[str, Any]:
         try:
-            return self.server.shelf.record(names[0] if names else "", trial)
+            return self.server.library.record(names[0] if names else "", trial)
         except DeadheadError as problem:
             raise Refused(HTTPStatus.NOT_FOUND, problem.message) from problem
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes, mark: str = "") -> None:
+    def _send(self, status: HTTPStatus, kind: str, body: bytes, etag: str = "") -> None:
         self.send_response(status)
         if status is not HTTPStatus.NOT_MODIFIED:
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
-        if mark:
-            self.send_header("ETag", mark)
+        if etag:
+            self.send_header("ETag", etag)
         for name, value in HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
@@ -164,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _not_allowed(self) -> None:
         self.close_connection = True  # a body may follow, which nobody reads
-        self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"this server can only be read\n")
+        self._send(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"this server is read-only\n")
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -172,15 +164,15 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def served(folder: str | Path, *, host: str | None = None, port: int = PORT) -> Iterator[Server]:
-    """A server of a study, or of a folder of studies; it answers once `serve_forever` is called on it."""
-    shelf = Shelf(Path(folder))
+    """A server of a study or of a folder of studies; call `serve_forever` on it."""
+    library = Library(Path(folder))
     try:
-        server = Server(shelf, host or LOOPBACK, port, any_name=host is not None)
+        server = Server(library, host or LOOPBACK, port, any_name=host is not None)
     except OSError as problem:
-        raise _refused(problem, host or LOOPBACK, port) from problem
+        raise _error(problem, host or LOOPBACK, port) from problem
     except OverflowError:
         raise ServeError(
-            f"there is no port {port}.", "name one from 1 to 65535, or 0 for any that is free"
+            f"there is no port {port}.", "name one from 1 to 65535, or 0 for any free port"
         ) from None
     try:
         yield server
@@ -188,15 +180,11 @@ def served(folder: str | Path, *, host: str | None = None, port: int = PORT) -> 
         server.server_close()
 
 
-def _refused(problem: OSError, host: str, port: int) -> ServeError:
+def _error(problem: OSError, host: str, port: int) -> ServeError:
     if problem.errno == errno.EADDRINUSE:
-        return ServeError(
-            f"port {port} of {host} is taken.",
-            "name another with --port, or 0 for any that is free",
-        )
+        hint = "name another with --port, or 0 for any free port"
+        return ServeError(f"port {port} of {host} is in use.", hint)
     if problem.errno in (errno.EACCES, errno.EPERM):
         return ServeError(f"port {port} may not be used.", "name one above 1023 with --port")
-    return ServeError(
-        f"{host} is not an address of this machine ({problem.strerror or os.strerror(problem.errno or 0)}).",
-        "leave --host away",
-    )
+    reason = problem.strerror or os.strerror(problem.errno or 0)
+    return ServeError(f"{host} is not an address of this machine ({reason}).", "leave out --host")

@@ -1,7 +1,7 @@
-"""The numbers behind one cell of a table: one for each repetition, with its seed and the trials it came from.
+"""The numbers behind one cell of a table: one for each repetition, with its seed and its trials.
 
-Their mean is the number in the cell. They are of the cell's own language, split and metric, and they are
-differences where the cell shows differences.
+Their mean is the number in the cell. They have the cell's language, split and metric, and they are
+differences if the cell shows differences.
 """
 
 from __future__ import annotations
@@ -9,91 +9,79 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deadhead.report.labels import joined, removal_words
 from deadhead.results.cells import Cell
 
 from .published import ROUND
-
-if TYPE_CHECKING:
-    from .grid import Part, Unit
+from .units import Part, Unit
 
 MOST_NUMBERS = 100  # that a cell lists
-UNTOLD = ("strategy", "amount")  # labels that `remove` has in it
-Number = list[
-    Any
-]  # the number, what it is a repetition of, and its parts as [trial, language, score]
+IN_REMOVE = ("strategy", "amount")  # labels that `remove` contains
+Number = list[Any]  # the number, what it repeats, and its parts as [trial, language, score]
 
 
 def numbers_behind(unit: Unit) -> list[Number]:
-    """What the page lists for a cell; of very many the first."""
-    held = list(islice(unit.repetitions(), MOST_NUMBERS))
-    told = _telling(unit, [trial for _, scores in held for trial, _ in scores])
-    several = len({language for _, scores in held for _, language in scores}) > 1
+    """What the page lists for a cell; the first ones if there are very many."""
+    repetitions = list(islice(unit.repetitions(), MOST_NUMBERS))
+    axes = _varied_axes(unit, [trial for _, scores in repetitions for trial, _ in scores])
+    mixed = len({language for _, scores in repetitions for _, language in scores}) > 1
     return [
         [
             round(fmean(scores.values()), ROUND),
-            _words(over, [unit.cells[trial] for trial, _ in scores if trial in unit.cells], told),
+            _words(repeat, [unit.cells[trial] for trial, _ in scores if trial in unit.cells], axes),
             [
-                _rounded(part, several)
-                for one, score in scores.items()
-                for part in _parts(unit, one, score)
+                _rounded(part, mixed)
+                for key, score in scores.items()
+                for part in _parts(unit, key, score)
             ],
         ]
-        for over, scores in held
+        for repeat, scores in repetitions
     ]
 
 
-def _parts(unit: Unit, one: tuple[str, str], score: float) -> Sequence[Part]:
-    if one in unit.parts:
-        return unit.parts[one]()
-    return [(*one, score)] if one[0] in unit.cells else []
+def _parts(unit: Unit, key: tuple[str, str], score: float) -> Sequence[Part]:
+    if key in unit.parts:
+        return unit.parts[key]()
+    return [(*key, score)] if key[0] in unit.cells else []
 
 
-def _rounded(part: Part, several: bool) -> list[Any]:
+def _rounded(part: Part, mixed: bool) -> list[Any]:
     trial, language, score = part
-    return [trial, language if several else "", None if score is None else round(score, ROUND)]
+    return [trial, language if mixed else "", None if score is None else round(score, ROUND)]
 
 
-def _telling(unit: Unit, trials: Iterable[str]) -> list[str]:
-    """The axes in which the trials of a cell differ, the seed first: it is named though there be only one."""
+def _varied_axes(unit: Unit, trials: Iterable[str]) -> list[str]:
+    """The axes in which the trials of a cell differ, and before them the seed."""
     cells = [unit.cells[trial] for trial in dict.fromkeys(trials) if trial in unit.cells]
-    names = dict.fromkeys(name for cell in cells for name in cell.axes if name not in UNTOLD)
+    axes = dict.fromkeys(axis for cell in cells for axis in cell.axes if axis not in IN_REMOVE)
     return [
         "seed",
-        *(
-            name
-            for name in names
-            if name != "seed" and len({cell.axes.get(name) for cell in cells}) > 1
-        ),
+        *(a for a in axes if a != "seed" and len({cell.axes.get(a) for cell in cells}) > 1),
     ]
 
 
-def _words(over: Any, cells: Sequence[Cell], names: Sequence[str]) -> str:
-    """What tells a repetition from the others: the labels its trials agree in."""
+def _words(repeat: Any, cells: Sequence[Cell], axes: Sequence[str]) -> str:
+    """What distinguishes a repetition from the others: the labels that its trials share."""
     if not cells:
-        return _labels(dict(over)) if _pairs(over) else joined(over)
-    agreed = {
-        name: cells[0].axes.get(name)
-        for name in names
-        if len({cell.axes.get(name) for cell in cells}) == 1
-    }
-    return _labels(agreed)
+        return _labels(dict(repeat)) if _is_pairs(repeat) else joined(repeat)
+    labels = {axis: {cell.axes.get(axis) for cell in cells} for axis in axes}
+    return _labels({axis: next(iter(s)) for axis, s in labels.items() if len(s) == 1})
 
 
-def _pairs(over: Any) -> bool:
-    return isinstance(over, tuple | frozenset) and all(
-        isinstance(one, tuple) and len(one) == 2 for one in over
+def _is_pairs(repeat: Any) -> bool:
+    return isinstance(repeat, tuple | frozenset) and all(
+        isinstance(pair, tuple) and len(pair) == 2 for pair in repeat
     )
 
 
 def _labels(labels: Mapping[str, Any]) -> str:
-    order = sorted(labels, key=lambda name: name != "seed")
-    return joined(*(_label(name, labels[name]) for name in order if labels[name] is not None))
+    order = sorted(labels, key=lambda axis: axis != "seed")
+    return joined(*(_label(axis, labels[axis]) for axis in order if labels[axis] is not None))
 
 
-def _label(name: str, value: Any) -> str:
-    if name == "remove":
+def _label(axis: str, value: Any) -> str:
+    if axis == "remove":
         return removal_words(str(value))
-    return f"{name} {value}" if isinstance(value, int | float) else str(value)
+    return f"{axis} {value}" if isinstance(value, int | float) else str(value)

@@ -1,43 +1,34 @@
-"""Means in a grid: cells are gathered by row and column, summed up, marked, and set beside published numbers."""
+"""Tables of means: cells of a study gathered by row and column, averaged, tested and compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import measured_words, sentence
+from deadhead.report.labels import capitalized, measured_words
+from deadhead.report.spec import Table
 from deadhead.results import Study
-from deadhead.results.cells import APART, LANGUAGE, PRUNING, Cell, as_dict, as_names, matches
+from deadhead.results.cells import APART, PRUNING, matches
 from deadhead.results.statistics import deviation
 
 from .details import numbers_behind
 from .notes import remarks
-from .printed import changes, spelled
 from .published import ROUND, Published, decimals
-from .significance import UNPRUNED, compared, marked
+from .significance import UNPRUNED, compared, mark_cells
+from .units import Unit, Value, group_cells, repeats
 
-Row = Sequence[float | None]  # a value for each language of a cell
-Value = Callable[
-    [Cell, str | None, str | None], Row
-]  # of a cell, a metric and a split, if not the usual ones
-Part = tuple[str, str, float | None]  # a trial, a language and the score in it
-MOST_TRIALS = 100  # ids a cell of a table names
-BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
-CONTEXT = (
-    "model",
-    "task",
-    "source",
-    "train",
-    "remove",
-)  # told to the search for published numbers, where a cell has just one
+MOST_TRIALS = 100  # ids that a cell of a table lists
+Key = tuple[Any, ...]  # labels on the axes of a table: of its rows, then of its columns
+Units = dict[Key, Unit]
+Entry = dict[str, Any]  # one cell of a table, as plain data
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What goes down the side and across, and what is left out."""
+    """The axes of the rows and columns, the values that are shown, the axes of the means."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -45,248 +36,136 @@ class Layout:
     mean_over: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls, study: Study, asked: Mapping[str, Any], rows: Sequence[str], columns: Sequence[str]
-    ) -> Layout:
-        down, across = as_names(asked.get("rows")), as_names(asked.get("columns"))
-        if not down:
-            down = tuple(name for name in rows if name not in across)
-        if not across:
-            across = tuple(name for name in columns if name not in down)
-        return cls(
-            down,
-            across,
-            {
-                name: wanted
-                for name, wanted in as_dict(asked.get("where")).items()
-                if name not in ("split", "metric")
-            },
-            as_names(asked.get("mean_over")),
-        )
+    def of(cls, table: Table, rows: Sequence[str], columns: Sequence[str]) -> Layout:
+        """The layout that a recipe asks for; these rows and columns unless it names others."""
+        down = table.rows or tuple(name for name in rows if name not in table.columns)
+        across = table.columns or tuple(name for name in columns if name not in down)
+        where = {axis: v for axis, v in table.where.items() if axis not in ("split", "metric")}
+        return cls(down, across, where, table.mean_over)
 
     @property
     def axes(self) -> tuple[str, ...]:
         return (*self.rows, *self.columns)
 
-
-@dataclass
-class Unit:
-    """What one cell of a table takes in: scores, where each is from and what it is a repetition of, and the cells of the study behind them."""
-
-    scores: list[float] = field(default_factory=list)
-    trials: list[str] = field(
-        default_factory=list
-    )  # of each score; lists side by side hold very many in little room
-    languages: list[str] = field(default_factory=list)
-    repeats: list[Any] = field(default_factory=list)  # what each score is a repetition of
-    cells: dict[str, Cell] = field(default_factory=dict)  # by trial
-    lacking: int = 0  # done trials without this score
-    parts: dict[tuple[str, str], Callable[[], list[Part]]] = field(
-        default_factory=dict
-    )  # what a score that is no trial's own came from
-    full: bool | None = None  # whether it is of the unpruned model, where its cells do not tell
-
-    def put(self, over: Any, trial: str, language: str, score: float) -> None:
-        """A single score."""
-        self.scores.append(score)
-        self.trials.append(trial)
-        self.languages.append(language)
-        self.repeats.append(over)
-
-    def add(
-        self, cells: Sequence[Cell], language: str, repeats: Sequence[Any], scores: Row
-    ) -> None:
-        """The scores of some cells in a language; None where there is none."""
-        trials = [cell.trial for cell in cells]
-        self.cells.update(zip(trials, cells, strict=True))
-        if None not in scores:
-            self.scores += scores  # type: ignore[arg-type]
-            self.trials += trials
-            self.languages += [language] * len(trials)
-            self.repeats += repeats
-            return
-        for cell, over, score in zip(cells, repeats, scores, strict=True):
-            if score is not None:
-                self.put(over, cell.trial, language, score)
-            elif cell.state == "done":
-                self.lacking += 1
-
     @property
-    def unpruned(self) -> bool:
-        return (
-            all(cell.unpruned for cell in self.cells.values()) if self.full is None else self.full
+    def unpruned_where(self) -> dict[str, Any]:
+        """`where` without the axes in which a pruned cell differs from its unpruned one."""
+        return {axis: value for axis, value in self.where.items() if axis not in PRUNING}
+
+    def without_pruning(self, key: Key) -> Key:
+        """The labels that a pruned cell shares with its unpruned one."""
+        labels = zip(self.axes, key, strict=True)
+        return tuple(label for axis, label in labels if axis not in PRUNING)
+
+
+def gather(study: Study, layout: Layout, value: Value) -> Units:
+    """The cells of a study by their labels on the axes of the layout."""
+    units: Units = {}
+    for cells in group_cells(study.cells, (*layout.axes, *layout.where)):
+        first = cells[0]
+        for variant in first.variants(layout.axes):
+            rows = [value(cell, variant.get("metric"), variant.get("split")) for cell in cells]
+            for language, scores in zip(first.languages, zip(*rows, strict=True), strict=True):
+                if matches(first, language, layout.where):
+                    key = tuple(
+                        variant[axis] if axis in variant else first.axis(axis, language)
+                        for axis in layout.axes
+                    )
+                    repetitions = repeats(cells, language, layout.mean_over)
+                    units.setdefault(key, Unit()).add(cells, language, repetitions, scores)
+    return units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """The units of a table of means, beside the unpruned model and the published numbers."""
+
+    layout: Layout
+    units: Units
+    base: Mapping[Key, list[float]]  # numbers of the unpruned model
+    file: Sequence[Mapping[str, str]]  # published rows
+    published: Published
+
+    @classmethod
+    def of(cls, study: Study, table: Table, value: Value) -> Means:
+        layout = Layout.of(table, ("remove",), ("language",))
+        file = table.published_rows(study)
+        units = gather(study, layout, value)
+        return cls(
+            layout=layout,
+            units=units,
+            base=_unpruned(study, layout, units, value),
+            file=file,
+            published=Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where)))),
         )
 
-    @property
-    def plain(self) -> bool:
-        """Whether every score is a repetition of its own: most units, and those of very many trials."""
-        return len(set(self.repeats)) == len(self.repeats)
+    def labels(self, key: Key) -> dict[str, Any]:
+        where = self.layout.where.items()
+        fixed = {axis: value for axis, value in where if not isinstance(value, list)}
+        return fixed | dict(zip(self.layout.axes, key, strict=True))
 
-    def by_repeat(self) -> dict[Any, dict[tuple[str, str], float]]:
-        """Scores by what they are a repetition of, then by trial and language."""
-        found: dict[Any, dict[tuple[str, str], float]] = {}
-        for over, trial, language, score in zip(
-            self.repeats, self.trials, self.languages, self.scores, strict=True
-        ):
-            found.setdefault(over, {})[trial, language] = score
-        return found
+    def unpruned(self, key: Key) -> list[float]:
+        return self.base.get(self.layout.without_pruning(key), [])
 
-    def numbers(self) -> list[float]:
-        """One number for each repetition; trials that several repetitions share count once."""
-        if self.plain and len(set(self.trials)) == len(self.trials):
-            return self.scores
-        return [
-            fmean(scores.values()) if len(scores) > 1 else next(iter(scores.values()))
-            for _, scores in self.repetitions()
-        ]
+    def published_drop(self, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
+        """The published score relative to the published unpruned score."""
+        context = unit.known() if unit else None
+        score = self.published.value(labels, context)
+        has_base = "remove" in self.published.axes
+        full = self.published.value({**labels, "remove": "none"}, context) if has_base else None
+        return None if score is None or not full else 100 * (full - score) / full
 
-    def repetitions(self) -> list[tuple[Any, dict[tuple[str, str], float]]]:
-        """What stands behind each of `numbers`, in the same order: the repetition, and its scores by trial and language."""
-        distinct = {tuple(scores): (over, scores) for over, scores in self.by_repeat().items()}
-        return list(distinct.values())
+    def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
+        """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
+        rows, columns = keys_in_order(study, self.layout, self.units)
+        cells = [cell for unit in self.units.values() for cell in unit.cells.values()]
+        sentences = [about + self._means(), *remarks(study, cells, table.split, self.file)]
+        return grid(
+            title=table.heading(study),
+            note=" ".join(filter(None, [*sentences, whose(study, self.file)])),
+            layout=self.layout,
+            rows=rows,
+            columns=columns,
+            cells=[[cell((*row, *column)) for column in columns] for row in rows],
+            file=self.file,
+        )
 
-    def state(self) -> str:
-        """Of done, partial, failed, missing, none."""
-        found = {cell.state for cell in self.cells.values()}
-        if self.scores:
-            return "done" if found == {"done"} and not self.lacking else "partial"
-        return "missing" if "left" in found else "failed" if "failed" in found else "none"
-
-    def known(self) -> dict[str, Any]:
-        """What all its cells agree in, of what published numbers are told apart by."""
-        found = {name: {cell.axes.get(name) for cell in self.cells.values()} for name in CONTEXT}
-        return {name: next(iter(labels)) for name, labels in found.items() if len(labels) == 1}
-
-
-def gathered(study: Study, layout: Layout, value: Value) -> dict[tuple[Any, ...], Unit]:
-    """All cells of the study under the labels of the layout's axes."""
-    found: dict[tuple[Any, ...], Unit] = {}
-    for cells in alike(study.cells, (*layout.axes, *layout.where)):
-        for chosen in cells[0].variants(layout.axes):
-            rows = [value(cell, chosen.get("metric"), chosen.get("split")) for cell in cells]
-            for language, scores in zip(cells[0].languages, zip(*rows, strict=True), strict=True):
-                if matches(cells[0], language, layout.where):
-                    key = tuple(
-                        chosen[name] if name in chosen else cells[0].axis(name, language)
-                        for name in layout.axes
-                    )
-                    found.setdefault(key, Unit()).add(
-                        cells, language, repeats(cells, language, layout.mean_over), scores
-                    )
-    return found
+    def _means(self) -> str:
+        """What the numbers are means over."""
+        text, units = "", self.units.values()
+        if max((len(set(unit.repeats)) for unit in units), default=0) > 1:
+            over = " and ".join(self.layout.mean_over) or "trials"
+            text += f" Means over {over}, with the standard deviation."
+        groups = [g for unit in units if not unit.is_simple for g in unit.by_repeat().values()]
+        most = max((len({language for _, language in group}) for group in groups), default=0)
+        return text + (f" Each a mean over {most} languages." if most > 1 else "")
 
 
-def alike(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:
-    """Cells that agree in their languages and in all labels on these axes: where they belong is asked once for all of them."""
-    asked = {*axes}
-    plain = [name for name in asked if name not in BY_LANGUAGE]
-    by_setting, by_parts, by_variant = (
-        "setting" in asked,
-        "parts" in asked,
-        bool({"split", "metric"} & asked),
-    )
-    found: dict[Any, list[Cell]] = {}
-    for cell in cells:
-        key: tuple[Any, ...] = (cell.languages, *[cell.axes.get(name) for name in plain])
-        if by_setting:
-            key += (cell.train,)
-        if by_parts:
-            key += tuple(cell.parts(language) for language in cell.languages)
-        if by_variant:
-            key += tuple(tuple(one.items()) for one in cell.variants(asked))
-        found.setdefault(key, []).append(cell)
-    return found.values()
+def measured(study: Study, table: Table) -> str:
+    """The metric and the split of a table's numbers."""
+    metrics = filter(None, table.metrics(study))
+    return measured_words(metrics, [table.split] if table.split else study.splits)
 
 
-def repeats(cells: Sequence[Cell], language: str, over: Sequence[str]) -> list[Any]:
-    """What the scores of cells in a language are repetitions of: each its own where a mean is over trials.
-
-    Seeds repeat what is not drawn, though its cells may name draws, and what has no label on any of these axes.
-    """
-    if not over:
-        return [cell.trial for cell in cells]
-    if "draw" in over and not any(
-        cell.summary is not None and "draw" in cell.summary.trial for cell in cells
-    ):
-        over = tuple(dict.fromkeys("seed" if name == "draw" else name for name in over))
-    labels = (tuple([cell.axis(name, language) for name in over]) for cell in cells)
-    return [
-        one if one.count(None) < len(one) else ("seed", cell.axes.get("seed"))
-        for cell, one in zip(cells, labels, strict=True)
-    ]
-
-
-def summed(
-    study: Study,
-    asked: Mapping[str, Any],
-    layout: Layout,
-    value: Value,
-    lower_is_better: bool = False,
-) -> dict[str, Any]:
-    """A table of means."""
-    units = gathered(study, layout, value)
-    rows, columns = (
-        keys_in_order(study, names, units, start)
-        for names, start in ((layout.rows, 0), (layout.columns, len(layout.rows)))
-    )
-    base = _unpruned(study, layout, units, value)
-    file = study.published.get(str(asked.get("published")), [])
-    published = Published(
-        file, (*layout.axes, *(name for name in layout.where if name not in layout.axes))
-    )
-    fixed = {name: wanted for name, wanted in layout.where.items() if not isinstance(wanted, list)}
-
-    def cell(row: tuple[Any, ...], column: tuple[Any, ...]) -> dict[str, Any]:
-        unit = units.get((*row, *column))
-        labels = {**fixed, **dict(zip(layout.axes, (*row, *column), strict=True))}
-        if not file:
-            theirs = None
-        elif lower_is_better:
-            theirs = _published_drop(published, labels, unit)
-        else:
-            theirs = published.value(labels, unit.known() if unit else None)
-        unpruned = base.get(_base_key(layout, (*row, *column)))
-        made = entry(unit, theirs, unpruned, lower_is_better)
-        if asked.get("change") and unit is not None:
-            numbers = [] if unit.unpruned else unit.numbers()
-            made |= changes(
-                numbers, unpruned or [], published.of(labels, unit.known()) if file else []
-            )
-        return made
-
-    shown = [cell for unit in units.values() for cell in unit.cells.values()]
-    said = [
-        _told(study, layout, units, asked, lower_is_better),
-        *remarks(study, shown, asked, file),
-        whose(study, file),
-    ]
-    note = " ".join(filter(None, said))
-    made = grid(
-        str(asked.get("title") or "Scores"),
-        note,
-        layout,
-        rows,
-        columns,
-        [[cell(r, c) for c in columns] for r in rows],
-        file,
-    )
-    return spelled(made, asked.get("remove_as"), study.cells, file)
+def in_points(study: Study, table: Table) -> str:
+    return f"{capitalized(measured(study, table))}, in points."
 
 
 def grid(
+    *,
     title: str,
     note: str,
     layout: Layout,
-    rows: list[Any],
-    columns: list[Any],
-    cells: list[list[dict[str, Any]]],
+    rows: list[Key],
+    columns: list[Key],
+    cells: list[list[Entry]],
     file: Sequence[Mapping[str, str]],
     against: str = UNPRUNED,
 ) -> dict[str, Any]:
     return {
         "title": title,
         "note": note,
-        "test": marked(cells, against),
+        "test": mark_cells(cells, against),
         "row_names": list(layout.rows),
         "column_names": list(layout.columns),
         "rows": [list(row) for row in rows],
@@ -299,12 +178,12 @@ def grid(
 def entry(
     unit: Unit | None,
     published: float | None,
-    base: list[float] | None = None,
+    base: Sequence[float] = (),
     lower_is_better: bool = False,
-) -> dict[str, Any]:
+) -> Entry:
     """One cell of a table; whether it is marked is decided over the whole table, by `grid`."""
     numbers = unit.numbers() if unit else []
-    against = base or [] if unit and not unit.unpruned else []
+    against = base if unit and not unit.unpruned else ()
     return {
         "ours": round(fmean(numbers), ROUND) if numbers else None,
         "spread": round(deviation(numbers), ROUND) if len(numbers) > 1 else None,
@@ -319,92 +198,47 @@ def entry(
     }
 
 
-def _unpruned(
-    study: Study, layout: Layout, units: Mapping[Any, Unit], value: Value
-) -> dict[Any, list[float]]:
+def _unpruned(study: Study, layout: Layout, units: Units, value: Value) -> dict[Key, list[float]]:
     """The numbers of the unpruned cells, by the labels that pruning leaves alone."""
-    gathered_there = units if any(unit.unpruned and unit.scores for unit in units.values()) else {}
-    if not gathered_there:  # `where` may have left the unpruned cells out
-        wider = {name: wanted for name, wanted in layout.where.items() if name not in PRUNING}
-        bare = [cell for cell in study.cells if cell.unpruned]
-        only = replace(study, cells=tuple(bare))
-        gathered_there = gathered(
-            only, Layout(layout.rows, layout.columns, wider, layout.mean_over), value
-        )
-    found: dict[Any, list[float]] = {}
-    for key, unit in gathered_there.items():
+    if not any(unit.unpruned and unit.scores for unit in units.values()):
+        # `where` may exclude the unpruned cells
+        cells = tuple(cell for cell in study.cells if cell.unpruned)
+        wider = replace(layout, where=layout.unpruned_where)
+        units = gather(replace(study, cells=cells), wider, value)
+    base: dict[Key, list[float]] = {}
+    for key, unit in units.items():
         if unit.unpruned:
-            found.setdefault(_base_key(layout, key), unit.numbers())
-    return found
-
-
-def _base_key(layout: Layout, key: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(label for name, label in zip(layout.axes, key, strict=True) if name not in PRUNING)
+            base.setdefault(layout.without_pruning(key), unit.numbers())
+    return base
 
 
 def keys_in_order(
-    study: Study,
-    names: Sequence[str],
-    units: Mapping[Any, Unit],
-    start: int,
-    given: Mapping[str, list[Any]] | None = None,
-) -> list[tuple[Any, ...]]:
-    """The rows or columns that occur, each axis in the order of the recipe."""
-    order = [
-        {label: i for i, label in enumerate((given or {}).get(name) or study.labels(name))}
-        for name in names
-    ]
-    found = dict.fromkeys(key[start : start + len(names)] for key in units)
-    return sorted(
-        found,
-        key=lambda key: [places.get(label, 0) for places, label in zip(order, key, strict=True)],
-    )
+    study: Study, layout: Layout, keys: Iterable[Key], order: Mapping[str, list[Any]] | None = None
+) -> tuple[list[Key], list[Key]]:
+    """The rows and the columns that occur, each axis in the order of the recipe."""
 
+    def sort(axes: Sequence[str], start: int) -> list[Key]:
+        labels = [(order or {}).get(axis) or study.labels(axis) for axis in axes]
+        places = [{label: i for i, label in enumerate(of_axis)} for of_axis in labels]
+        distinct = dict.fromkeys(key[start : start + len(axes)] for key in keys)
+        return sorted(
+            distinct,
+            key=lambda key: [p.get(label, 0) for p, label in zip(places, key, strict=True)],
+        )
 
-def _published_drop(
-    published: Published, labels: Mapping[str, Any], unit: Unit | None
-) -> float | None:
-    also = unit.known() if unit else None
-    here = published.value(labels, also)
-    full = (
-        published.value({**labels, "remove": "none"}, also) if "remove" in published.axes else None
-    )
-    return None if here is None or not full else 100 * (full - here) / full
-
-
-def _told(
-    study: Study, layout: Layout, units: Mapping[Any, Unit], asked: Mapping[str, Any], drop: bool
-) -> str:
-    """What the numbers are, in a line or two."""
-    metrics = [str(asked["metric"])] if asked.get("metric") else filter(None, study.metrics)
-    what = measured_words(metrics, [str(asked["split"])] if asked.get("split") else study.splits)
-    text = (
-        f"Relative drop of {what} against the unpruned model, in %."
-        if drop
-        else f"{sentence(what)}, in points."
-    )
-    most = max((len(set(unit.repeats)) for unit in units.values()), default=0)
-    over = " and ".join(layout.mean_over) or "trials"
-    if most > 1:
-        text += f" Means over {over}, with the standard deviation."
-    mixed = [
-        scores for unit in units.values() if not unit.plain for scores in unit.by_repeat().values()
-    ]
-    several = max((len({language for _, language in scores}) for scores in mixed), default=0)
-    if several > 1:
-        text += f" Each a mean over {several} languages."
-    return text
+    return sort(layout.rows, 0), sort(layout.columns, len(layout.rows))
 
 
 def whose(study: Study, file: Sequence[Mapping[str, str]]) -> str:
-    """A word where the published numbers are of another model, task or source than any of ours."""
-    theirs = {name: sorted({row[name] for row in file if row.get(name)}) for name in APART}
+    """A note if the published numbers are of another model, task or source than all of ours."""
+    theirs = {axis: sorted({row[axis] for row in file if row.get(axis)}) for axis in APART}
     other = [
-        name
-        for name in APART
-        if theirs[name] and not {*theirs[name]} & {cell.axes.get(name) for cell in study.cells}
+        axis
+        for axis in APART
+        if theirs[axis] and not {*theirs[axis]} & {cell.axes.get(axis) for cell in study.cells}
     ]
     if not other:
         return ""
-    kinds = " and ".join(filter(None, [", ".join(other[:-1]), other[-1]]))
-    return f"Published numbers are of another {kinds} than here: {', '.join(label for name in other for label in theirs[name])}."
+    axes = " and ".join(filter(None, [", ".join(other[:-1]), other[-1]]))
+    labels = ", ".join(label for axis in other for label in theirs[axis])
+    return f"Published numbers are of another {axes} than here: {labels}."

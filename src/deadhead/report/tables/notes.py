@@ -1,4 +1,5 @@
-"""What a table says about itself where a reader could be misled: who chose the epoch, how large a layer is, what data was short."""
+"""Notes that keep a reader from misreading a table: who chose the epoch, how large a layer is, what
+data was short."""
 
 from __future__ import annotations
 
@@ -15,43 +16,38 @@ from deadhead.tasks import task_of
 
 from .published import Row
 
-LAYERS = {
-    "bert-base-uncased": 12,
-    "bert-base-multilingual-cased": 12,
-    "xlm-roberta-base": 12,
-}  # of models with published numbers
+# Layers of the models with published numbers.
+LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-roberta-base": 12}
 
 
-def remarks(
-    study: Study, cells: Iterable[Cell], asked: Mapping[str, Any], file: Sequence[Row]
-) -> list[str]:
+def remarks(study: Study, cells: Iterable[Cell], split: str, file: Sequence[Row]) -> list[str]:
     """The sentences that apply to a table of these cells."""
-    held = list({cell.trial: cell for cell in cells}.values())
+    distinct = list({cell.trial: cell for cell in cells}.values())
     return [
-        *_chosen_here(study, held, asked.get("split")),
-        *_shares_of_layers(study, held, file),
-        *about_data(study, held),
+        *_epoch_chosen_on(study, distinct, split),
+        *_shares_of_layers(study, distinct, file),
+        *about_data(study, distinct),
     ]
 
 
-def _chosen_here(study: Study, cells: Sequence[Cell], split: Any) -> list[str]:
-    """Where the weights of the best epoch are scored on the very data that said which epoch is best."""
+def _epoch_chosen_on(study: Study, cells: Sequence[Cell], split: str) -> list[str]:
+    """A note if the best epoch's weights are scored on the data that chose the epoch."""
     parts = [as_dict(part.get("fixed")) for part in parts_of(study.recipe)]
-    chosen = {
-        str(split or cell.split)
-        for cell in cells
-        if _chooses(as_dict(fixed_of(parts, cell.axes).get("finetune")), str(cell.axes.get("task")))
-        == str(split or cell.split)
-        and {*cell.train} & {*cell.languages}
-    }
+    splits = set()
+    for cell in cells:
+        finetune = as_dict(fixed_of(parts, cell.axes).get("finetune"))
+        scored = split or cell.split
+        if _choosing_split(finetune, str(cell.axes.get("task"))) == scored:
+            splits |= {scored} if {*cell.train} & {*cell.languages} else set()
     return [
-        f"The epoch is the best of a training by the same {name} set, so scores are slightly too high."
-        for name in sorted(chosen)
+        f"The epoch is the best of a training by the same {name} set, so scores are slightly too "
+        "high."
+        for name in sorted(splits)
     ]
 
 
-def _chooses(finetune: Mapping[str, Any], task: str) -> str | None:
-    """The split of the task that chooses the epoch; None where none does, or another task's data."""
+def _choosing_split(finetune: Mapping[str, Any], task: str) -> str | None:
+    """The split of the task that chooses the epoch; None if none does, or another task's data."""
     if finetune.get("weights") != "best":
         return None
     scored = str(finetune.get("scored", "dev"))
@@ -64,7 +60,7 @@ def _chooses(finetune: Mapping[str, Any], task: str) -> str | None:
 
 
 def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) -> list[str]:
-    """Where `top 3` is another share of our model than of the published one."""
+    """A note if `top 3` is another share of our model than of the published one."""
     models = {
         row["model"]
         for row in file
@@ -76,35 +72,47 @@ def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) 
         return []
     theirs = LAYERS[other[0]]
     return [
-        f"Layers are counted in each model by itself: one layer is {100 / ours:.0f} % of the {ours} here, "
-        f"and {100 / theirs:.0f} % of the {theirs} of {', '.join(other)}."
+        f"Layers are counted in each model by itself: one layer is {100 / ours:.0f} % of the "
+        f"{ours} here, and {100 / theirs:.0f} % of the {theirs} of {', '.join(other)}."
     ]
+
+
+def _layers(study: Study, cells: Sequence[Cell]) -> int | None:
+    """The number of layers of these cells' models, from a record that removed whole layers."""
+    for cell in cells:
+        if cell.summary is None or cell.state != "done" or cell.axes.get("strategy") != "layers":
+            continue
+        try:
+            record = read_within(study.home, cell.trial)
+            removed = [Head.parse(head).layer for head in record.removed]
+            return round(int(record.cost["heads before"]) / (len(removed) / len({*removed})))
+        except (DeadheadError, KeyError, TypeError, ValueError, ZeroDivisionError):
+            continue
+    return None
 
 
 def about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """Where records of one table read different files, or less data than the recipe asks for."""
-    return [*_different_inputs(cells), *_short_of_data(study, cells)]
+    """Notes if records of one table read different files, or less data than the recipe names."""
+    done = [cell for cell in cells if cell.summary is not None and cell.state == "done"]
+    notes = []
+    inputs = differing([cell.summary.trial for cell in done if cell.summary])
+    names = "; ".join(f"{name} in {versions} versions" for name, versions in inputs.items())
+    if names:
+        notes.append(f"These records do not share their inputs: {names}.")
+    rows = "; ".join(f"{name} {size}" for name, size in _shortfalls(study, done).items())
+    if rows:
+        notes.append(f"Less data than the recipe asks for: {rows} rows.")
+    return notes
 
 
-def _different_inputs(cells: Sequence[Cell]) -> list[str]:
-    contents = [
-        cell.summary.trial for cell in cells if cell.summary is not None and cell.state == "done"
-    ]
-    names = "; ".join(
-        f"{name} in {versions} versions" for name, versions in differing(contents).items()
-    )
-    return [f"These records do not share their inputs: {names}."] if names else []
+def _shortfalls(study: Study, cells: Sequence[Cell]) -> dict[str, str]:
+    """Trainings and rankings with fewer rows than the recipe names.
 
-
-def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """Where trainings (or rankings) had fewer rows than the recipe asks for; one record speaks for all with the same data."""
-    alike = {
-        (str(cell.axes.get("task")), tuple(cell.train)): cell
-        for cell in cells
-        if cell.summary is not None and cell.state == "done"
-    }
+    One record is read for all trials with the same data.
+    """
     short: dict[str, str] = {}
-    for (task, _), cell in alike.items():
+    by_data = {(str(cell.axes.get("task")), tuple(cell.train)): cell for cell in cells}
+    for (task, _), cell in by_data.items():
         try:
             missing = as_dict(read_within(study.home, cell.trial).details.get("shortfalls"))
             short |= {
@@ -113,19 +121,4 @@ def _short_of_data(study: Study, cells: Sequence[Cell]) -> list[str]:
             }
         except (DeadheadError, KeyError, TypeError, ValueError):
             continue
-    several = "; ".join(f"{name} {size}" for name, size in short.items())
-    return [f"Less data than the recipe asks for: {several} rows."] if several else []
-
-
-def _layers(study: Study, cells: Sequence[Cell]) -> int | None:
-    """How many layers the models of these cells have, out of the record of one that lost whole layers."""
-    for cell in cells:
-        if cell.summary is None or cell.state != "done" or cell.axes.get("strategy") != "layers":
-            continue
-        try:
-            record = read_within(study.home, cell.trial)
-            gone = [Head.parse(head).layer for head in record.removed]
-            return round(int(record.cost["heads before"]) / (len(gone) / len({*gone})))
-        except (DeadheadError, KeyError, TypeError, ValueError, ZeroDivisionError):
-            continue
-    return None
+    return short

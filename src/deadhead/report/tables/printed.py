@@ -1,7 +1,8 @@
-"""Tables as the papers print them: the change from the unpruned model in brackets, prunings in columns of their own.
+"""Tables as the papers print them: changes in brackets, prunings described in columns of their own.
 
-A recipe asks for it: `change: true` adds the bracketed differences, and `remove_as` writes the label of a
-pruning as its percentage (`percent`), or as that and the heads kept in each component (`components`).
+The option `change` of a table adds the change from the unpruned model in brackets. `remove_as`
+describes a pruning by its percentage (`percent`), or by that and the number of heads that each
+component keeps (`components`).
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from deadhead.translation.sizes import SIZES
 from .published import ROUND, Row, mean, number
 
 PERCENT = "% pruned"
-COMPONENTS = (
-    "ES",
-    "ED",
-    "DS",
-)  # encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order
-KEY = "Heads kept in encoder-self (ES), encoder-decoder (ED) and decoder-self attention (DS), in strings layer by layer from the input up."
+# Encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order.
+COMPONENTS = ("ES", "ED", "DS")
+KEY = (
+    "Heads kept in encoder-self (ES), encoder-decoder (ED) and decoder-self attention (DS); "
+    "a string has one digit for each layer, from the input up."
+)
 KEPT = ("per_layer", "per_block")  # strategies whose amount says what each component keeps
 
 
 def changes(
     numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
 ) -> dict[str, float | None]:
-    """What the brackets of a pruned cell hold: ours less our unpruned model, and what the paper prints."""
+    """The brackets of a pruned cell: our score minus our unpruned score, and what the paper prints."""
     printed = mean([value for row in rows if (value := number(row, "delta")) is not None])
     return {
         "change": round(fmean(numbers) - fmean(base), ROUND) if numbers and base else None,
@@ -36,81 +37,87 @@ def changes(
     }
 
 
-def spelled(
-    table: dict[str, Any], how: Any, cells: Iterable[Cell], file: Sequence[Row]
+def with_removal_columns(
+    table: dict[str, Any], remove_as: str, cells: Iterable[Cell], file: Sequence[Row]
 ) -> dict[str, Any]:
-    """The table with its prunings in columns of their own; as it was where one of them cannot be spelled so."""
-    if how is None or "remove" not in table["row_names"]:
+    """The table with columns that describe the pruning of each row.
+
+    The table stays as it is if one of its prunings cannot be described like that.
+    """
+    if not remove_as or "remove" not in table["row_names"]:
         return table
     place = table["row_names"].index("remove")
-    known = {str(cell.axes.get("remove")): cell for cell in cells}
-    percents = {
-        row["remove"]: row["percent"] for row in file if row.get("remove") and row.get("percent")
-    }
-    names = [PERCENT] if how == "percent" else [PERCENT, *COMPONENTS]
-    kinds = {str(cell.axes.get("strategy")) for cell in known.values()} & {*KEPT}
-    parts = {}
-    for label in {str(row[place]) for row in table["rows"]}:
-        percent = _percent(known.get(label), percents.get(label))
-        kept = [] if how == "percent" else _kept(known.get(label), kinds)
-        if percent is None or len(kept) != len(names) - 1:
-            return table
-        parts[label] = [percent, *kept]
-    if len({tuple(part) for part in parts.values()}) < len(
-        parts
-    ):  # two prunings would have one name
+    names = [PERCENT] if remove_as == "percent" else [PERCENT, *COMPONENTS]
+    labels = {str(row[place]) for row in table["rows"]}
+    columns = _descriptions(labels, len(names) - 1, cells, file)
+    if columns is None:
         return table
-    rows = [[*row[:place], *parts[str(row[place])], *row[place + 1 :]] for row in table["rows"]]
-    note = table["note"] if how == "percent" else f"{KEY} {table['note']}"
     return {
         **table,
-        "note": note,
+        "note": table["note"] if remove_as == "percent" else f"{KEY} {table['note']}",
         "row_names": [*table["row_names"][:place], *names, *table["row_names"][place + 1 :]],
-        "rows": rows,
+        "rows": [
+            [*row[:place], *columns[str(row[place])], *row[place + 1 :]] for row in table["rows"]
+        ],
     }
+
+
+def _descriptions(
+    labels: Iterable[str], components: int, cells: Iterable[Cell], file: Sequence[Row]
+) -> dict[str, list[str]] | None:
+    """The percentage and the kept heads of each pruning; None if they are unknown or not distinct."""
+    by_label = {str(cell.axes.get("remove")): cell for cell in cells}
+    printed = {r["remove"]: r["percent"] for r in file if r.get("remove") and r.get("percent")}
+    strategies = {str(cell.axes.get("strategy")) for cell in by_label.values()} & {*KEPT}
+    columns = {}
+    for label in labels:
+        cell = by_label.get(label)
+        percent = _percent(cell, printed.get(label))
+        kept = _kept(cell, strategies) if components else []
+        if percent is None or len(kept) != components:
+            return None
+        columns[label] = [percent, *kept]
+    distinct = len({tuple(column) for column in columns.values()}) == len(columns)
+    return columns if distinct else None
 
 
 def _percent(cell: Cell | None, printed: str | None) -> str | None:
-    """The percentage as the paper prints it, else as the recipe asks for it, else as it comes out."""
+    """The percentage as the paper prints it, else as the recipe gives it, else worked out."""
     if printed is not None or cell is None:
         return printed
     if cell.unpruned:
         return "0"
     if cell.axes.get("strategy") == "random":
         return str(cell.axes["amount"])
-    size, kept = SIZES.get(str(cell.axes.get("model"))), _counts(cell)
-    return (
-        f"{100 - 100 * kept / (size.layers * size.heads * len(COMPONENTS)):.0f}"
-        if size and kept
-        else None
-    )
-
-
-def _counts(cell: Cell) -> int | None:
-    parts = str(cell.axes.get("amount")).split("/")
-    if cell.axes.get("strategy") not in KEPT or not all(part.isdecimal() for part in parts):
+    size, kept = SIZES.get(str(cell.axes.get("model"))), _kept_heads(cell)
+    if not size or not kept:
         return None
-    return sum(
-        sum(map(int, part)) if cell.axes["strategy"] == "per_layer" else int(part) for part in parts
-    )
+    return f"{100 - 100 * kept / (size.layers * size.heads * len(COMPONENTS)):.0f}"
 
 
-def _kept(cell: Cell | None, kinds: set[str]) -> list[str]:
-    """What each component keeps; of the unpruned model all its heads, written like those of the others."""
+def _kept_heads(cell: Cell) -> int | None:
+    parts = str(cell.axes.get("amount")).split("/")
+    strategy = cell.axes.get("strategy")
+    if strategy not in KEPT or not all(part.isdecimal() for part in parts):
+        return None
+    return sum(sum(map(int, part)) if strategy == "per_layer" else int(part) for part in parts)
+
+
+def _kept(cell: Cell | None, strategies: set[str]) -> list[str]:
+    """The heads that each component keeps; the unpruned model's are written like the others'."""
     if cell is None:
         return []
     if not cell.unpruned:
         return str(cell.axes.get("amount")).split("/") if cell.axes.get("strategy") in KEPT else []
     size = SIZES.get(str(cell.axes.get("model")))
-    if size is None or len(kinds) != 1:
+    if size is None or len(strategies) != 1:
         return ["all"] * len(COMPONENTS)
-    whole = (
-        str(size.heads) * size.layers if kinds == {"per_layer"} else str(size.heads * size.layers)
-    )
-    return [whole] * len(COMPONENTS)
+    per_layer = strategies == {"per_layer"}
+    all_heads = str(size.heads) * size.layers if per_layer else str(size.heads * size.layers)
+    return [all_heads] * len(COMPONENTS)
 
 
 def bracketed(cell: Mapping[str, Any], name: str = "change") -> str:
-    """The change in brackets as the paper prints it, with its sign; nothing where there is none."""
+    """The change in brackets with its sign, as the paper prints it; empty if there is none."""
     value = cell.get(name)
-    return "" if value is None else f" ({value:+.2f})"
+    return "" if value is None else f" ({value:+z.2f})"

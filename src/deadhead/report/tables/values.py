@@ -1,4 +1,4 @@
-"""What a table or figure shows of a cell in each of its languages: its score, how much of the unpruned score is lost, or what is gained."""
+"""The value of a cell in each of its languages: its score, what pruning loses, or what it gains."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
+from deadhead.report.spec import Scored
 from deadhead.results import Study
-from deadhead.results.cells import PRUNING, Cell, as_dict
+from deadhead.results.cells import PRUNING, Cell
 
-from .grid import Row, Value
+from .units import Row, Value
+
+Labels = frozenset[tuple[str, Any]]
 
 
-def scores_of(asked: Mapping[str, Any]) -> Value:
-    """Scores in points, by the metric and on the split that are asked for, or the usual ones."""
-    where = as_dict(asked.get("where"))
-    its_metric, its_split = (
-        asked.get("metric") or where.get("metric"),
-        asked.get("split") or where.get("split"),
-    )
+def scores_of(spec: Scored) -> Value:
+    """Scores in points, by the metric and on the split of the spec, or the usual ones."""
+    its_metric = spec.metric or spec.where.get("metric")
+    its_split = spec.split or spec.where.get("split")
 
     def scores(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         metric, split = metric or its_metric, split or its_split
@@ -28,63 +28,59 @@ def scores_of(asked: Mapping[str, Any]) -> Value:
     return scores
 
 
-def drops_of(study: Study, asked: Mapping[str, Any]) -> Value:
-    """Drops in percent of the score of the unpruned model with the same other labels, the mean of its seeds; below 0 is a gain."""
-    scores = scores_of(asked)
-    full: dict[Any, list[Cell]] = {}
+def drops_of(study: Study, spec: Scored) -> Value:
+    """Drops in percent of the unpruned score with the same other labels; below 0 is a gain.
+
+    The unpruned score is the mean over seeds.
+    """
+    scores = scores_of(spec)
+    unpruned: dict[Labels, list[Cell]] = {}
     for cell in study.cells:
         if cell.unpruned and cell.state == "done":
-            full.setdefault(_others(cell.axes, "seed"), []).append(cell)
+            unpruned.setdefault(_other_labels(cell.axes, "seed"), []).append(cell)
 
     @cache
-    def base(
-        others: frozenset[tuple[str, Any]], metric: str | None, split: str | None
-    ) -> dict[str, float]:
-        held: dict[
-            str, dict[str, float]
-        ] = {}  # language -> trial -> score: several cells may stand for one trial
-        for cell in full.get(others, ()):
+    def base(labels: Labels, metric: str | None, split: str | None) -> dict[str, float]:
+        # language -> trial -> score: several cells may belong to one trial
+        by_language: dict[str, dict[str, float]] = {}
+        for cell in unpruned.get(labels, ()):
             for language, score in zip(cell.languages, scores(cell, metric, split), strict=True):
                 if score is not None:
-                    held.setdefault(language, {})[cell.trial] = score
-        return {language: fmean(several.values()) for language, several in held.items()}
+                    by_language.setdefault(language, {})[cell.trial] = score
+        return {language: fmean(trials.values()) for language, trials in by_language.items()}
 
     def drops(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
-        whole = base(_others(cell.axes, "seed"), metric, split)
-        both = zip(map(whole.get, cell.languages), scores(cell, metric, split), strict=True)
+        full = base(_other_labels(cell.axes, "seed"), metric, split)
+        both = zip(map(full.get, cell.languages), scores(cell, metric, split), strict=True)
         return [
-            None if score is None or not unpruned else 100 * (unpruned - score) / unpruned
-            for unpruned, score in both
+            None if score is None or not whole else 100 * (whole - score) / whole
+            for whole, score in both
         ]
 
     return drops
 
 
-def gains_of(study: Study, asked: Mapping[str, Any]) -> Value:
+def gains_of(study: Study, spec: Scored) -> Value:
     """Points above the unpruned model of the same search."""
-    scores = scores_of(asked)
-    full = {_others(cell.axes): cell for cell in study.cells if cell.axes.get("arm") == "full"}
+    scores = scores_of(spec)
+    full = {_other_labels(c.axes): c for c in study.cells if c.axes.get("arm") == "full"}
 
     @cache
-    def base(
-        search: frozenset[tuple[str, Any]], metric: str | None, split: str | None
-    ) -> dict[str, float | None]:
-        """The scores of the unpruned model, which all trials of its search ask for."""
-        cell = full.get(search)
-        return (
-            {}
-            if cell is None
-            else dict(zip(cell.languages, scores(cell, metric, split), strict=True))
-        )
+    def base(search: Labels, metric: str | None, split: str | None) -> dict[str, float | None]:
+        if search not in full:
+            return {}
+        cell = full[search]
+        return dict(zip(cell.languages, scores(cell, metric, split), strict=True))
 
     def gains(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
-        whole = base(_others(cell.axes), metric, split)
-        both = zip(map(whole.get, cell.languages), scores(cell, metric, split), strict=True)
-        return [None if score is None or zero is None else score - zero for zero, score in both]
+        zero = base(_other_labels(cell.axes), metric, split)
+        both = zip(map(zero.get, cell.languages), scores(cell, metric, split), strict=True)
+        return [None if score is None or start is None else score - start for start, score in both]
 
     return gains
 
 
-def _others(axes: Mapping[str, Any], *less: str) -> frozenset[tuple[str, Any]]:
+def _other_labels(axes: Mapping[str, Any], *without: str) -> Labels:
     """The labels that a pruned cell and its unpruned one share."""
-    return frozenset((name, value) for name, value in axes.items() if name not in (*PRUNING, *less))
+    excluded = (*PRUNING, *without)
+    return frozenset((axis, label) for axis, label in axes.items() if axis not in excluded)

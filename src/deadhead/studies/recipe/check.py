@@ -14,7 +14,7 @@ from deadhead.errors import DeadheadError, unknown_name
 from deadhead.studies.fields import SHARED, Problem, among, is_whole, unknown
 from deadhead.studies.step import STEPS, Step, fields
 
-from .display import shown
+from .display import DisplayCheck, display_problems
 from .expand import CONTROLS, grids, is_range, values
 from .yaml import Document, Path, RecipeError
 
@@ -23,13 +23,13 @@ TOP = ("steps", "fixed", "axes", "search", "include", *DISPLAY)
 SEARCH = ("lowest", "controls")
 
 
-def check(recipe: Document, folder: File) -> None:
+def check(recipe: Document, folder: File, display: DisplayCheck | None = None) -> None:
     """Raise a RecipeError that names everything wrong with the recipe."""
     data = recipe.data
     problems = [*unknown(data, (*TOP, "scales"), (), "field"), *_structure(data)]
     if not problems:
         problems = list(_combinations(data))
-    problems += shown(data, folder)
+    problems += display_problems(data, folder, display)
     if problems:
         problems.sort(key=lambda item: recipe.line(item[0]))
         lines = [f"{recipe.where(path)}: {message}" for path, message in problems]

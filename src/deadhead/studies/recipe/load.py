@@ -25,6 +25,7 @@ from deadhead.studies.inputs import Fingerprints, attached, fingerprints
 from deadhead.studies.trial import Trial
 
 from .check import DISPLAY, check
+from .display import DisplayCheck
 from .expand import Cell, cells
 from .overrides import apply_override, apply_scale, is_display
 from .yaml import Document, Path, RecipeError, read
@@ -69,14 +70,20 @@ def with_inputs(recipe: Recipe, known: Fingerprints | None = None) -> Recipe:
     return replace(recipe, inputs=fingerprints(recipe.trials) if known is None else known)
 
 
-def load(name: str | File, overrides: Sequence[str] = (), scale: str | None = None) -> Recipe:
-    """The recipe of a built-in name or a file, with `a.b=c` overrides, checked whole."""
-    return _load(name, overrides, scale)
-
-
-def _load(
-    name: str | File, overrides: Sequence[str], scale: str | None, included: bool = False
+def load(
+    name: str | File,
+    overrides: Sequence[str] = (),
+    scale: str | None = None,
+    *,
+    display: DisplayCheck | None = None,
+    included: bool = False,
 ) -> Recipe:
+    """The recipe of a built-in name or a file, with `a.b=c` overrides, checked.
+
+    display: checks tables, figures and claims, which the studies do not know. All commands use
+        `deadhead.report.check.load_recipe`, which gives it.
+    included: another recipe includes this one.
+    """
     file = _find(name)
     folder = File(str(file)).parent
     recipe = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
@@ -101,7 +108,7 @@ def _load(
             _included(other, folder, passed, scale, recipe.where(("include", i)))
             for i, other in enumerate(_include_names(recipe))
         ]
-    check(recipe, folder)
+    check(recipe, folder, display)
     return Recipe(
         name=File(name).stem if _is_file(name) else str(name),
         data=data,
@@ -126,7 +133,7 @@ def _included(
 ) -> dict[str, Any]:
     """The trials of another recipe: its plain data without what is for its report."""
     try:
-        other = _load(folder / name if _is_file(name) else name, overrides, scale, included=True)
+        other = load(folder / name if _is_file(name) else name, overrides, scale, included=True)
     except RecipeError as problem:
         raise RecipeError(f"{place}: {problem.message}", problem.hint) from None
     trials = {field: value for field, value in other.data.items() if field not in DISPLAY}

@@ -1,0 +1,135 @@
+"""Figures of kind `curve`: the score as more heads are removed, as data grows, or over k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from deadhead.report.labels import removal_unit
+from deadhead.report.spec import Chart, Suggested
+from deadhead.report.tables.units import group_cells
+from deadhead.results import Study
+from deadhead.results.cells import CHANCE
+
+from .charts import has_published
+from .curve_chart import curve_chart
+from .curve_options import CurveOptions
+from .curve_units import class_of, gather_curve, place, removal_percents
+from .search_curve import best_curve, search_curve
+
+MOST_LINES = 8
+MOST_PANELS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(CurveOptions):
+    """Lines of means with bands; searches show one line for each arm."""
+
+    kind: ClassVar[str] = "curve"
+
+    def draw(self, study: Study) -> Chart | None:
+        if any("arm" in cell.axes for cell in study.cells):
+            over_k = self.x in ("k", "remove", "amount")
+            return search_curve(study, self) if over_k else best_curve(study, self)
+        spec = self._with_one_unit(study)
+        percents = removal_percents(study, spec)
+        if percents:
+            spec = replace(spec, x="percent")
+        units = gather_curve(study, spec, percents)
+        if not any(unit.scores for unit in units.values()):
+            return None
+        return curve_chart(study, spec, units)
+
+    def _with_one_unit(self, study: Study) -> Curve:
+        """Percent and layers cannot share an axis: show the removals counted like the first.
+
+        This matters only if the lines are not the removals themselves.
+        """
+        one_by_one = self.lines in ("remove", "strategy") or not (self.lines or self.group)
+        chosen = {"strategy", "remove", "amount"} & {*self.where}
+        if one_by_one or chosen or self.x not in ("remove", "amount"):
+            return self
+        pruned = (cell for cell in study.cells if not cell.unpruned)
+        strategies = list(dict.fromkeys(str(cell.axes.get("strategy")) for cell in pruned))
+        same = [s for s in strategies if removal_unit(s) == removal_unit(strategies[0])]
+        return self if same == strategies else replace(self, where={**self.where, "strategy": same})
+
+    def explanation(self, chart: Chart) -> str:
+        if self.x == "k":
+            return ""
+        text = "Points are means, bands one standard deviation over repetitions"
+        if any("data" in layer for layer in chart.get("spec", {}).get("layer", ())):
+            text += "; the other lines in grey"
+        text += ", hollow points published numbers." if has_published(chart) else "."
+        if any("removals" in row for row in chart["data"]["values"]):
+            text += " Removals of the same percent are one point."
+        return text
+
+    @classmethod
+    def suggest(cls, study: Study) -> Suggested:
+        if any("arm" in cell.axes for cell in study.cells):
+            panels = tuple(_search_panels(study))
+            yield 0, cls(title="Score by heads removed, for each arm", x="k", panels=panels)
+            return
+        yield from ((0, curve) for curve in _by_removal(study))
+        lines, panel = _lines_and_panel(study)
+        for axis_name in ("data.target_parts", "data.parts"):
+            if axis_name in study.axes:
+                title, panels = "Score by size of the training set", _names(panel or lines)
+                yield 0, cls(title=title, x=axis_name, lines="remove", panels=panels)
+
+
+def _names(axis_name: str) -> tuple[str, ...]:
+    return (axis_name,) if axis_name else ()
+
+
+def _search_panels(study: Study) -> list[str]:
+    names: list[str] = [name for name in ("model", "task", "source") if name in study.axes]
+    if len({cell.train for cell in study.cells}) > len(study.labels("source")):
+        names.append("train")
+    pairs = {(*(cell.axes.get(name) for name in names), cell.train) for cell in study.cells}
+    few = len(pairs) * len(study.languages) <= MOST_PANELS
+    return [*names, "language"] if few else names
+
+
+def _by_removal(study: Study) -> Iterator[Curve]:
+    """A curve for each unit of removals: percent, heads and layers cannot share an axis."""
+    lines, panel = _lines_and_panel(study)
+    places: dict[str, dict[str, set[Any]]] = {}  # unit -> strategy -> (line, x) of its removals
+    for cell, *_ in group_cells(study.cells, ("remove", "strategy", "amount")):
+        if not cell.unpruned:
+            strategy = str(cell.axes.get("strategy"))
+            by_strategy = places.setdefault(removal_unit(strategy), {})
+            by_strategy.setdefault(strategy, set()).add(place(cell))
+    orders = {class_of(language, "word_order") for language in study.languages} - {""}
+    ordered = len(orders) > 1 and len(study.languages) > 3
+    for unit, by_strategy in places.items():
+        all_places = set().union(*by_strategy.values())
+        if len({x for _, x in all_places}) < 2:
+            continue
+        where = {"strategy": list(by_strategy)} if len(places) > 1 else {}
+        curve = Curve(title=f"Score by {unit}", x="remove", where=where)
+        if len({line for line, _ in all_places}) < 2:
+            yield replace(curve, lines=lines, panels=_names(panel))
+        else:
+            yield replace(curve, panels=_names(panel or lines))
+        if ordered and any(cell.unpruned for cell in study.cells):
+            yield replace(
+                curve,
+                title=f"Drop by {unit} and word order",
+                value="drop",
+                group="word_order",
+                panels=() if panel == "language" else _names(panel),
+            )
+
+
+def _lines_and_panel(study: Study) -> tuple[str, str]:
+    """Languages are lines if they are few, else tasks are; what is left makes panels."""
+    varied: list[str] = [name for name in ("task", "model", "source") if name in study.axes]
+    varied = [name for name in varied if name not in CHANCE] + ["", ""]
+    if 1 < len(study.languages) <= MOST_LINES:
+        return "language", varied[0]
+    if len(study.languages) > MOST_LINES:
+        return varied[0], "language" if len(study.languages) <= MOST_PANELS else ""
+    return varied[0], varied[1]

@@ -1,0 +1,127 @@
+"""Gathered values of a curve as a chart, with published numbers where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from deadhead.report.labels import removal_unit, score_words
+from deadhead.report.spec import Chart
+from deadhead.report.tables.published import Published
+from deadhead.report.tables.units import Unit
+from deadhead.results import Study
+from deadhead.results.statistics import deviation
+from deadhead.strategies.amounts import PERCENT
+
+from .charts import Row, curves
+from .curve_options import CurveOptions
+from .curve_units import Units, class_of
+
+X_WORDS = {
+    "percent": PERCENT.axis,
+    "parts": "tenths of the training set",
+    "data.parts": "tenths of the training set",
+    "data.target_parts": "tenths of the target's training set",
+}
+LEGENDS = {"word_order": "word order", "strategy": "removed", "remove": "removed"}
+PublishedPoint = Callable[[Any, Any, Unit], float | None]
+
+
+def curve_chart(
+    study: Study, spec: CurveOptions, units: Units, line_names: Mapping[str, str] | None = None
+) -> Chart:
+    """The chart of gathered values; `line_names` are names of lines in words."""
+    numbers = all(isinstance(x, float) for _, _, x in units)
+    rows = list(_rows(study, spec, units, line_names or {}))
+    if numbers:
+        rows.sort(key=lambda row: row["x"])
+    lines = in_order(study, spec.lines, [row["line"] for row in rows])
+    if spec.group and not spec.lines:
+        classes = (class_of(language, spec.group) for language in study.languages)
+        lines = list(dict.fromkeys(filter(None, classes)))
+    legend = spec.lines or spec.group
+    return curves(
+        rows,
+        spec.heading(study),
+        x=_x_words(study, spec),
+        y="relative drop, %" if spec.value == "drop" else score_axis(study, spec),
+        numbers=numbers,
+        order=list(dict.fromkeys(str(x) for _, _, x in units)),
+        lines=lines,
+        panels=panels_in_order(study, spec, rows),
+        line=LEGENDS.get(legend, legend),
+    )
+
+
+def panels_in_order(study: Study, spec: CurveOptions, rows: Sequence[Row]) -> list[str]:
+    axis = spec.panels[0] if len(spec.panels) == 1 else ""
+    return in_order(study, axis, [row["panel"] for row in rows])
+
+
+def in_order(study: Study, axis: str, labels: list[str]) -> list[str]:
+    """Labels in the order of the recipe."""
+    order = [str(label) for label in study.labels(axis)] if axis else []
+    places = {label: i for i, label in enumerate(order)}
+    return sorted(dict.fromkeys(labels), key=lambda label: places.get(label, len(order)))
+
+
+def _x_words(study: Study, spec: CurveOptions) -> str:
+    if spec.x not in ("remove", "amount"):
+        return X_WORDS.get(spec.x, spec.x)
+    only = spec.where.get("strategy")
+    strategies = {str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned}
+    strategies &= {*([only] if isinstance(only, str) else only)} if only else strategies
+    units = {removal_unit(strategy) for strategy in strategies}
+    return units.pop() if len(units) == 1 else "removed"
+
+
+def score_axis(study: Study, spec: CurveOptions) -> str:
+    return f"{score_words(spec.metrics(study))}, points"
+
+
+def _rows(
+    study: Study, spec: CurveOptions, units: Units, line_names: Mapping[str, str]
+) -> Iterator[Row]:
+    published_point = _published(study, spec)
+    for (panel, line, x), unit in units.items():
+        numbers = unit.numbers()
+        published = published_point(panel, line, unit) if published_point else None
+        if not numbers and published is None:
+            continue
+        row: Row = {"x": x, "line": line_names.get(str(line), str(line)), "panel": str(panel)}
+        row |= {"n": len(numbers), "y": round(fmean(numbers), 3) if numbers else None}
+        if len(numbers) > 1:
+            mean, sd = fmean(numbers), deviation(numbers)
+            row |= {"low": round(mean - sd, 3), "high": round(mean + sd, 3)}
+        if published is not None:
+            row["published"] = round(published, 3)
+        removals = {cell.axes.get("remove") for cell in unit.cells.values()}
+        if spec.x == "percent" and len(removals) > 1:
+            row["removals"] = len(removals)
+        yield row
+
+
+def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
+    """A function to the published number of a point, from the first file that the recipe names."""
+    file = next(iter(study.published.values()), [])
+    if not file or spec.value == "drop" or spec.group or spec.x == "percent":
+        return None
+    axes = (spec.x, spec.lines, *spec.panels, *spec.where)
+    names = ("remove" if axis == "amount" else axis for axis in axes if axis)
+    published = Published(file, tuple(dict.fromkeys(names)))
+    if "remove" not in published.axes and spec.x in ("remove", "amount"):
+        return None
+
+    def point(panel: Any, line: Any, unit: Unit) -> float | None:
+        known, labels = unit.known(), dict(spec.where)
+        if "remove" not in known:
+            return None
+        if spec.lines:
+            labels[spec.lines] = line
+        parts = str(panel).split(", ")
+        if len(parts) == len(spec.panels):
+            labels |= dict(zip(spec.panels, parts, strict=True))
+        return published.value({**labels, "remove": known["remove"]}, known)
+
+    return point

@@ -1,0 +1,106 @@
+"""Figures of kind `ends`: how much more is lost without the bottom layers than without the top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import ClassVar
+
+from deadhead.report.spec import Chart, Figure, Scored, word
+from deadhead.report.tables.values import scores_of
+from deadhead.results import Study
+from deadhead.results.cells import matches
+from deadhead.results.statistics import (
+    LayerDifference,
+    bottom_minus_top,
+    group_means,
+    layer_difference_rows,
+)
+
+from .charts import curves, distinct
+from .curve_options import GROUPS
+from .curve_units import place
+
+ENDS = ("top", "bottom")
+# end ("" for unpruned) -> layers removed -> trial -> score
+Scores = dict[str, dict[float, dict[str, float]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends(Scored, Figure):
+    """A line for each language, or for each class of languages."""
+
+    kind: ClassVar[str] = "ends"
+
+    group: str = word(*GROUPS, default="")
+
+    def usual_title(self) -> str:
+        return "Bottom against top layers"
+
+    def draw(self, study: Study) -> Chart | None:
+        scores = self._scores(study)
+        differences = {
+            language: both for language in scores if (both := _difference(scores[language]))
+        }
+        lines = _class_means(differences, self.group) if self.group else differences
+        rows = [
+            {
+                "x": row["k"],
+                "y": round(row["difference"], 4),
+                "line": row["line"],
+                "panel": "",
+                "n": 1,
+            }
+            for row in layer_difference_rows(lines)
+        ]
+        if not rows:
+            return None
+        return curves(
+            rows,
+            self.heading(study),
+            x="layers pruned",
+            y="drop without bottom - without top, %",
+            numbers=True,
+            lines=distinct(rows, "line"),
+            panels=[""],
+            line=self.group.replace("_", " "),
+        )
+
+    def _scores(self, study: Study) -> dict[str, Scores]:
+        scores_in = scores_of(self)
+        scores: dict[str, Scores] = {}
+        for cell in study.cells:
+            end, k = place(cell)
+            if end not in ("", *ENDS) or not isinstance(k, float):
+                continue
+            for language, value in zip(cell.languages, scores_in(cell, None, None), strict=True):
+                if value is not None and matches(cell, language, self.where):
+                    by_k = scores.setdefault(language, {}).setdefault(end, {})
+                    by_k.setdefault(k, {})[cell.trial] = value
+        return scores
+
+    def explanation(self, chart: Chart) -> str:
+        return "Above 0 where the bottom layers matter more; the mean of the languages of a class."
+
+
+def _difference(scores: Scores) -> LayerDifference | None:
+    full = [value for trials in scores.get("", {}).values() for value in trials.values()]
+    top, bottom = (
+        {k: list(trials.values()) for k, trials in scores.get(end, {}).items()} for end in ENDS
+    )
+    if not full or not fmean(full) or not top.keys() & bottom.keys():
+        return None
+    return bottom_minus_top(full, top, bottom)
+
+
+def _class_means(
+    differences: Mapping[str, LayerDifference], group: str
+) -> dict[str, LayerDifference]:
+    """The mean of each class of languages at every number of layers."""
+    by_class: dict[str, dict[float, float]] = {}
+    for k in sorted({k for both in differences.values() for k in both.by_k}):
+        known = {language: both.by_k[k] for language, both in differences.items() if k in both.by_k}
+        for name, value in group_means(known, group).items():
+            by_class.setdefault(name, {})[k] = value
+    return {name: LayerDifference(by_k, fmean(by_k.values())) for name, by_k in by_class.items()}

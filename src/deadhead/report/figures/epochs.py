@@ -1,0 +1,71 @@
+"""Figures of kind `epochs`: the training loss over the epochs of each trial's last training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from deadhead.report.labels import joined
+from deadhead.report.spec import Chart, Figure, Suggested
+from deadhead.results import Study
+from deadhead.results.statistics import deviation
+
+from .charts import Row, curves, distinct
+from .records import chosen
+
+MOST_LINES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epochs(Figure):
+    """A line for each removal (for each strategy, if removals are many), a panel for each task."""
+
+    kind: ClassVar[str] = "epochs"
+
+    def usual_title(self) -> str:
+        return "Learning curves"
+
+    def draw(self, study: Study) -> Chart | None:
+        losses: dict[tuple[str, str, float], list[float]] = {}
+        line = "remove" if len(study.labels("remove")) <= MOST_LINES else "strategy"
+        for cell, record in chosen(study, self.where):
+            epochs = record.epochs
+            last = [epoch for epoch in epochs if epoch.get("step") == epochs[-1].get("step")]
+            panel = joined(cell.axes.get("task")) if "task" in study.axes else ""
+            for nth, epoch in enumerate(last, 1):
+                if isinstance(loss := epoch.get("loss"), int | float):
+                    key = (panel, joined(cell.axes.get(line)) or "none", float(nth))
+                    losses.setdefault(key, []).append(float(loss))
+        if len({x for _, _, x in losses}) < 2:
+            return None
+        rows = [_row(*key, losses[key]) for key in sorted(losses, key=lambda key: key[2])]
+        return curves(
+            rows,
+            self.heading(study),
+            x="epoch",
+            y="training loss",
+            numbers=True,
+            lines=distinct(rows, "line"),
+            panels=distinct(rows, "panel"),
+            line="removed",
+            form=".3f",
+        )
+
+    def explanation(self, chart: Chart) -> str:
+        return (
+            "Loss on the training set after each epoch of the last training; bands are one "
+            "standard deviation over trials."
+        )
+
+    @classmethod
+    def suggest(cls, study: Study) -> Suggested:
+        yield 60, cls()
+
+
+def _row(panel: str, line: str, x: float, losses: list[float]) -> Row:
+    mean = sum(losses) / len(losses)
+    row: Row = {"x": x, "line": line, "panel": panel, "n": len(losses), "y": round(mean, 4)}
+    if len(losses) > 1:
+        sd = deviation(losses)
+        row |= {"low": round(mean - sd, 4), "high": round(mean + sd, 4)}
+    return row

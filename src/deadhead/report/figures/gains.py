@@ -1,0 +1,129 @@
+"""Figures of kind `gains`: what pruning gains between two languages, against how close they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, ClassVar
+
+from deadhead.errors import DeadheadError
+from deadhead.report.labels import joined
+from deadhead.report.spec import Chart, Figure
+from deadhead.report.tables.pairs import picked
+from deadhead.results import Search, Study
+from deadhead.results.from_record import ranking_of
+from deadhead.results.statistics import correlation_rows, similarity, spearman
+from deadhead.tasks.distances import distances
+
+from .charts import Row, categories, distinct, field, panelled, tip, whole
+from .records import chosen
+
+DISTANCE = "syntactic"  # one of URIEL's distances
+FEWEST_HEADS = 3  # that two rankings must share to be compared
+FEWEST_PAIRS = 3  # of languages in a panel
+Rankings = Mapping[str, Mapping[str, float]]  # by language
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gains(Figure):
+    """A point for each pair of languages; a panel for their distance, one for their rankings."""
+
+    kind: ClassVar[str] = "gains"
+
+    def usual_title(self) -> str:
+        return "What gains go with"
+
+    def draw(self, study: Study) -> Chart | None:
+        rankings = _rankings(study)
+        panels: dict[str, list[Row]] = {}
+        varied = [a for a in ("task", "model") if len({getattr(p, a) for p in study.searches}) > 1]
+        for words, x_of in X_AXES.items():
+            for pair in study.searches:
+                gain = picked("lowest", "test", "gain")(pair)
+                if gain is None or pair.source == pair.target or not _matches(pair, self.where):
+                    continue
+                x = x_of(pair, rankings.get((pair.model, pair.task), {}))
+                if x is not None and isfinite(x):
+                    labels = (getattr(pair, axis) for axis in varied)
+                    name = f"{pair.source} to {pair.target}"
+                    row = {
+                        "x": round(x, 4),
+                        "y": round(gain, 3),
+                        "pair": name,
+                        "group": pair.source,
+                    }
+                    panels.setdefault(joined(words, pair.setting, *labels), []).append(row)
+        rows = [
+            {**row, "panel": f"{name}: {_correlation(points)}"}
+            for name, points in panels.items()
+            if len(points) >= FEWEST_PAIRS
+            for row in points
+        ]
+        return _chart(rows, self.heading(study)) if rows else None
+
+    def explanation(self, chart: Chart) -> str:
+        return (
+            "A point for each pair of languages and search; the gain is that of the best pruning "
+            "by test score. rho is Spearman's."
+        )
+
+
+def _rankings(study: Study) -> dict[tuple[Any, Any], dict[str, Any]]:
+    """The rankings of single languages, by model and task."""
+    rankings: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for _, record in chosen(study):
+        ranking = ranking_of(record)
+        if ranking is not None and len(ranking.languages) == 1:
+            by_language = rankings.setdefault((ranking.model, ranking.task), {})
+            by_language[ranking.language] = ranking.scores
+    return rankings
+
+
+def _matches(pair: Search, where: Mapping[str, Any]) -> bool:
+    return all(
+        getattr(pair, axis, None) in (values if isinstance(values, list) else [values])
+        for axis, values in where.items()
+    )
+
+
+def _distance(pair: Search, rankings: Rankings) -> float | None:
+    try:
+        return distances(pair.source, pair.target, [DISTANCE])[DISTANCE]
+    except DeadheadError:  # URIEL does not know the language, or its package is not installed
+        return None
+
+
+def _likeness(pair: Search, rankings: Rankings) -> float | None:
+    both = {name: rankings[name] for name in (pair.source, pair.target) if name in rankings}
+    if len(both) < 2 or len(both[pair.source].keys() & both[pair.target].keys()) < FEWEST_HEADS:
+        return None
+    return similarity(both)[pair.source, pair.target].rho
+
+
+X_AXES: Mapping[str, Callable[[Search, Rankings], float | None]] = {
+    "URIEL distance": _distance,
+    "likeness of rankings": _likeness,
+}
+
+
+def _correlation(rows: Sequence[Row]) -> str:
+    rho = spearman([row["x"] for row in rows], [row["y"] for row in rows])
+    (row,) = correlation_rows({"": rho})
+    return f"rho {row['rho']:+.2f}, p {row['p']:.2g}, n {row['n']}"
+
+
+def _chart(rows: Sequence[Row], title: str) -> Chart:
+    panels = distinct(rows, "panel")
+    encoding = {
+        "x": field("x", "Q", panels[0] if len(panels) == 1 else "", scale={"zero": False}),
+        "y": field("y", "Q", "gain, points"),
+        "color": field("group", "N", "source", scale=categories(distinct(rows, "group"))),
+        "tooltip": [
+            tip("pair", "N", "pair"),
+            tip("x", "Q", "x", ".3f"),
+            tip("y", "Q", "gain", ".2f"),
+        ],
+    }
+    points = {"mark": {"type": "point", "filled": True, "size": 46}, "encoding": encoding}
+    return whole(panelled(points, panels, 300, "x"), rows, title)

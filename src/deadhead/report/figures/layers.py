@@ -1,0 +1,55 @@
+"""Figures of kind `layers`: means over the heads of each layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import ClassVar
+
+from deadhead.report.spec import Chart, Figure, axis, word
+from deadhead.results import Study
+from deadhead.results.statistics import layer_rows
+
+from .charts import Row, curves, distinct
+from .records import SHOWS, chosen, head_values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers(Figure):
+    """What a figure of kind `heads` shows, averaged over layers; a line for each label of an axis."""
+
+    kind: ClassVar[str] = "layers"
+
+    show: str = word(*SHOWS, default="weights")
+    lines: str = axis()
+
+    def usual_title(self) -> str:
+        return f"Layers: {self.show}"
+
+    def draw(self, study: Study) -> Chart | None:
+        means: dict[tuple[str, str, int], list[float]] = {}
+        for cell, record in chosen(study, self.where):
+            for line, values in head_values(study, cell, record, self.show, self.lines):
+                known = {head: value for head, value in values.items() if value is not None}
+                for row in layer_rows(known):
+                    key = (row["block"], line, row["layer"])
+                    means.setdefault(key, []).append(row["value"])
+        rows: list[Row] = [
+            {"x": layer, "y": fmean(values), "line": line, "panel": block, "n": len(values)}
+            for (block, line, layer), values in means.items()
+        ]
+        if not rows:
+            return None
+        return curves(
+            rows,
+            self.heading(study),
+            x="layer",
+            y=self.show.replace("_", " "),
+            numbers=True,
+            lines=distinct(rows, "line"),
+            panels=distinct(rows, "panel"),
+            form=".4~g",
+        )
+
+    def explanation(self, chart: Chart) -> str:
+        return "Means over the heads of a layer that are left."

@@ -1,0 +1,69 @@
+"""Figures of kind `points`: sentences of all languages as points, before and after training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from deadhead.report.head_values import measured_names
+from deadhead.report.labels import STAGES, joined
+from deadhead.report.spec import Chart, Figure, Suggested
+from deadhead.results import Study
+from deadhead.results.cells import as_dict
+from deadhead.results.from_record import by_stage
+
+from .charts import Row, clouds, distinct
+from .heads import cut_note
+from .records import chosen
+
+MOST_PANELS = 6
+MOST_POINTS = 150  # of a language
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points(Figure):
+    """Sentence embeddings in two dimensions, a colour for each language."""
+
+    kind: ClassVar[str] = "points"
+
+    def usual_title(self) -> str:
+        return "Sentences by language"
+
+    def draw(self, study: Study) -> Chart | None:
+        rows: list[Row] = []
+        panels: dict[str, None] = {}
+        for cell, record in chosen(study, self.where):
+            removal = cell.axes.get("remove") if "remove" in study.axes else ""
+            for stage, measured in by_stage(record).items():
+                embeddings = as_dict(measured.get("embeddings"))
+                silhouette = embeddings.get("silhouette")
+                text = f"silhouette {silhouette:.2f}" if isinstance(silhouette, float) else ""
+                panel = joined(STAGES[stage], removal, text)
+                points = embeddings.get("points")
+                if not isinstance(points, dict) or panel in panels:
+                    continue
+                panels[panel] = None
+                for language, of_language in points.items() if len(panels) <= MOST_PANELS else ():
+                    step = max(1, -(-len(of_language) // MOST_POINTS))
+                    place = {"group": language, "panel": panel}
+                    rows += [{"x": x, "y": y, **place} for x, y in of_language[::step]]
+        if not rows:
+            return None
+        return clouds(
+            rows,
+            self.heading(study) + cut_note(len(panels), MOST_PANELS),
+            groups=distinct(rows, "group"),
+            panels=list(panels)[:MOST_PANELS],
+            group="language",
+        )
+
+    def explanation(self, chart: Chart) -> str:
+        return (
+            "t-SNE of sentence embeddings. Distances between far points mean little; the "
+            "silhouette is that of the embeddings themselves."
+        )
+
+    @classmethod
+    def suggest(cls, study: Study) -> Suggested:
+        if "embeddings" in measured_names(study):
+            yield 40, cls()

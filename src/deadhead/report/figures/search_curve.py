@@ -1,0 +1,137 @@
+"""Curves of searches: a line for each arm, over k or over another axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from deadhead.report.labels import joined
+from deadhead.report.spec import Chart
+from deadhead.report.tables.pairs import ARMS, best, pair_label, placer, searches
+from deadhead.report.tables.units import Unit
+from deadhead.report.tables.values import gains_of, scores_of
+from deadhead.results import Study
+from deadhead.results.cells import PRUNING, Cell
+
+from .charts import Row, curves
+from .curve_chart import curve_chart, panels_in_order, score_axis
+from .curve_options import CurveOptions
+from .curve_units import ALL_PARTS, PARTS, Units
+
+ARM_WORDS = {
+    "full": "unpruned",
+    "seeds": "other seeds, best of k",
+    **{arm: f"{arm}, best of k" for arm in ("lowest", "random", "highest")},
+}
+SEEDS = "unpruned seeds"
+LINES = ("lowest", "random", "highest", "unpruned", SEEDS)
+
+
+def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
+    """Score or gain against k, a line for each arm; unpruned seeds, which have no k, are a band."""
+    value = gains_of(study, spec) if spec.value == "gain" else scores_of(spec)
+    places = placer(
+        lambda cell, language: panel_of(cell, language, spec.panels), spec.where, spec.panels
+    )
+    units: Units = {}
+    for cell in study.cells:
+        arm, k, search = str(cell.axes.get("arm")), float(cell.axes.get("k") or 0), _search_of(cell)
+        scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
+        for language, panel in places(cell):
+            if (score := scores[language]) is not None:
+                unit = units.get((panel, arm, k))
+                if unit is None:
+                    unit = units[panel, arm, k] = Unit()
+                over = tuple([cell.axis(axis, language) for axis in spec.mean_over])
+                unit.put(over or search, cell.trial, language, score)
+    if not units:
+        return None
+    rows = sorted(_rows(units), key=lambda row: row["x"])
+    lines = {row["line"] for row in rows}
+    return curves(
+        rows,
+        spec.heading(study),
+        x="heads removed (k)",
+        y=f"gain in {score_axis(study, spec)}" if spec.value == "gain" else score_axis(study, spec),
+        numbers=True,
+        lines=[line for line in LINES if line in lines],
+        panels=panels_in_order(study, spec, rows),
+        line="arm",
+        band=("worst seed", "best seed"),
+        grey=(SEEDS,),
+    )
+
+
+def panel_of(cell: Cell, language: str, axes: tuple[str, ...]) -> str:
+    """The panel of a score. A cell that names no languages to train on learns its source."""
+    labels = {axis: cell.axis(axis, language) for axis in axes}
+    if "train" not in labels:
+        return joined(*labels.values())
+    learnt = labels["train"] = "+".join(cell.train)
+    if {"language", "target"} & {*labels}:  # from the languages it learns to the scored language
+        shown = ("source", "train", "language", "target")
+        others = [label for axis, label in labels.items() if axis not in shown]
+        return joined(*others, f"{learnt} \u2192 {language}")
+    if labels.get("source") == learnt:
+        del labels["source"]
+    return joined(*labels.values())
+
+
+def _search_of(cell: Cell) -> Any:
+    return frozenset((axis, label) for axis, label in cell.axes.items() if axis not in PRUNING)
+
+
+def _rows(units: Units) -> Iterator[Row]:
+    for (panel, arm, k), unit in units.items():
+        if arm == "seeds":
+            continue
+        numbers = unit.numbers()
+        point = {"y": round(fmean(numbers), 3), "panel": panel, "n": len(numbers)}
+        if arm == "full":  # every line of the panel starts at the unpruned model
+            arms = {other for place, other, _ in units if place == panel} - {"seeds", "full"}
+            yield from ({"x": 0.0, "line": other, **point} for other in sorted(arms))
+        else:
+            yield {"x": k, "line": arm, **point}
+    most = max(k for _, _, k in units)
+    for panel, by_search in _unpruned(units).items():
+        # From the worst to the best unpruned trial of a search, averaged over searches: differences
+        # between searches are not luck.
+        repeated = [scores for scores in by_search.values() if len(scores) > 1]
+        if repeated:
+            low, mean, high = (fmean(map(of, repeated)) for of in (min, fmean, max))
+            band: Row = {"y": round(mean, 3), "low": round(low, 3), "high": round(high, 3)}
+            band |= {"line": SEEDS, "panel": panel, "n": sum(map(len, repeated))}
+            yield from ({"x": x, **band} for x in (0.0, most))
+
+
+def _unpruned(units: Units) -> dict[Any, dict[Any, list[float]]]:
+    """The scores of the unpruned trials of each search, by panel."""
+    panels: dict[Any, dict[Any, list[float]]] = {}
+    for (panel, arm, _), unit in units.items():
+        if arm not in ("seeds", "full"):
+            continue
+        for search, scores in unit.by_repeat().items():
+            by_trial: dict[str, list[float]] = {}
+            for (trial, _), score in scores.items():
+                by_trial.setdefault(trial, []).append(score)
+            by_search = panels.setdefault(panel, {})
+            by_search.setdefault(search, []).extend(map(fmean, by_trial.values()))
+    return panels
+
+
+def best_curve(study: Study, spec: CurveOptions) -> Chart | None:
+    """Arms over another axis, such as the size of the training set: the best of each arm."""
+    units: Units = {}
+    for pair in searches(study, spec.where):
+        x = pair.parts if spec.x in PARTS else pair_label(pair, spec.x)
+        if x is None and spec.x in PARTS:
+            x = ALL_PARTS
+        x = float(x) if isinstance(x, int | float) else str(x)
+        panel = joined(*(pair_label(pair, axis) for axis in spec.panels))
+        for arm in ARMS:
+            if (score := best(arm)(pair)) is not None:
+                unit = units.setdefault((panel, arm, x), Unit())
+                unit.put(pair.group, arm, pair.target, score)
+    return curve_chart(study, replace(spec, lines=""), units, ARM_WORDS) if units else None

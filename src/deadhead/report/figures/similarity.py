@@ -1,0 +1,62 @@
+"""Figures of kind `similarity`: how alike the rankings of every two languages are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import ClassVar
+
+from deadhead.report.spec import Chart, Figure, Suggested, axis
+from deadhead.results import Study
+from deadhead.results.from_record import ranking_of
+from deadhead.results.statistics import ranking_rho
+
+from .charts import distinct, squares
+from .records import chosen, panel_label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity(Figure):
+    """Spearman's rho between the rankings of every two languages."""
+
+    kind: ClassVar[str] = "similarity"
+
+    panels: str = axis()
+
+    def usual_title(self) -> str:
+        return "Likeness of rankings"
+
+    def draw(self, study: Study) -> Chart | None:
+        rankings: dict[str, dict[str, Mapping[str, float]]] = {}  # panel -> language -> scores
+        for cell, record in chosen(study, self.where):
+            ranking = ranking_of(record)
+            if ranking is not None and len(ranking.languages) == 1:
+                of_panel = rankings.setdefault(panel_label(cell, self.panels), {})
+                of_panel.setdefault(ranking.language, ranking.scores)
+        panels = [panel for panel, of_panel in rankings.items() if len(of_panel) > 1]
+        rows = [
+            {"a": a, "b": b, "value": round(rho, 4), "panel": panel}
+            for panel in panels
+            for a, scores in rankings[panel].items()
+            for b, other in rankings[panel].items()
+            if not isnan(rho := ranking_rho(scores, other))
+        ]
+        if not rows:
+            return None
+        languages = distinct(rows, "a")
+        order = dict.fromkeys(
+            language for language in (*study.languages, *languages) if language in languages
+        )
+        title, legend = self.heading(study), "Spearman's rho"
+        return squares(rows, title, order=list(order), panels=panels, legend=legend)
+
+    def explanation(self, chart: Chart) -> str:
+        return "1: the same order of heads; 0: no relation."
+
+    @classmethod
+    def suggest(cls, study: Study) -> Suggested:
+        rankings = filter(None, map(ranking_of, study.records.values()))
+        if len({r.language for r in rankings if len(r.languages) == 1}) > 1:
+            panels = next((axis for axis in ("task", "model") if axis in study.axes), "")
+            yield 20, cls(title="How alike the rankings of languages are", panels=panels)

@@ -1,0 +1,70 @@
+"""What the opened records say about single heads: rankings, measures, removals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from deadhead.errors import DeadheadError
+from deadhead.layout import Head
+from deadhead.results import RankedHeads, Study
+from deadhead.results.from_record import by_stage, ranking_of
+from deadhead.studies.store.records import Record
+
+from .labels import joined
+
+BLOCKS = ("encoder", "decoder", "cross")  # in the order of the page
+BY_HEAD = ("entropy", "weights")  # measures with a value for each head
+
+
+def layout(study: Study) -> dict[str, list[int]]:
+    """Heads of each layer by block, as far as records name them; all layers are taken as equal."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for name in {head for record in study.records.values() for head in _named(record)}:
+        try:
+            head = Head.parse(name)
+        except DeadheadError:
+            continue
+        layers, heads = sizes.get(head.block, (0, 0))
+        sizes[head.block] = (max(layers, head.layer + 1), max(heads, head.index + 1))
+    order = sorted(sizes, key=lambda b: (BLOCKS.index(b) if b in BLOCKS else len(BLOCKS), b))
+    return {block: [sizes[block][1]] * sizes[block][0] for block in order}
+
+
+def _named(record: Record) -> Iterator[str]:
+    yield from record.removed
+    if (ranking := ranking_of(record)) is not None:
+        yield from ranking.scores
+    for measures in by_stage(record).values():
+        for name in BY_HEAD:
+            yield from measures.get(name) or {}
+
+
+def measured_names(study: Study) -> set[str]:
+    """The measures that some record has."""
+    stages = (by_stage(record).values() for record in study.records.values())
+    return {name for measures in stages for measured in measures for name in measured}
+
+
+def ranking_name(study: Study, record: Record, ranking: RankedHeads) -> str:
+    """What distinguishes a ranking from the others of the study."""
+    axes = [axis for axis in ("task", "model", "seed") if axis in study.axes]
+    labels = {axis: str(record.trial.get(axis)) for axis in axes}
+    if "seed" in labels:
+        labels["seed"] = f"seed {labels['seed']}"
+    method = joined(ranking.ranker, ranking.merge, by=" ")
+    return joined(method, ranking.language, *labels.values())
+
+
+def rankings(study: Study) -> dict[str, tuple[str, Mapping[str, float]]]:
+    """The distinct rankings: name -> the trial it is from, and its scores."""
+    distinct: dict[str, tuple[str, Mapping[str, float]]] = {}
+    for trial, record in study.records.items():
+        if (ranking := ranking_of(record)) is not None:
+            name = ranking_name(study, record, ranking)
+            distinct.setdefault(name, (trial, ranking.scores))
+    return distinct
+
+
+def removed_counts(study: Study) -> Counter[str]:
+    return Counter(head for record in study.records.values() for head in record.removed)

@@ -1,0 +1,151 @@
+"""What the page shows of single heads: maps of a value for each head, and all facts of each head."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import isnan
+from statistics import fmean
+from typing import Any
+
+from deadhead.report.figures.heads import all_heads
+from deadhead.report.head_values import rankings, removed_counts
+from deadhead.report.labels import STAGES, removal_words
+from deadhead.results import Study
+from deadhead.results.cells import Cell
+from deadhead.results.from_record import by_stage
+from deadhead.results.statistics import removal_effects
+from deadhead.studies.store.records import Record
+
+MOST_RANKINGS = 48  # maps of one kind
+MOST_MEASURED = 96
+DIGITS = 5
+
+
+def maps(study: Study) -> list[dict[str, Any]]:
+    """Layer x head maps: rankings, measures, and how often each head was removed."""
+    all_maps = [*_rankings(study), *_measured(study), *_removed(study)]
+    return [{"id": f"map-{i + 1}", **head_map} for i, head_map in enumerate(all_maps)]
+
+
+def _rankings(study: Study) -> Iterator[dict[str, Any]]:
+    for name, (trial, scores) in list(rankings(study).items())[:MOST_RANKINGS]:
+        yield _map(f"Ranking: {name}", "ranking", trial, scores)
+
+
+def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) -> dict[str, Any]:
+    rounded = {h: round(v, DIGITS) if isinstance(v, float) else v for h, v in scores.items()}
+    return {"title": title, "what": what, "trial": trial, "scores": rounded}
+
+
+def _measured(study: Study) -> Iterator[dict[str, Any]]:
+    cells, count = study.by_trial, 0
+    for trial, record in study.records.items():
+        for stage, measured in by_stage(record).items():
+            for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
+                values = measured.get(what)  # before training no weight has changed
+                if values and any(values.values()) and count < MOST_MEASURED:
+                    count += 1
+                    if trial in cells:
+                        title += f" {STAGES[stage]}: {trial_name(study, cells[trial])}"
+                    yield _map(title, what, trial, values)
+
+
+def trial_name(study: Study, cell: Cell) -> str:
+    """The labels of a cell that vary over the study."""
+    axes = [axis for axis in study.axes if axis in cell.axes]
+    parts = [
+        f"{axis} {cell.axes[axis]}" if axis in ("seed", "draw") else str(cell.axes[axis])
+        for axis in axes
+        if axis not in ("strategy", "amount", "k", "arm")
+    ]
+    if "arm" in cell.axes:
+        parts.append(f"{cell.axes['arm']} {cell.axes.get('k')}")
+    return ", ".join(parts) or "the trial"
+
+
+def _removed(study: Study) -> Iterator[dict[str, Any]]:
+    """How often each head was removed: in all trials, and by each removal if there are several."""
+    counts = removed_counts(study)
+    if not counts:
+        return
+    pruned = sum(bool(record.removed) for record in study.records.values())
+    yield _map(f"Times removed, in {_count(pruned, 'pruned trial')}", "removed", None, counts)
+    by_label: dict[str, list[Record]] = {}
+    for trial, cell in study.by_trial.items():
+        record = study.records.get(trial)
+        if record is not None and record.removed:
+            by_label.setdefault(str(cell.axes.get("remove")), []).append(record)
+    if 1 < len(by_label) <= MOST_RANKINGS // 2:
+        for label, of_label in by_label.items():
+            title = f"Removed: {removal_words(label)} ({_count(len(of_label), 'trial')})"
+            counts = Counter(head for record in of_label for head in record.removed)
+            yield _map(title, "removed", None, counts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def heads(study: Study, shape: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
+    """For every head: its scores in each ranking, its measures, and what removing it did."""
+    removed, names = removed_counts(study), all_heads(shape)
+    entropy, weights = _means(study)
+    scored = list(rankings(study).items())[:MOST_RANKINGS]
+    effects = _effects(study, names)
+    return {
+        head: {
+            "rankings": {n: round(s[head], DIGITS) for n, (_, s) in scored if head in s},
+            "entropy": {stage: round(v, DIGITS) for stage, v in entropy.get(head, {}).items()},
+            "weights": round(weights[head], 8) if head in weights else None,
+            "removed": removed.get(head, 0),
+            "effect": {language: round(v, 3) for language, v in effects[head].items()},
+        }
+        for head in names
+    }
+
+
+def _means(study: Study) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Means over all trials: of the entropy at each stage, and of the weights after training."""
+    entropy: dict[str, dict[str, list[float]]] = {}
+    weights: dict[str, list[float]] = {}
+    for record in study.records.values():
+        for stage, measured in by_stage(record).items():
+            for head, value in (measured.get("entropy") or {}).items():
+                entropy.setdefault(head, {}).setdefault(stage, []).append(value)
+            for head, value in (measured.get("weights") or {}).items() if stage == "after" else ():
+                weights.setdefault(head, []).append(value)
+    stages = {h: {stage: fmean(v) for stage, v in of.items()} for h, of in entropy.items()}
+    return stages, {head: fmean(values) for head, values in weights.items()}
+
+
+def _effects(study: Study, heads: list[str]) -> dict[str, dict[str, float]]:
+    """What removing a head does to the score in each language, in points."""
+    import numpy as np
+
+    groups: dict[Any, list[tuple[Cell, Record]]] = {}
+    for trial, cell in study.by_trial.items():
+        record = study.records.get(trial)
+        if record is not None and record.removed and cell.state == "done":
+            groups.setdefault(_peers(cell), []).append((cell, record))
+    languages = study.languages
+
+    def matrices(trials: list[tuple[Cell, Record]]) -> tuple[Any, Any]:
+        all_scores = [cell.scores for cell, _ in trials]
+        scores = [[of.get(language, np.nan) for language in languages] for of in all_scores]
+        removed = [{*record.removed} for _, record in trials]
+        return np.array(scores), np.array([[float(h in r) for h in heads] for r in removed])
+
+    effects = removal_effects(map(matrices, groups.values()), (len(heads), len(languages)))
+    return {
+        head: {name: value for name, value in zip(languages, row, strict=True) if not isnan(value)}
+        for head, row in zip(heads, effects.tolist(), strict=True)
+    }
+
+
+def _peers(cell: Cell) -> Any:
+    """The labels that trials must share to be compared; the arms of a search are one group."""
+    free = {"seed", "draw"}
+    if "arm" in cell.axes:
+        free |= {"arm", "k", "remove", "strategy", "amount"}
+    return frozenset((axis, label) for axis, label in cell.axes.items() if axis not in free)

@@ -1,0 +1,275 @@
+"""What a recipe may say about a table or a figure, as frozen dataclasses.
+
+Each kind of table or figure is one file with a subclass of `Table` or `Figure`: its fields are the
+options that a recipe may set, with their defaults and checks, and its methods build or draw it.
+
+    x: str = axis(required=True)            the name of one axis
+    panels: tuple[str, ...] = axes()        one axis, or a list of axes
+    value: str = word("score", "drop")      one of a few words; the first is the default
+
+`problems` checks an entry of a recipe, `read` turns it into its spec.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from deadhead.errors import unknown_name
+from deadhead.papers import published_files
+from deadhead.results import Study
+from deadhead.strategies import STRATEGIES
+from deadhead.studies.fields import Problem
+from deadhead.studies.recipe.display import UNPRUNED, published
+from deadhead.tasks import METRICS
+from deadhead.tasks.dataset import SPLITS
+
+from .labels import title_for
+
+Chart = dict[str, Any]  # a vega-lite specification
+Suggested = Iterator[tuple[int, "Figure"]]
+D = TypeVar("D", bound="Display")
+SPLIT = re.compile(rf"({'|'.join(SPLITS)})(@1)?")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the names of an entry are checked against: the axes of the recipe, its folder."""
+
+    axes: Collection[str]
+    folder: Path
+
+
+# The options -----------------------------------------------------------------------------------
+# A check yields what is wrong with a value. `names` is None for a recipe that a study has stored:
+# its names were checked when it was run, and files that it names may be gone.
+
+Check = Callable[[Any, Names | None], Iterator[Problem]]
+
+
+def option(check: Check, default: Any = "", required: bool = False, read: Any = None) -> Any:
+    """An option of a recipe: `check` yields problems, `read` turns the value into the field's."""
+    metadata = {"check": check, "required": required, "read": read or (lambda value: value)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def text() -> Any:
+    def check(value: Any, names: Names | None) -> Iterator[Problem]:
+        if not isinstance(value, str):
+            yield (), f"expected a text, got {value!r}."
+
+    return option(check)
+
+
+def axis(required: bool = False) -> Any:
+    def check(value: Any, names: Names | None) -> Iterator[Problem]:
+        if not isinstance(value, str):
+            yield (), f"expected the name of one axis, got {value!r}."
+        elif names is not None and value not in names.axes:
+            yield (), unknown_name("axis", value, names.axes).message
+
+    return option(check, required=required)
+
+
+def axes() -> Any:
+    def check(value: Any, names: Names | None) -> Iterator[Problem]:
+        for name in value if isinstance(value, list) else [value]:
+            if not isinstance(name, str):
+                yield (), f"expected the name of an axis or a list of names, got {value!r}."
+            elif names is not None and name not in names.axes:
+                yield (), unknown_name("axis", name, names.axes).message
+
+    return option(check, (), read=lambda v: (v,) if isinstance(v, str) else tuple(v))
+
+
+def word(*words: str, default: str | None = None, required: bool = False) -> Any:
+    def check(value: Any, names: Names | None) -> Iterator[Problem]:
+        if value not in words:
+            yield (), unknown_name("value", value, words).message
+
+    return option(check, words[0] if default is None else default, required)
+
+
+def flag() -> Any:
+    def check(value: Any, names: Names | None) -> Iterator[Problem]:
+        if not isinstance(value, bool):
+            yield (), f"expected true or false, got {value!r}."
+
+    return option(check, False)
+
+
+def _check_where(value: Any, names: Names | None) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), f"expected a mapping from axes to values, such as {{task: mnli}}, got {value!r}."
+    elif names is not None:
+        for name in value:
+            if name not in names.axes:
+                yield (name,), unknown_name("axis", name, names.axes).message
+        strategies = value.get("strategy", [])
+        for name in strategies if isinstance(strategies, list) else [strategies]:
+            if name not in (UNPRUNED, *STRATEGIES):
+                yield ("strategy",), unknown_name("strategy", name, (UNPRUNED, *STRATEGIES)).message
+
+
+def _check_metric(value: Any, names: Names | None) -> Iterator[Problem]:
+    if not isinstance(value, str) or (names is not None and value not in METRICS):
+        yield (), unknown_name("metric", value, METRICS).message
+
+
+def _check_split(value: Any, names: Names | None) -> Iterator[Problem]:
+    if not (isinstance(value, str) and SPLIT.fullmatch(value)):
+        first = "or such a name with @1 for the scores after the first epoch"
+        yield (), f"expected {', '.join(SPLITS)}, {first}, got {value!r}."
+
+
+def _check_published(value: Any, names: Names | None) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        yield (), f"expected the name of a CSV file, got {value!r}."
+    elif names is not None and published(value, names.folder) is None:
+        known = unknown_name("table of a built-in recipe", value, published_files()).message
+        yield (
+            (),
+            f"there is no file {value} beside the recipe"
+            + (f", and {known}" if "/" in value else "."),
+        )
+
+
+# The specs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Display:
+    """What tables and figures have in common."""
+
+    kind: ClassVar[str]
+    noun: ClassVar[str]
+
+    title: str = text()
+    where: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict, metadata={**option(_check_where).metadata}
+    )  # axes -> the values to show
+
+    def usual_title(self) -> str:
+        """The title if the recipe gives none."""
+        return self.kind.replace("_", " ").capitalize()
+
+    def metrics(self, study: Study) -> Sequence[str]:
+        return study.metrics
+
+    def heading(self, study: Study) -> str:
+        """The title, naming the metric that is shown."""
+        return title_for(self.title, self.metrics(study)) if self.title else self.usual_title()
+
+    def conflicts(self) -> Iterator[Problem]:
+        """What is wrong with options that are valid one by one."""
+        yield from ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored(Display):
+    """A display of scores, of a metric and a split that the recipe may choose."""
+
+    metric: str = option(_check_metric)
+    split: str = option(_check_split)
+
+    def metrics(self, study: Study) -> Sequence[str]:
+        return [self.metric] if self.metric else study.metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Scored):
+    """A kind of table. `build` returns what the page and the files show, as plain data."""
+
+    noun: ClassVar[str] = "table"
+
+    rows: tuple[str, ...] = axes()
+    columns: tuple[str, ...] = axes()
+    mean_over: tuple[str, ...] = axes()
+    published: str = option(_check_published)  # a file of published numbers
+
+    def build(self, study: Study) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def published_rows(self, study: Study) -> list[dict[str, str]]:
+        return study.published.get(self.published, [])
+
+    @classmethod
+    def suggest(cls, study: Study) -> Iterator[Table]:
+        """The tables of this kind for a study whose recipe names no tables."""
+        yield from ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure(Display):
+    """A kind of figure. `draw` returns a vega-lite chart, or None if there is nothing to draw."""
+
+    noun: ClassVar[str] = "figure"
+
+    note: str = text()  # replaces the explanation
+
+    def draw(self, study: Study) -> Chart | None:
+        raise NotImplementedError
+
+    def explanation(self, chart: Chart) -> str:
+        """How to read the figure."""
+        return ""
+
+    @classmethod
+    def suggest(cls, study: Study) -> Suggested:
+        """The figures of this kind for a study whose recipe names no figures.
+
+        Each comes with a number: suggested figures are shown in the order of their numbers.
+        """
+        yield from ()
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+def kind_of(entry: Any, kinds: Mapping[str, type[D]], default: str = "") -> type[D] | None:
+    name = entry.get("kind", default) if isinstance(entry, Mapping) else None
+    return kinds.get(name) if isinstance(name, str) else None
+
+
+def problems(entry: Any, kind: type[Display], names: Names | None = None) -> Iterator[Problem]:
+    """What is wrong with an entry of a recipe; without `names`, wrong names are let through."""
+    options = {field.name: field for field in dataclasses.fields(kind)}
+    what, valid = f"{kind.noun} of kind {kind.kind}", True
+    for name in entry:
+        if name not in (*options, "kind"):
+            valid = False
+            yield (name,), unknown_name(f"field of a {what}", name, options).message
+    for name, field in options.items():
+        value = entry.get(name)
+        if value is None and field.metadata["required"]:
+            valid = False
+            yield (), f"a {what} needs {name}."
+        for path, problem in field.metadata["check"](value, names) if value is not None else ():
+            valid = False
+            yield (name, *path), problem
+    if valid:
+        yield from read(entry, kind).conflicts()
+
+
+def read(entry: Mapping[str, Any], kind: type[D]) -> D:
+    """The spec of a valid entry."""
+    options = {field.name: field for field in dataclasses.fields(kind)}
+    return kind(
+        **{
+            name: options[name].metadata["read"](value)
+            for name, value in entry.items()
+            if value is not None and name in options
+        }
+    )
+
+
+def specs(entries: Any, kinds: Mapping[str, type[D]], default: str = "") -> Iterator[D]:
+    """The specs of a stored recipe's entries; entries that this version cannot read are skipped."""
+    for entry in entries if isinstance(entries, list) else ():
+        kind = kind_of(entry, kinds, default)
+        if kind is not None and not any(problems(entry, kind)):
+            yield read(entry, kind)

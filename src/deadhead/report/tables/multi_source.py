@@ -1,0 +1,99 @@
+"""Tables of kind `multi-source`: rankings of several source languages, used together or alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from deadhead.report.spec import Table
+from deadhead.results import Search, Study
+from deadhead.results.cells import Cell, matches
+
+from .grid import Key, Layout, Units
+from .pairs import best, pair_label, search_grid, searches, targets
+from .published import Published
+from .units import Unit
+
+METHODS = ("FL", "MD", "SD", "EC")
+OF_SOURCES = ("source", "train", "rank.merge", "targets")  # labels in which the methods differ
+NOTE = (
+    "FL: unpruned; MD, SD: one ranking out of those of all sources, merged by data and by scores; "
+    "EC: the best of the sources' own rankings."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiSource(Table):
+    """The full model, rankings merged by data and by scores, and each source's own ranking."""
+
+    kind: ClassVar[str] = "multi-source"
+
+    def usual_title(self) -> str:
+        return "Search"
+
+    def build(self, study: Study) -> dict[str, Any]:
+        layout = Layout.of(self, ("language",), ("task",) if len(study.labels("task")) > 1 else ())
+        if "arm" not in layout.axes:
+            layout = replace(layout, columns=(*layout.columns, "arm"))
+        units = _scores(study, layout)
+        _add_cells(units, study, layout)
+        published = Published(self.published_rows(study), layout.axes)
+        table = search_grid(
+            study,
+            self,
+            layout,
+            units,
+            theirs=lambda labels, unit: published.value(labels, unit.known() if unit else None),
+            order={"arm": list(METHODS)},
+        )
+        return {**table, "note": f"{NOTE} {table['note']}"}
+
+
+def _scores(study: Study, layout: Layout) -> Units:
+    """The score of every method; EC is the best of all sources."""
+    highest: dict[tuple[Key, frozenset[Any], str, str], float] = {}
+    for pair in searches(study, layout.where):
+        if pair.setting != "cross-lingual":
+            continue
+        shared = frozenset((axis, label) for axis, label in pair.group if axis not in OF_SOURCES)
+        for method, score in _methods(pair):
+            key = tuple(method if a == "arm" else pair_label(pair, a) for a in layout.axes)
+            place = (key, shared, method, pair.target)
+            highest[place] = max(score, highest.get(place, score))
+    units: Units = {}
+    for (key, shared, method, target), score in highest.items():
+        units.setdefault(key, Unit(full=method == "FL")).put(shared, method, target, score)
+    return units
+
+
+def _add_cells(units: Units, study: Study, layout: Layout) -> None:
+    """Add the trials of every unit, those still to run too."""
+    for cell in study.cells:
+        for language in targets(cell):
+            if cell.setting(language) != "cross-lingual":
+                continue
+            if matches(cell, language, layout.unpruned_where):
+                method = _method_of(cell)
+                key = tuple(
+                    method if axis == "arm" else cell.axis(axis, language) for axis in layout.axes
+                )
+                unit = units.setdefault(key, Unit(full=method == "FL"))
+                unit.cells[cell.trial] = cell
+
+
+def _method_of(cell: Cell) -> str:
+    if cell.axes.get("arm") == "full":
+        return "FL"
+    return _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
+
+
+def _method(source: str, merge: str) -> str:
+    return "EC" if "+" not in source else merge.upper() if merge in ("md", "sd") else "MD"
+
+
+def _methods(pair: Search) -> Iterator[tuple[str, float]]:
+    merge = pair.rank.partition("merge=")[2]
+    for method, arm in (("FL", "full"), (_method(pair.source, merge), "lowest")):
+        if (score := best(arm)(pair)) is not None:
+            yield method, score

@@ -1,0 +1,210 @@
+"""What tables and figures show of searches, and how their numbers get into the units of a table.
+
+A search is a pair: from the languages it learns to one that it is scored in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from deadhead.report.labels import capitalized, measured_words
+from deadhead.report.spec import Table
+from deadhead.results import Search, Study
+from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
+
+from .grid import Key, Layout, Units, entry, grid, keys_in_order, whose
+from .notes import about_data
+from .published import mean, number
+from .significance import SEEDS
+from .units import BY_LANGUAGE, Part, Unit
+
+ARMS = ("full", "lowest", "seeds", "random", "highest")
+Statistic = Callable[[Search], float | None]
+Filler = Callable[[Sequence[str], Statistic, bool], Units]
+PublishedOf = Callable[[Mapping[str, Any], Unit | None], float | None]
+UNTESTED = (
+    "No cell is coloured: the best of k gains a little even if pruning does nothing, and this "
+    "study has no unpruned seeds to test against."
+)
+
+
+def picked(arm: str, rule: str, what: str) -> Statistic:
+    """The `score`, the `gain` or the `k` that a rule picks from an arm of a search."""
+
+    def of(pair: Search) -> float | None:
+        pick = pair.arms[arm].picks.get(rule) if arm in pair.arms else None
+        return None if pick is None else float(getattr(pick, what))
+
+    return of
+
+
+def best(arm: str) -> Statistic:
+    """The best score of an arm by the test set; `full` is the unpruned model."""
+    if arm == "full":
+        return lambda pair: pair.unpruned
+    return picked(arm, "test", "score")
+
+
+def searches(study: Study, where: Mapping[str, Any]) -> list[Search]:
+    """The pairs of a study with these labels."""
+    allowed = {
+        axis: {plain_text(value) for value in (values if isinstance(values, list) else [values])}
+        for axis, values in where.items()
+        if axis not in PRUNING
+    }
+    return [
+        pair
+        for pair in study.searches
+        if all(plain_text(pair_label(pair, axis)) in values for axis, values in allowed.items())
+    ]
+
+
+def targets(cell: Cell) -> Iterator[str]:
+    """The languages a search is for, out of those it is scored in."""
+    source, train = str(cell.axes.get("source", "")), "+".join(cell.train)
+    return (language for language in cell.languages if is_target(source, train, language))
+
+
+def pair_label(pair: Search, axis: str) -> Any:
+    """The label of a pair on an axis."""
+    if axis in LANGUAGE:
+        return pair.target
+    group = dict(pair.group)
+    return group[axis] if axis in group else getattr(pair, axis, None)
+
+
+def placer(
+    place: Callable[[Cell, str], Any], where: Mapping[str, Any], axes: Iterable[str]
+) -> Callable[[Cell], list[tuple[str, Any]]]:
+    """A function from a cell of a search to its target languages in `where`, each with its place.
+
+    The place depends on these axes only. It is worked out once for all cells with the same labels,
+    and they get the same list object.
+    """
+    named = [axis for axis in dict.fromkeys((*axes, *where)) if axis not in BY_LANGUAGE]
+    by_parts = "parts" in (*axes, *where)
+    known: dict[Any, list[tuple[str, Any]]] = {}
+
+    def places(cell: Cell) -> list[tuple[str, Any]]:
+        get = cell.axes.get
+        key = (cell.languages, cell.train, get("source"), *[get(axis) for axis in named])
+        if by_parts:
+            key += tuple(cell.parts(language) for language in cell.languages)
+        if key not in known:
+            known[key] = [
+                (language, place(cell, language))
+                for language in targets(cell)
+                if matches(cell, language, where)
+            ]
+        return known[key]
+
+    return places
+
+
+def filler(study: Study, layout: Layout, pairs: Sequence[Search]) -> Filler:
+    """A function that puts a statistic of the pairs, and the trials it needs, into units.
+
+    Where a trial or a pair belongs is the same for every statistic, and is worked out once.
+    """
+    places = placer(
+        lambda cell, language: tuple(cell.axis(axis, language) for axis in layout.axes),
+        layout.unpruned_where,
+        layout.axes,
+    )
+    expected = [(str(c.axes["arm"]), places(c), c) for c in study.cells if "arm" in c.axes]
+    keys = [(pair, tuple(pair_label(pair, axis) for axis in layout.axes)) for pair in pairs]
+
+    def fill(arms: Sequence[str], statistic: Statistic, full: bool) -> Units:
+        units: Units = {}
+
+        def unit_at(key: Key) -> Unit:
+            if key not in units:
+                units[key] = Unit(full=full)
+            return units[key]
+
+        cells_at: dict[int, list[dict[str, Cell]]] = {}  # the cells of the units of a place
+        for arm, its_places, cell in expected:
+            if arm in arms:
+                if id(its_places) not in cells_at:
+                    cells_at[id(its_places)] = [unit_at(key).cells for _, key in its_places]
+                for cells in cells_at[id(its_places)]:
+                    cells[cell.trial] = cell
+        for pair, key in keys:
+            if (value := statistic(pair)) is not None:
+                unit, group = unit_at(key), str(pair.group)
+                unit.put(pair.group, group, pair.target, value)
+                unit.parts[group, pair.target] = partial(_trials, pair, arms)
+        return units
+
+    return fill
+
+
+def _trials(pair: Search, arms: Sequence[str]) -> list[Part]:
+    """The scores that a number of a pair was picked from: those of its arms, unpruned first."""
+    chosen = [pair.arms[name] for name in arms if name in pair.arms]
+    first = (chosen or list(pair.arms.values()))[0]  # each arm knows the unpruned model
+    parts: list[Part] = []
+    if "full" in arms and 0 in first.trials:
+        parts.append((first.trials[0], pair.target, first.full))
+    for arm in chosen:
+        trials = sorted(arm.trials.items())
+        parts += [(trial, pair.target, arm.scores.get(k)) for k, trial in trials if k]
+    return parts
+
+
+def search_grid(
+    study: Study,
+    table: Table,
+    layout: Layout,
+    units: Units,
+    *,
+    theirs: PublishedOf,
+    order: Mapping[str, list[Any]] | None = None,
+    bases: Mapping[Key, Unit] | None = None,
+) -> dict[str, Any]:
+    """A table of searches; `theirs` finds published numbers, `bases` are what cells are tested on."""
+    file = table.published_rows(study)
+    rows, columns = keys_in_order(study, layout, units, order)
+
+    def cell(key: Key) -> dict[str, Any]:
+        unit, base = units.get(key), (bases or {}).get(key)
+        labels = dict(zip(layout.axes, key, strict=True))
+        return entry(unit, theirs(labels, unit) if file else None, base.numbers() if base else ())
+
+    made = grid(
+        title=table.heading(study),
+        note=_note(study, columns, units, whose(study, file)),
+        layout=layout,
+        rows=rows,
+        columns=columns,
+        cells=[[cell((*row, *column)) for column in columns] for row in rows],
+        file=file,
+        against=SEEDS,
+    )
+    return {**made, "test": made["test"] or UNTESTED}
+
+
+def _note(study: Study, columns: Sequence[Key], units: Units, published: str) -> str:
+    most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
+    metrics = dict.fromkeys(cell.metric for cell in study.cells if cell.metric)
+    sentences = [
+        f"{capitalized(measured_words(metrics, ('test',)))}, in points. Up to {most} heads are "
+        "removed. k is the number that does best on the test set unless the column says otherwise, "
+        "so it gains a little even if pruning does nothing: compare it with the gain of the same "
+        "number of unpruned seeds."
+    ]
+    if any(column[-1:] == ("gain, stop rule",) for column in columns):
+        sentences.append(
+            "Stop rule: heads are removed one by one until the score falls for the first time, "
+            "and the best k up to there counts."
+        )
+    cells = {cell.trial: cell for unit in units.values() for cell in unit.cells.values()}
+    return " ".join(filter(None, [*sentences, *about_data(study, list(cells.values())), published]))
+
+
+def printed_score(rows: Iterable[Mapping[str, str]], column: str = "value") -> float | None:
+    """The mean of published scores; rows that hold only a difference are left out."""
+    scores = [row for row in rows if column == "delta" or number(row, "delta") != number(row)]
+    return mean([value for row in scores if (value := number(row, column)) is not None])

@@ -1,0 +1,55 @@
+"""Tables of kind `scores`: means over what the rows and columns leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from deadhead.report.spec import Table, flag, word
+from deadhead.results import Study
+from deadhead.results.cells import CHANCE, parts_of
+
+from .grid import Entry, Key, Means, entry, in_points
+from .printed import changes, with_removal_columns
+from .values import scores_of
+
+NOT_ROWS = (*CHANCE, "strategy", "amount", "targets", "splits")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores(Table):
+    """Mean scores, in points."""
+
+    kind: ClassVar[str] = "scores"
+
+    change: bool = flag()  # adds the change from the unpruned model in brackets
+    remove_as: str = word("percent", "components", default="")  # columns that describe a pruning
+
+    def build(self, study: Study) -> dict[str, Any]:
+        means = Means.of(study, self, scores_of(self))
+
+        def cell(key: Key) -> Entry:
+            unit, labels, unpruned = means.units.get(key), means.labels(key), means.unpruned(key)
+            context = unit.known() if unit else None
+            published = means.published.value(labels, context) if means.file else None
+            made = entry(unit, published, unpruned)
+            if self.change and unit is not None:
+                rows = means.published.of(labels, context) if means.file else []
+                made |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
+            return made
+
+        table = means.table(study, self, cell, in_points(study, self))
+        return with_removal_columns(table, self.remove_as, study.cells, means.file)
+
+    @classmethod
+    def suggest(cls, study: Study) -> Iterator[Table]:
+        """What was varied as rows, languages as columns."""
+        evaluated = any("evaluate" in (part.get("steps") or ()) for part in parts_of(study.recipe))
+        if not evaluated or study.recipe.get("search"):
+            return
+        varied = [axis for axis in study.axes if axis not in NOT_ROWS]
+        by_task = len(study.languages) < 2 and "task" in varied and len(varied) > 1
+        across = "task" if by_task else "language"
+        rows = tuple(axis for axis in varied if axis != across)
+        yield cls(title="Scores", rows=rows or ("model",), columns=(across,))
