@@ -218,7 +218,15 @@ def sampled(
     sizes = np.array([len(row.texts) if data.task.kind == "tag" else 1 for row in data.rows])
     mark = fingerprint or data.fingerprint
     predictions = Predictions(
-        task, data.task.kind, lang, "test", mark, data.labels, numbers, sizes, texts
+        task=task,
+        kind=data.task.kind,
+        lang=lang,
+        split="test",
+        fingerprint=mark,
+        labels=data.labels,
+        numbers=numbers,
+        sizes=sizes,
+        texts=texts,
     )
     predictions.save(made / "predictions" / kept[0] / "test" / f"{lang}.npz")
     return dict(content(made)["records"][kept[0]])

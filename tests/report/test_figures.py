@@ -19,7 +19,6 @@ from deadhead.report.export import VEGALITE
 from deadhead.report.figures.build import figures
 from deadhead.report.figures.charts import COLOURS, categories
 from deadhead.report.figures.cost import mark_front
-from deadhead.results.statistics import ranking_rho
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
@@ -319,15 +318,6 @@ def test_likeness_of_rankings(tmp_path: Path) -> None:
         ("en", "de"): -1,
         ("de", "en"): -1,
     }
-
-
-def test_spearman_by_hand() -> None:
-    one = dict(zip(HEADS, (1.0, 2.0, 3.0, 4.0), strict=False))
-    assert ranking_rho(
-        one, dict(zip(HEADS, (10.0, 20.0, 40.0, 30.0), strict=False))
-    ) == pytest.approx(0.8)  # 1 - 6 * 2 / (4 * 15)
-    assert ranking_rho(one, dict.fromkeys(HEADS, 1.0)) is None
-    assert ranking_rho(one, {}) is None
 
 
 def test_points_before_and_after(tmp_path: Path) -> None:
