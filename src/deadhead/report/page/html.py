@@ -160,7 +160,7 @@ def _vega() -> str:
     check_installed()
     from vl_convert import javascript_bundle
 
-    from deadhead.tasks.encoding.array_cache import cache_folder
+    from deadhead.files import cache_folder
 
     cached = cache_folder() / f"vega-{version('vl-convert-python')}.js"
     with suppress(OSError, ValueError):
