@@ -160,9 +160,7 @@ def _vega() -> str:
     check_installed()
     from vl_convert import javascript_bundle
 
-    from deadhead.files import cache_folder
-
-    cached = cache_folder() / f"vega-{version('vl-convert-python')}.js"
+    cached = files.cache_folder() / f"vega-{version('vl-convert-python')}.js"
     with suppress(OSError, ValueError):
         text, mark = cached.read_text(encoding="utf-8").split("\n//", 1)
         if mark == _hash(text):
