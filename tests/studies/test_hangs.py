@@ -132,7 +132,7 @@ def test_a_stopped_worker_is_replaced(
                 next(
                     child
                     for child in workers_of(os.getpid())
-                    if "studies.worker" in command_of(child)
+                    if "execution.worker" in command_of(child)
                 )
             )
             os.kill(stopped[0], signal.SIGSTOP)

@@ -150,7 +150,7 @@ def test_a_cluster_that_is_gone_stops_the_study(
     monkeypatch.setattr(clusters, "HEAD", 1.0)
     with pytest.raises(ClusterLost, match="Ray") as problem:
         struck(search_file, tmp_path / "s", name, signal.SIGKILL)
-    assert "give the same command" in str(problem.value.hint)
+    assert "run the same command" in str(problem.value.hint)
     assert not ray.is_initialized()
     before = told(tmp_path / "s")
     assert len(before) >= 2

@@ -19,7 +19,7 @@ from typing import Any
 from deadhead.errors import unknown_name
 from deadhead.files import Syncer
 from deadhead.studies.execution.executors import EXECUTORS
-from deadhead.studies.execution.jobs import WORK, Control, Jobs, Order
+from deadhead.studies.execution.jobs import WORK, Control, Jobs, Workload
 from deadhead.studies.execution.watchdog import AUTO, Watchdog, check_timeout
 from deadhead.studies.recipe.display import published
 from deadhead.studies.recipe.load import Recipe, with_inputs
@@ -102,7 +102,14 @@ def run(
             missing_data.check(todo)
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
-        control = Control(folder, before, len(todo), workers, watch, Watchdog(trial_timeout))
+        control = Control(
+            folder,
+            before=before,
+            left=len(todo),
+            workers=workers,
+            watch=watch,
+            watchdog=Watchdog(trial_timeout),
+        )
         jobs = Jobs(
             todo,
             shared.shared_keys(recipe.trials),
@@ -111,22 +118,22 @@ def run(
         for text in damaged:
             control.report(text)
         syncer = Syncer(place.refused)
-        order = Order(
-            jobs,
-            folder,
-            lambda record: _finish(record, folder, syncer),
-            control,
-            work,
-            workers,
-            options,
+        load = Workload(
+            jobs=jobs,
+            folder=folder,
+            finish=lambda record: _finish(record, folder, syncer),
+            control=control,
+            work=work,
+            workers=workers,
+            options=options,
         )
         try:
             with control.signals(), syncer:
-                control.tell()
-                EXECUTORS[executor](order)
+                control.publish()
+                EXECUTORS[executor](load)
         finally:
             control.running.clear()
-            control.tell()
+            control.publish()
             with suppress(OSError):
                 (folder / "stop").unlink(missing_ok=True)
         ran = int(control.facts["done"] + control.facts["failed"])

@@ -1,7 +1,7 @@
-"""Who runs the trials: `serial` in this process, `local` in processes of this machine, `ray` on a cluster.
+"""The executors: `serial` in this process, `local` in processes of this machine, `ray` on a cluster.
 
-All have one signature and do the same: take trials from the jobs, have the work done, and hand each
-record to `finish`, which is the only one to write it. So the same trials give the same records.
+All have one signature and do the same: take trials from the workload, have the work done, and pass
+each record to `finish`, which alone writes it. So the same trials give the same records.
 """
 
 from __future__ import annotations
@@ -11,42 +11,40 @@ from collections.abc import Callable, Mapping
 
 from deadhead.studies.trial import Trial
 
-from .jobs import NOW, Order, function
+from .jobs import NOW, Workload, work_function
 
 
-def serial(order: Order) -> None:
-    """One after the other, in this process."""
-    work = function(order.work)
-    order.control.watchdog.silent = None  # this process cannot watch itself
-    while (trial := order.begun()) is not None:
-        keep = order.jobs.keys(trial)
-        record = work(
-            trial, order.folder, keep, lambda text, trial=trial: _heard(order, trial, text)
-        )
-        order.ended(record)
+def serial(load: Workload) -> None:
+    """One trial after the other, in this process."""
+    work = work_function(load.work)
+    load.control.watchdog.silent = None  # this process cannot watch itself
+    while (trial := load.next_trial()) is not None:
+        keep = load.jobs.keys(trial)
+        note = lambda text, trial=trial: _note(load, trial, text)  # noqa: E731
+        load.end(work(trial, load.folder, keep, note))
 
 
-def _heard(order: Order, trial: Trial, text: str) -> None:
-    order.control.note(trial, text)
-    if order.control.level() >= NOW:
+def _note(load: Workload, trial: Trial, text: str) -> None:
+    load.control.note(trial, text)
+    if load.control.level() >= NOW:
         raise KeyboardInterrupt
 
 
-def local(order: Order) -> None:
-    """In processes of this machine, `order.workers` at a time."""
+def local(load: Workload) -> None:
+    """In processes of this machine, `load.workers` at a time."""
     from .gpu_sharing import sharing
     from .processes import Pool, gpus
 
-    with sharing(order.workers, len(gpus(os.environ))) as how, Pool(order) as pool:
-        order.control.facts["sharing"] = how
+    with sharing(load.workers, len(gpus(os.environ))) as how, Pool(load) as pool:
+        load.control.facts["sharing"] = how
         pool.run()
 
 
-def ray(order: Order) -> None:
+def ray(load: Workload) -> None:
     """On a Ray cluster: an existing one, or one on this machine."""
     from .ray_cluster import run
 
-    run(order)
+    run(load)
 
 
-EXECUTORS: Mapping[str, Callable[[Order], None]] = {"local": local, "serial": serial, "ray": ray}
+EXECUTORS: Mapping[str, Callable[[Workload], None]] = {"local": local, "serial": serial, "ray": ray}

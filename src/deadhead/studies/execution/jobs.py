@@ -1,7 +1,7 @@
-"""Which trial comes next, and whether to go on: what every executor asks, as one `Order`.
+"""Which trial comes next, and whether to continue: what every executor needs, as a `Workload`.
 
-Trials that share work are not begun side by side while one of them makes it: the others wait, and
-find it ready. The first of each kind go first, so that many can follow.
+Trials that share work do not start together while one of them computes it: the others wait, and
+then use it. The first trial of each kind goes first, so that many can follow.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from deadhead.studies.trial import Trial
 from .watchdog import Watchdog
 
 WORK = "deadhead.studies.execution.one_trial:run_trial"
-GO, FINISH, NOW = 0, 1, 2  # go on; finish the running trials; stop at once
-EVERY = 0.5  # seconds between looks at the folder
-REPORTS = 100  # kept of a run
+GO, FINISH, NOW = 0, 1, 2  # continue; finish the running trials; stop at once
+EVERY = 0.5  # seconds between checks of the study's folder
+REPORTS = 100  # the last ones are kept
 
 
 class Jobs:
-    """The trials still to do. `next` gives one that can begin now, `finished` takes it back."""
+    """The trials still to do. `next` gives one that can start now, `finished` takes it back."""
 
     def __init__(
         self,
@@ -41,70 +41,75 @@ class Jobs:
         shared: Collection[str] = (),
         ready: Callable[[str], bool] = lambda key: False,
     ):
+        """shared: keys of work that several trials use; ready: whether such work is stored."""
         self.shared = frozenset(shared)
         self._ready = ready
-        self._busy: dict[str, str] = {}  # key of work being made -> trial that makes it
-        self._made: set[str] = set()  # keys of work that was made in this run, wherever it lies
+        self._busy: dict[str, str] = {}  # key of work in progress -> trial that does it
+        self._complete: set[str] = set()  # keys of work done in this run, on whatever node
         self._waiting: dict[str, deque[Trial]] = {}
-        first: dict[str, list[Trial]] = {"": []}
+        first: list[Trial] = []
+        later: list[Trial] = []
         seen: set[str] = set()
         for trial in trials:
-            new = [key for key in trial.work if key in self.shared and key not in seen]
-            seen.update(new)
-            first.setdefault("new" if new else "", []).append(trial)
-        self._queue = deque([*first.get("new", ()), *first[""]])
+            new = set(self.keys(trial)) - seen
+            seen |= new
+            (first if new else later).append(trial)
+        self._queue = deque([*first, *later])
 
     def __len__(self) -> int:
         return len(self._queue) + sum(map(len, self._waiting.values()))
 
     def keys(self, trial: Trial) -> list[str]:
-        """The shared work this trial has a use for."""
+        """The shared work that this trial uses."""
         return [key for key in trial.work if key in self.shared]
 
     def next(self) -> Trial | None:
-        """A trial that can begin now; None if there is none, or none until another has finished."""
+        """A trial that can start now; None if there is none, or if all wait for others."""
         while self._queue:
             trial = self._queue.popleft()
             missing = [
-                key for key in self.keys(trial) if key not in self._made and not self._ready(key)
+                key
+                for key in self.keys(trial)
+                if key not in self._complete and not self._ready(key)
             ]
-            taken = next((key for key in missing if key in self._busy), None)
-            if taken is None:
+            busy = next((key for key in missing if key in self._busy), None)
+            if busy is None:
                 self._busy.update(dict.fromkeys(missing, trial.id))
                 return trial
-            self._waiting.setdefault(taken, deque()).append(trial)
+            self._waiting.setdefault(busy, deque()).append(trial)
         return None
 
     def finished(self, trial: Trial, *, done: bool = True) -> None:
-        """Let those go on that waited for work of this trial."""
+        """Release the trials that waited for work of this one."""
         if done:
-            self._made.update(self.keys(trial))
-        for key in [key for key, maker in self._busy.items() if maker == trial.id]:
+            self._complete.update(self.keys(trial))
+        for key in [key for key, worker in self._busy.items() if worker == trial.id]:
             del self._busy[key]
             self._queue.extendleft(reversed(self._waiting.pop(key, deque())))
 
-    def back(self, trial: Trial) -> None:
-        """Put back a trial that could not be run to its end."""
+    def put_back(self, trial: Trial) -> None:
+        """Return a trial that could not be run to its end."""
         self.finished(trial, done=False)
         self._queue.appendleft(trial)
 
 
 class Control:
-    """Whether to go on (Ctrl-C, `deadhead stop`), and the file that tells others what is running."""
+    """Whether to continue (Ctrl-C, `deadhead stop`), and the file that says what is running."""
 
     def __init__(
         self,
         folder: Path,
+        *,
         before: Mapping[str, int],
         left: int,
         workers: int,
         watch: Callable[[dict[str, Any]], None] | None = None,
         watchdog: Watchdog | None = None,
     ):
-        """before: how many of the trials have a record that stays, by its state; left: how many are to be run."""
+        """before: number of trials with a record that stays, by state; left: trials to run."""
         self.folder, self.watch = folder, watch
         self.watchdog = watchdog or Watchdog()
-        self.asked, self._begun = GO, time.monotonic()
+        self.stop, self._start = GO, time.monotonic()
         self.facts: dict[str, Any] = {
             "pid": os.getpid(),
             "started": time.time(),
@@ -114,10 +119,10 @@ class Control:
             "failed": 0,
             "workers": workers,
             "sharing": "",  # how workers share a GPU, once they do
-            "reports": [],  # what went wrong and was put right
+            "reports": [],  # problems that were solved
         }
         self.running: dict[str, dict[str, Any]] = {}
-        self._looked = 0.0
+        self._checked = 0.0
 
     def begin(self, trial: Trial) -> None:
         self.running[trial.id] = {"since": time.time(), "note": ""}
@@ -134,9 +139,9 @@ class Control:
         self.watchdog.end(trial.id)
 
     def report(self, text: str) -> None:
-        """Tell people of something that went wrong and was put right."""
+        """Show the user a problem that was solved."""
         self.facts["reports"] = [*self.facts["reports"], text][-REPORTS:]
-        self._looked = 0.0
+        self._checked = 0.0
 
     def end(self, record: Record) -> None:
         self.running.pop(record.trial.id, None)
@@ -144,45 +149,47 @@ class Control:
         self.facts["failed" if record.state == "failed" else "done"] += 1
 
     def level(self) -> int:
-        """GO, FINISH or NOW; also tells the world, every so often, what is running."""
+        """GO, FINISH or NOW; also publishes from time to time what is running."""
         now = time.monotonic()
-        if now - self._looked >= EVERY:
-            self._looked = now
+        if now - self._checked >= EVERY:
+            self._checked = now
             with suppress(OSError):
                 text = place.read(self.folder / "stop")
-                self.asked = max(self.asked, NOW if text.strip() == "now" else FINISH)
-            self.tell()
-        return self.asked
+                self.stop = max(self.stop, NOW if text.strip() == "now" else FINISH)
+            self.publish()
+        return self.stop
 
-    def tell(self) -> None:
+    def publish(self) -> None:
+        """Write what is running to live.json, and pass it to `watch`."""
         dog = self.watchdog
-        running = {
-            name: {**one, "seconds": round(dog.seconds(name), 1)}
-            for name, one in self.running.items()
-        }
-        for name, one in running.items() if dog.silent is not None else ():
-            one["quiet"] = round(dog.quiet(name), 1)
-        times = {
+        running: dict[str, dict[str, Any]] = {}
+        for name, trial in self.running.items():
+            running[name] = {**trial, "seconds": round(dog.seconds(name), 1)}
+            if dog.silent is not None:
+                running[name]["quiet"] = round(dog.quiet(name), 1)
+        facts = {
+            **self.facts,
             "now": time.time(),
-            "elapsed": time.monotonic() - self._begun,
+            "elapsed": time.monotonic() - self._start,
             "longest": dog.longest,
+            "stopping": self.stop > GO,
+            "running": running,
         }
-        facts = {**self.facts, **times, "stopping": self.asked > GO, "running": running}
-        with suppress(place.StudyError):  # a full disk is told by the records
+        with suppress(place.StudyError):  # the records report a full disk
             place.write(self.folder / "live.json", json.dumps(facts), durable=False)
         if self.watch is not None:
             self.watch(facts)
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Ctrl-C once: finish what runs. Twice: at once. Only the main thread can catch it."""
+        """Ctrl-C once: finish what runs. Twice: stop at once. Only the main thread can catch it."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def caught(number: int, frame: FrameType | None) -> None:
-            self.asked = min(NOW, self.asked + 1)
-            self._looked = 0.0
+            self.stop = min(NOW, self.stop + 1)
+            self._checked = 0.0
 
         old = {number: signal.signal(number, caught) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -192,31 +199,31 @@ class Control:
                 signal.signal(number, handler)
 
 
-@dataclass
-class Order:
-    """What an executor is given."""
+@dataclass(kw_only=True)
+class Workload:
+    """What an executor has to run, and where the results go."""
 
     jobs: Jobs
     folder: Path
-    finish: Callable[[Record], None]
+    finish: Callable[[Record], None]  # writes a record
     control: Control
     work: str = WORK  # module:function, called with (trial, folder, keep, tell)
     workers: int = 1
     options: Mapping[str, Any] | None = None  # of the executor itself
 
-    def begun(self) -> Trial | None:
-        """The next trial, noted as running; None if none can begin now or a stop was asked for."""
+    def next_trial(self) -> Trial | None:
+        """The next trial, noted as running; None if none can start now or a stop was requested."""
         trial = self.jobs.next() if self.control.level() == GO else None
         if trial is not None:
             self.control.begin(trial)
         return trial
 
-    def back(self, trial: Trial) -> None:
-        """Put back a trial that could not be run to its end, through no fault of its own as far as one can tell."""
-        self.jobs.back(trial)
+    def put_back(self, trial: Trial) -> None:
+        """Return a trial that could not be run to its end, probably through no fault of its own."""
+        self.jobs.put_back(trial)
         self.control.drop(trial)
 
-    def ended(self, record: Record) -> None:
+    def end(self, record: Record) -> None:
         self.jobs.finished(record.trial, done=record.state == "done")
         self.control.end(record)
         for text in record.details.get("damaged work", ()):
@@ -224,8 +231,8 @@ class Order:
         self.finish(record)
 
 
-def function(work: str) -> Callable[..., Record]:
-    """The function a text such as `package.module:name` names."""
+def work_function(work: str) -> Callable[..., Record]:
+    """The function that a text such as `package.module:name` names."""
     module, _, name = work.partition(":")
-    found: Callable[..., Record] = getattr(importlib.import_module(module), name)
-    return found
+    function: Callable[..., Record] = getattr(importlib.import_module(module), name)
+    return function

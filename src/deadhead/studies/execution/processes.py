@@ -1,8 +1,9 @@
-"""Worker processes of this machine: started, fed, watched, and replaced when one dies.
+"""Worker processes of this machine: started, given trials, watched, and replaced when one dies.
 
-A trial whose process dies (out of memory, kill -9, a GPU that gives up) or that hangs is tried once more in a
-new process, then recorded as failed. Where no process reaches the GPU any more, or one after the other gives
-no sign of life, it is not the trials: the study stops. The workers end with this process, whichever way it ends.
+A trial whose process dies (out of memory, kill -9, a lost GPU) or that hangs is tried once more in
+a new process, then recorded as failed. If no process reaches the GPU any more, or one after the
+other gives no sign of life, the trials are not to blame: the study stops. The workers end with
+this process, however it ends.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from deadhead.studies.trial import Trial
 from deadhead.version import versions
 
 from . import watchdog
-from .jobs import EVERY, GO, NOW, Order
+from .jobs import EVERY, GO, NOW, Workload
 from .watchdog import Hang
 
 ATTEMPTS = 2
@@ -35,28 +36,21 @@ LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Worker:
-    """One process and the trial it has."""
+    """A process and its trial."""
 
-    def __init__(self, order: Order, number: int):
+    def __init__(self, load: Workload, number: int):
         self.trial: Trial | None = None
-        self.lost: StudyError | None = None  # why it ended, where that is not the trial's fault
+        self.problem: StudyError | None = None  # why it ended, if that is not the trial's fault
         self.hang: Hang | None = None  # why it was ended
-        self.log = _log(order.folder, number)
-        command = [
-            sys.executable,
-            "-m",
-            "deadhead.studies.execution.worker",
-            str(order.folder),
-            order.work,
-            str(watchdog.BEAT),
-        ]
+        self.log = _log(load.folder, number)
+        module, beat = "deadhead.studies.execution.worker", str(watchdog.BEAT)
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", module, str(load.folder), load.work, beat],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
-            env=environment(number, order.workers),
-            start_new_session=True,  # Ctrl-C at the terminal goes to us alone
+            env=environment(number, load.workers),
+            start_new_session=True,  # Ctrl-C at the terminal reaches this process alone
             bufsize=0,
         )
         self._rest = b""
@@ -69,22 +63,20 @@ class Worker:
     def give(self, trial: Trial, keep: list[str]) -> None:
         self.trial = trial
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has died; the end of its output will tell
-            line = (
-                json.dumps({"trial": dict(trial.content), "keep": keep}, ensure_ascii=False) + "\n"
-            )
-            self.process.stdin.write(line.encode())
+        job = json.dumps({"trial": dict(trial.content), "keep": keep}, ensure_ascii=False)
+        with suppress(BrokenPipeError):  # it has died, which the end of its output will show
+            self.process.stdin.write(f"{job}\n".encode())
 
     def messages(self) -> list[dict[str, Any]] | None:
-        """What it has said since; None when it has ended."""
-        got = os.read(self.channel.fileno(), 1 << 16)
-        if not got:
+        """Its messages since the last call; None when it has ended."""
+        data = os.read(self.channel.fileno(), 1 << 16)
+        if not data:
             return None
-        *lines, self._rest = (self._rest + got).split(b"\n")
+        *lines, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
 
     def close(self, *, kill: bool) -> int:
-        """End the process, and say how it ended."""
+        """End the process, and return its exit code."""
         if kill:
             self.process.kill()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -103,12 +95,12 @@ class Worker:
 class Pool:
     """The workers of a study."""
 
-    def __init__(self, order: Order):
-        self.order = order
+    def __init__(self, load: Workload):
+        self.load = load
         self.workers: list[Worker] = []
         self.selector = selectors.DefaultSelector()
         self.deaths: Counter[str] = Counter()
-        self.lost = 0  # workers in a row that lost the GPU, or gave no sign of life
+        self.losses = 0  # workers in a row that lost the GPU, or gave no sign of life
         self.problem: StudyError | None = None
         self.number = 0
 
@@ -126,99 +118,93 @@ class Pool:
         self.selector.close()
 
     def run(self) -> None:
-        """Until nothing is left, or a stop is asked for, or the folder can take no more."""
+        """Until nothing is left, or a stop is requested, or the folder cannot be written."""
         while True:
-            level = self.order.control.level()
+            level = self.load.control.level()
             if level >= NOW:
                 raise KeyboardInterrupt
             if level == GO and self.problem is None:
                 self._feed()
-            busy = [worker for worker in self.workers if worker.trial is not None]
-            if not busy:
+            if not any(worker.trial is not None for worker in self.workers):
                 break
             for key, _ in self.selector.select(timeout=EVERY):
-                self._hear(key.data)
-            for hang in self.order.control.watchdog.hanging():
+                self._read(key.data)
+            for hang in self.load.control.watchdog.hanging():
                 self._end_hanging(hang)
         if self.problem is not None:
             raise self.problem
 
     def _feed(self) -> None:
-        """Give every idle worker a trial, starting workers as long as there is work for them."""
+        """Give every idle worker a trial, and start workers as long as there is work for them."""
         while True:
             idle = next((worker for worker in self.workers if worker.trial is None), None)
-            if idle is None and len(self.workers) >= self.order.workers:
+            if idle is None and len(self.workers) >= self.load.workers:
                 return
-            trial = self.order.begun()
+            trial = self.load.next_trial()
             if trial is None:
                 return
             if idle is not None:
-                self.order.control.watchdog.beat(trial.id)  # it has started already
-            (idle or self._start()).give(trial, self.order.jobs.keys(trial))
+                self.load.control.watchdog.beat(trial.id)  # its process has started already
+            (idle or self._start()).give(trial, self.load.jobs.keys(trial))
 
     def _start(self) -> Worker:
-        worker = Worker(self.order, self.number % self.order.workers)
+        worker = Worker(self.load, self.number % self.load.workers)
         self.number += 1
         self.workers.append(worker)
         self.selector.register(worker.channel, selectors.EVENT_READ, worker)
         return worker
 
-    def _hear(self, worker: Worker) -> None:
+    def _read(self, worker: Worker) -> None:
         messages = worker.messages()
         if messages is None:
-            self._bury(worker)
+            self._remove(worker)
             return
         for message in messages:
             trial = worker.trial
             if trial is None:
                 continue
             if "beat" in message:
-                self.order.control.watchdog.beat(trial.id)
-                continue
-            if "note" in message:
-                self.order.control.note(trial, message["note"])
-                continue
-            if "lost" in message:
-                worker.lost = GpuLost(*message["lost"])
-                continue
-            worker.trial = None
-            if "record" in message:
-                self.lost = 0
-                self._end(Record.from_dict(message["record"]))
+                self.load.control.watchdog.beat(trial.id)
+            elif "note" in message:
+                self.load.control.note(trial, message["note"])
+            elif "lost" in message:
+                worker.problem = GpuLost(*message["lost"])
             else:
-                self._trouble(trial, message["study"])
+                worker.trial = None
+                if "record" in message:
+                    self.losses = 0
+                    self._end(Record.from_dict(message["record"]))
+                else:
+                    self._stop_study(trial, *message["study"])
 
     def _end(self, record: Record) -> None:
         try:
-            self.order.ended(record)
-        except (
-            StudyError
-        ) as problem:  # let the others finish: what they have done may still find room
+            self.load.end(record)
+        except StudyError as problem:  # let the others finish: their records may still find room
             self.problem = self.problem or problem
 
-    def _trouble(self, trial: Trial, told: list[Any]) -> None:
-        """The study's folder, not the trial, is the matter: begin nothing more."""
-        message, hint, full = told
-        self.order.back(trial)
+    def _stop_study(self, trial: Trial, message: str, hint: str, full: bool) -> None:
+        """The study's folder, not the trial, has a problem: start nothing more."""
+        self.load.put_back(trial)
         self.problem = self.problem or (DiskFull if full else StudyError)(message, hint)
 
     def _end_hanging(self, hang: Hang) -> None:
-        worker = next(
-            (one for one in self.workers if one.trial is not None and one.trial.id == hang.trial),
-            None,
-        )
-        if worker is None:
-            return
-        worker.hang = hang
-        if hang.silent:
-            worker.lost = StudyError(
-                f"one process after the other gave no sign of life for {hang.limit:g} s. What was finished is kept.",
-                f"see whether the disk of {self.order.folder} answers, and give the same command again",
-            )
-        worker.process.kill()
-        self._bury(worker)
+        for worker in self.workers:
+            if worker.trial is not None and worker.trial.id == hang.trial:
+                worker.hang = hang
+                if hang.silent:
+                    worker.problem = StudyError(
+                        f"one process after the other gave no sign of life for {hang.limit:g} s. "
+                        "Finished trials are kept.",
+                        f"check that the disk of {self.load.folder} answers, "
+                        "and run the same command again",
+                    )
+                worker.process.kill()
+                self._remove(worker)
+                return
 
-    def _bury(self, worker: Worker) -> None:
+    def _remove(self, worker: Worker) -> None:
+        """Forget a process that has ended, and run its trial again or record it as failed."""
         self.selector.unregister(worker.channel)
         self.workers.remove(worker)
         code = worker.close(kill=False)
@@ -226,72 +212,68 @@ class Pool:
         if trial is None:
             return
         self.deaths[trial.id] += 1
-        self.lost += worker.lost is not None
-        if self.lost > ATTEMPTS * self.order.workers:  # then it is not the trials
-            self.problem = self.problem or worker.lost
+        self.losses += worker.problem is not None
+        if self.losses > ATTEMPTS * self.load.workers:  # then it is not the trials
+            self.problem = self.problem or worker.problem
         again = self.deaths[trial.id] < ATTEMPTS or self.problem is not None
         if worker.hang is not None:
             then = "runs again in a new process" if again else "is recorded as failed"
-            self.order.control.report(
-                f"trial {trial.id} was ended: {worker.hang.reason}. It {then}."
-            )
+            text = f"trial {trial.id} was ended: {worker.hang.reason}. It {then}."
+            self.load.control.report(text)
         if again:
-            self.order.back(trial)
+            self.load.put_back(trial)
         else:
-            self._end(Record(trial, "failed", versions=versions(), error=self._error(worker, code)))
-
-    def _error(self, worker: Worker, code: int) -> str:
-        if worker.hang is not None:
-            hint = (
-                ""
-                if worker.hang.silent
-                else " If it only takes long, give --trial-timeout off, or more seconds."
-            )
-            return f"The trial was ended {ATTEMPTS} times, the last time because {worker.hang.reason}.{hint}"
-        return worker.lost.message if worker.lost else _how(code, self.order.folder)
+            error = _error(worker, code, self.load.folder)
+            self._end(Record(trial, "failed", versions=versions(), error=error))
 
 
-def _how(code: int, folder: Path) -> str:
-    ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    hint = (
-        " Perhaps memory ran out: use fewer --workers or smaller batches."
-        if code == -signal.SIGKILL
-        else ""
+def _error(worker: Worker, code: int, folder: Path) -> str:
+    """Why the trial of a process that has ended counts as failed."""
+    if worker.hang is not None:
+        error = f"The trial was ended {ATTEMPTS} times, the last time because {worker.hang.reason}."
+        if worker.hang.silent:
+            return error
+        return f"{error} If it only takes long, give --trial-timeout off, or more seconds."
+    if worker.problem is not None:
+        return worker.problem.message
+    end = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    hint = ""
+    if code == -signal.SIGKILL:
+        hint = " Perhaps memory ran out: use fewer --workers or smaller batches."
+    return (
+        f"The process that ran this trial ended with {end}, {ATTEMPTS} times.{hint} "
+        f"What it printed is in {folder.name}/logs."
     )
-    return f"The process that ran this trial ended with {ended}, {ATTEMPTS} times.{hint} What it printed is in {folder.name}/logs."
 
 
 def _log(folder: Path, number: int) -> int:
-    """Where a worker prints to."""
+    """The file that a worker prints to."""
+    logs = folder / "logs"
     try:
-        (folder / "logs").mkdir(exist_ok=True)
-        if (folder / "logs").is_symlink():
+        logs.mkdir(exist_ok=True)
+        if logs.is_symlink():
             return subprocess.DEVNULL
-        return os.open(
-            folder / "logs" / f"worker-{number}.log",
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW,
-            0o666,
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        return os.open(logs / f"worker-{number}.log", flags, 0o666)
     except OSError:
         return subprocess.DEVNULL
 
 
 def environment(
-    number: int, workers: int, given: Mapping[str, str] | None = None
+    number: int, workers: int, variables: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The environment of a worker: our import path, its threads, its GPU."""
-    made = dict(os.environ if given is None else given)
-    made["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    made.setdefault("TOKENIZERS_PARALLELISM", "false")
+    environ = dict(os.environ if variables is None else variables)
+    environ["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for limit in LIMITS:
-        made[limit] = str(threads())  # not a share of the cores, which would change numbers
-    made.setdefault(
-        "RAYON_NUM_THREADS", str(max(1, cores() // workers))
-    )  # of tokenizers, which compute nothing
-    cards = gpus(made)
+        environ[limit] = str(threads())  # not a share of the cores, which would change numbers
+    # for tokenizers, which compute no numbers
+    environ.setdefault("RAYON_NUM_THREADS", str(max(1, cores() // workers)))
+    cards = gpus(environ)
     if len(cards) > 1:
-        made["CUDA_VISIBLE_DEVICES"] = cards[number % len(cards)]
-    return made
+        environ["CUDA_VISIBLE_DEVICES"] = cards[number % len(cards)]
+    return environ
 
 
 def cores() -> int:
@@ -300,7 +282,7 @@ def cores() -> int:
 
 def gpus(environ: Mapping[str, str]) -> list[str]:
     """The GPUs that may be used, by the names CUDA_VISIBLE_DEVICES takes."""
-    named = environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [card.strip() for card in named.split(",") if card.strip()]
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [card.strip() for card in visible.split(",") if card.strip()]
     return [str(i) for i, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]

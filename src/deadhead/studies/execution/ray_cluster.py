@@ -1,9 +1,10 @@
-"""Trials on a Ray cluster: one that is there (`address`), or one started on this machine.
+"""Trials on a Ray cluster: an existing one (`address`), or one started on this machine.
 
-Ray decides where a trial runs. Records come back to this process, which alone writes them. A trial whose
-process or node dies, or that hangs, runs again elsewhere; one that does so time and again has failed. Where the
-cluster is gone (its head, the node of this process, or all nodes that could run a trial) the study stops, and
-no trial is blamed. Shared work is shared by nodes that see the study's folder; on others each keeps its own.
+Ray decides where a trial runs. Records come back to this process, which alone writes them. A trial
+whose process or node dies, or that hangs, runs again elsewhere; after several times it has failed.
+If the cluster is gone (its head, the node of this process, or all nodes that could run a trial)
+the study stops, and no trial counts as failed. Nodes that see the study's folder share work; the
+others keep their own.
 """
 
 from __future__ import annotations
@@ -24,82 +25,80 @@ from deadhead.studies.trial import Trial, digest
 from deadhead.version import versions
 
 from . import watchdog
-from .jobs import EVERY, GO, NOW, Order, function
+from .jobs import EVERY, GO, NOW, Workload, work_function
 from .ray_health import AGAIN, Board, Health, signs_of_life
 from .watchdog import Hang
 
 RETRIES = 3  # of a trial whose node or process died
-OPEN = "the Ray cluster asks for no token: whoever reaches its ports can run code on it. Start it with RAY_AUTH_MODE=token."
+OPEN = (
+    "the Ray cluster asks for no token: whoever reaches its ports can run code on it. "
+    "Start it with RAY_AUTH_MODE=token."
+)
+ENVIRONMENT = ("DEADHEAD_DATA", THREADS, "HF_HUB_OFFLINE", "HF_HOME", "TOKENIZERS_PARALLELISM")
 _gpu_lost: list[GpuLost] = []  # in a process of the cluster: why it must end
 
 
-def run(order: Order) -> None:
-    """Keep the cluster busy until nothing is left, or a stop is asked for."""
+def run(load: Workload) -> None:
+    """Keep the cluster busy until nothing is left, or a stop is requested."""
     try:
         import ray
     except ImportError:
         raise MissingExtra("ray", "ray", "the executor `ray`") from None
-    options = dict(order.options or {})
+    options = dict(load.options or {})
     cpus = float(options.get("cpus", threads()))
     ours = not ray.is_initialized()
     if ours:
-        _connect(ray, options.get("address"), order.workers, cpus)
-        if os.environ.get("RAY_AUTH_MODE") != "token":  # Ray sets it where it finds a token
-            order.control.report(OPEN)
+        _connect(ray, options.get("address"), load.workers, cpus)
+        if os.environ.get("RAY_AUTH_MODE") != "token":  # Ray sets it if it has a token
+            load.control.report(OPEN)
     try:
-        # a trial that asks for no GPU sees none, so where there are some each trial gets one unless told otherwise
+        # a trial sees only the GPUs it requests, so by default each trial gets one
         gpus = float(options.get("gpus", 1 if ray.cluster_resources().get("GPU") else 0))
         task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0, max_calls=0)(remote_trial)
-        _Cluster(ray, order, task, cpus, gpus).run()
+        _Cluster(ray, load, task, cpus, gpus).run()
     finally:
         if ours:
             ray.shutdown()
 
 
 def _connect(ray: Any, address: str | None, workers: int, cpus: float) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        options |= {"num_cpus": max(1, round(workers * cpus)), "include_dashboard": False}
     try:
-        if address is None:
-            ray.init(
-                address="local",
-                num_cpus=max(1, round(workers * cpus)),
-                include_dashboard=False,
-                **quiet,
-            )
-        else:
-            ray.init(address=address, **quiet)
+        ray.init(address=address or "local", **options)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise StudyError(
-            f"no Ray cluster could be reached at {address}: {problem}",
+            f"expected a Ray cluster at {address}, got: {problem}",
             "start one with: ray start --head, or leave out --address",
         ) from None
 
 
 class _Cluster:
-    """The trials under way on the cluster."""
+    """The trials that run on the cluster."""
 
-    def __init__(self, ray: Any, order: Order, task: Any, cpus: float, gpus: float):
-        self.ray, self.order, self.task, self.cpus, self.gpus = ray, order, task, cpus, gpus
+    def __init__(self, ray: Any, load: Workload, task: Any, cpus: float, gpus: float):
+        self.ray, self.load, self.task = ray, load, task
         self.running: dict[Any, Trial] = {}
         self.problem: StudyError | None = None
         self.deaths: Counter[str] = Counter()
-        self.lost = 0  # processes in a row that lost the GPU
+        self.gpu_losses = 0  # processes in a row that lost the GPU
         self.hangs: dict[str, Hang] = {}  # trials that were ended, and why
         self.health = Health(ray, cpus, gpus)
         self.board = Board(ray)
-        order.control.watchdog.starts = float("inf")  # a trial may wait until the cluster has room
+        load.control.watchdog.starts = float("inf")  # a trial may wait until the cluster has room
 
     def run(self) -> None:
         while True:
             self.health.check()
-            level = self.order.control.level()
+            level = self.load.control.level()
             if level >= NOW:
                 for reference in self.running:
                     self.ray.cancel(reference, force=True)
                 raise KeyboardInterrupt
             if level == GO and self.problem is None:
                 self._feed()
-            if not self.running:  # then nothing is waiting for another either
+            if not self.running:  # then no trial waits for another either
                 break
             ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=EVERY)
             for reference in ready:
@@ -110,30 +109,29 @@ class _Cluster:
 
     def _feed(self) -> None:
         while len(self.running) < max(1, self.health.slots):
-            trial = self.order.begun()
+            trial = self.load.next_trial()
             if trial is None:
                 return
-            folder, keep = str(self.order.folder.resolve()), self.order.jobs.keys(trial)
             job = self.task.remote(
                 dict(trial.content),
-                keep,
-                folder,
-                self.order.work,
-                sys.path,
-                _environment(),
-                self.board.actor,
-                watchdog.BEAT,
+                keep=self.load.jobs.keys(trial),
+                folder=str(self.load.folder.resolve()),
+                work=self.load.work,
+                path=sys.path,
+                environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+                board=self.board.actor,
+                beat=watchdog.BEAT,
             )
             self.running[job] = trial
 
     def _watch(self) -> None:
-        """Hear signs of life, and end the processes of trials that hang."""
+        """Read signs of life, and end the processes of trials that hang."""
         trials = {trial.id: trial for trial in self.running.values()}
         for name, note in self.board.news():
             if name in trials:
-                self.order.control.watchdog.beat(name)
-                self.order.control.note(trials[name], note)
-        for hang in self.order.control.watchdog.hanging():
+                self.load.control.watchdog.beat(name)
+                self.load.control.note(trials[name], note)
+        for hang in self.load.control.watchdog.hanging():
             if hang.trial in trials and hang.trial not in self.hangs:
                 self.hangs[hang.trial] = hang
                 self.board.end(hang.trial)
@@ -142,10 +140,10 @@ class _Cluster:
         try:
             record = self._answer(reference, trial)
             if record is None:
-                self.order.back(trial)
+                self.load.put_back(trial)
             else:
-                self.lost = 0
-                self.order.ended(record)
+                self.gpu_losses = 0
+                self.load.end(record)
         except ClusterLost:
             raise
         except StudyError as problem:
@@ -154,14 +152,15 @@ class _Cluster:
     def _answer(self, reference: Any, trial: Trial) -> Record | None:
         """The record of a trial; None if it is to run again."""
         errors = self.ray.exceptions
-        try:
-            answer = json.loads(self.ray.get(reference))
-        except (
+        died = (
             errors.WorkerCrashedError,
             errors.OutOfMemoryError,
             errors.NodeDiedError,
             errors.ObjectLostError,
-        ) as problem:
+        )
+        try:
+            answer = json.loads(self.ray.get(reference))
+        except died as problem:
             return self._died(trial, problem)
         except errors.RayTaskError as problem:
             return Record(trial, "failed", versions=versions(), error=str(problem))
@@ -170,40 +169,33 @@ class _Cluster:
                 f"the Ray cluster does not answer any more: {_first_line(problem)}", AGAIN
             ) from None
         if "lost" in answer:
-            self.lost += 1
-            if self.lost > RETRIES * max(1, self.health.slots):
+            self.gpu_losses += 1
+            if self.gpu_losses > RETRIES * max(1, self.health.slots):
                 raise GpuLost(*answer["lost"])
             return self._died(trial, GpuLost(*answer["lost"]))
         if "study" in answer:
             message, hint, full = answer["study"]
-            self.order.back(trial)
+            self.load.put_back(trial)
             raise (DiskFull if full else StudyError)(message, hint)
         return Record.from_dict(answer["record"])
 
     def _died(self, trial: Trial, problem: Exception) -> Record | None:
-        self.health.check(now=True)  # a cluster that is gone is not the trial's fault
+        self.health.check(now=True)  # if the cluster is gone, it is not the trial's fault
         self.deaths[trial.id] += 1
         hang = self.hangs.pop(trial.id, None)
         reason = hang.reason if hang else f"its node or process died: {_first_line(problem)}"
         again = self.deaths[trial.id] <= (1 if hang else RETRIES)
         then = "runs again" if again else "is recorded as failed"
-        self.order.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
+        self.load.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
         if again:
             return None
-        error = (
-            f"The trial was ended {self.deaths[trial.id]} times, the last time because {reason}."
-        )
+        times = self.deaths[trial.id]
+        error = f"The trial was ended {times} times, the last time because {reason}."
         return Record(trial, "failed", versions=versions(), error=error)
 
 
 def _first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-
-
-def _environment() -> dict[str, str]:
-    """What a trial must know of our surroundings."""
-    names = ("DEADHEAD_DATA", THREADS, "HF_HUB_OFFLINE", "HF_HOME", "TOKENIZERS_PARALLELISM")
-    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def remote_trial(
@@ -227,7 +219,7 @@ def remote_trial(
     trial = Trial(content)
     try:
         with signs_of_life(board, trial.id, beat) as tell:
-            record = function(work)(trial, home, frozenset(keep), tell)
+            record = work_function(work)(trial, home, frozenset(keep), tell)
     except GpuLost as problem:
         _gpu_lost.append(problem)
         return json.dumps({"lost": [problem.message, problem.hint]})

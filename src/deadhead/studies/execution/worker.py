@@ -1,7 +1,8 @@
-"""A process that runs trials for a study: one JSON line in is a trial, one JSON line out its record.
+"""A process that runs trials for a study: reads a trial and writes its record as JSON lines.
 
-It lives no longer than the process that started it, whichever way that ends: its input closes then.
-Run as `python -m deadhead.studies.execution.worker FOLDER MODULE:FUNCTION SECONDS`: so often it gives a sign of life.
+It ends with the process that started it, however that ends: its input closes then. Run as
+`python -m deadhead.studies.execution.worker FOLDER MODULE:FUNCTION SECONDS`, with the seconds
+between two signs of life.
 """
 
 from __future__ import annotations
@@ -22,62 +23,60 @@ from typing import Any
 from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError
 from deadhead.studies.trial import Trial
 
-from .jobs import function
+from .jobs import work_function
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who hands out the trials
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     _end_with_parent()
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not run into our answers
-    folder, work = Path(sys.argv[1]), function(sys.argv[2])
+    os.dup2(2, 1)  # what libraries print must not mix with our answers
+    folder, work = Path(sys.argv[1]), work_function(sys.argv[2])
     lock = threading.Lock()
 
-    def say(message: dict[str, Any]) -> None:
+    def send(message: dict[str, Any]) -> None:
         with lock:
             out.write(json.dumps(message, ensure_ascii=False) + "\n")
             out.flush()
 
-    threading.Thread(
-        target=_live, args=(lambda: say({"beat": 1}), float(sys.argv[3])), daemon=True
-    ).start()
+    _in_thread(_beat, lambda: send({"beat": 1}), float(sys.argv[3]))
     inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
+    _in_thread(_listen, inbox)
     while True:
         job = json.loads(inbox.get())
-        say({"beat": 1})  # from here on the time of the trial counts
+        send({"beat": 1})  # from here on the time of the trial counts
+        trial, keep = Trial(job["trial"]), frozenset(job["keep"])
         try:
-            record = work(
-                Trial(job["trial"]),
-                folder,
-                frozenset(job["keep"]),
-                lambda text: say({"note": text}),
-            )
+            record = work(trial, folder, keep, lambda text: send({"note": text}))
         except GpuLost as problem:
             traceback.print_exc()
-            say({"lost": [problem.message, problem.hint]})
-            os._exit(1)  # whatever came next would fail here; a new process may reach the GPU
+            send({"lost": [problem.message, problem.hint]})
+            os._exit(1)  # every further trial would fail here; a new process may reach the GPU
         except StudyError as problem:
-            say({"study": [problem.message, problem.hint, isinstance(problem, DiskFull)]})
+            send({"study": [problem.message, problem.hint, isinstance(problem, DiskFull)]})
         else:
-            say({"record": json.loads(record.to_json())})
+            send({"record": json.loads(record.to_json())})
 
 
-def _live(beat: Callable[[], None], every: float) -> None:
-    """Give a sign of life now and then, whatever the trial does."""
+def _in_thread(function: Callable[..., None], *args: Any) -> None:
+    threading.Thread(target=function, args=args, daemon=True).start()
+
+
+def _beat(send: Callable[[], None], seconds: float) -> None:
+    """Give a sign of life regularly, whatever the trial does."""
     while True:
-        time.sleep(every)
-        beat()
+        time.sleep(seconds)
+        send()
 
 
 def _listen(inbox: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         inbox.put(line)
-    os._exit(0)  # whoever gave us work is gone, and with it anyone who would take the result
+    os._exit(0)  # the parent has ended, and nobody would take the result
 
 
 def _end_with_parent() -> None:
-    """Ask Linux to end us with our parent even while we compute without a pause."""
+    """Ask Linux to end this process with its parent, even while it computes."""
     if sys.platform == "linux":
         import ctypes
 
