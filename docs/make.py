@@ -19,7 +19,7 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> str:
-    """What `--help` says of every command."""
+    """The help text of every command."""
     from typer.main import get_command
 
     from deadhead.cli import app
@@ -34,9 +34,9 @@ def _commands(app: Any) -> Iterator[str]:
         "",
         MADE,
         "",
-        "What `deadhead COMMAND --help` says, for every command. Exit codes: 0 done; 1 it could not be done, and one line says "
-        "why and what to type next; 2 wrong usage. Facts go to standard output, progress and mistakes to standard error. "
-        "`--json` gives one JSON document, for programs.",
+        "The help text of every command. Exit codes: 0 success; 1 failure, with a message that says "
+        "what is wrong and what to do; 2 wrong usage. Results go to standard output, progress and "
+        "errors to standard error. `--json` prints one JSON document.",
         "",
         "| command | what it does |",
         "|---|---|",

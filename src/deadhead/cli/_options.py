@@ -52,7 +52,7 @@ TaskFile = Annotated[
 Languages = Annotated[
     str, typer.Option(help="Languages of the data, comma-separated: en,de", show_default=False)
 ]
-Split = Annotated[str, typer.Option(help="train, dev or test.")]
+Split = Annotated[str, typer.Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -73,10 +73,6 @@ MaxExamples = Annotated[
     typer.Option(
         metavar="N", min=1, help="Use N random examples of each data set; by default all of them."
     ),
-]
-MethodOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="Another setting; can be repeated."),
 ]
 
 # Studies

@@ -51,7 +51,12 @@ def finetune(
         str | None,
         typer.Option(metavar="NAME", help="The settings of a paper, such as contributions."),
     ] = None,
-    option: opt.MethodOptions = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Another setting, such as precision=bf16; can be repeated."
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(

@@ -29,7 +29,9 @@ def prune(
     ],
     heads: Annotated[
         str,
-        typer.Option(metavar="LIST", help="These heads, comma-separated: encoder.3.7,encoder.4.0"),
+        typer.Option(
+            metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0"
+        ),
     ] = "",
     per: Annotated[
         str, typer.Option(help="With --random: this share of the model, or of each block or layer.")

@@ -56,7 +56,13 @@ def rank(
             help="Rank without labels, by the distance to the outputs of the whole model.",
         ),
     ] = None,
-    option: opt.MethodOptions = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An option of the method, such as unit=per_batch; can be repeated.",
+        ),
+    ] = None,
     max_examples: opt.MaxExamples = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
