@@ -16,9 +16,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="ut
 
 
 def test_the_table_is_made_from_the_published_numbers() -> None:
-    made = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
-    assert made.count("\n") == 2 + len(CLAIMS)
-    assert PAGE.endswith(f"--markdown`.\n\n{made}")
+    table = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
+    assert table.count("\n") == 2 + len(CLAIMS)
+    assert PAGE.endswith(f"--markdown`.\n\n{table}")
 
 
 def test_the_counts_in_the_text_are_those_of_the_table() -> None:

@@ -4,10 +4,10 @@
     published()           verdicts on the papers' own tables
 
 A claim (`claim.py`) is a statement with a function from evidence (`evidence.py`) to a finding.
-Evidence has one form: `from_study.py` reads records, `from_papers.py` the numbers that papers print.
-`rule.py` has the rules for what numbers show, `scope.py` chooses the models and tasks that a claim is
-about. The claims themselves are in `deadhead.papers`, a module for each paper, which `all_claims`
-loads by its name; `luck.py` has those that no paper makes. Loads no torch.
+Evidence has one form: `from_study.py` reads records, `from_papers.py` what papers print. `rule.py`
+has the rules for what numbers show, `scope.py` chooses the models and tasks that a claim is about.
+The claims themselves are in `deadhead.papers`, a module for each paper, which `all_claims` loads by
+its name; `luck.py` has those that no paper makes. Loads no torch.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def all_claims() -> dict[str, Claim]:
 def check(*folders: str | Path | Study, paper: str | None = None) -> list[Verdict]:
     """Verdicts on one study, or on several together, since a paper's claims rest on several tables.
 
-    The claims that a recipe names are always among them; of the others of its paper, and of our own,
-    those that can be judged. A recipe of no paper that names no claims is judged by all of them.
+    The claims that a recipe names are always among them; of the others of its paper, and of our
+    own, those that can be judged. A recipe of no paper that names no claims is judged by all.
 
     paper: judge the claims of this paper instead.
     """

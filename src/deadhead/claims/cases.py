@@ -48,7 +48,7 @@ def _pair(search: Search) -> tuple[str, ...]:
 
 
 def all_targets(merged: Sequence[Merged]) -> bool:
-    """Whether these are the targets that the paper's table of several sources has for their tasks."""
+    """Whether these are the targets of their tasks in the paper's table of several sources."""
     tasks = {one.task for one in merged}
     printed_targets = [(one.task, one.target) for one in printed(PAPER).merged if one.task in tasks]
     return Counter((one.task, one.target) for one in merged) == Counter(printed_targets)

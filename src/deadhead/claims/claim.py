@@ -20,7 +20,7 @@ class Claim:
     """
 
     id: str
-    unit: str  # of the margin: points, BLEU, cases
+    unit: str  # in which the margin is given: points, BLEU, cases
     judge: Callable[..., Finding]
     scope: Scope
     sentence: str

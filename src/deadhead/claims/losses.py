@@ -36,7 +36,7 @@ def near(scores: Iterable[Score], share: float) -> list[Score]:
     return [s for distance, s in distances if distance <= min(nearest + SLACK, NEAR)]
 
 
-def losses(scores: Sequence[Score], pruned: Sequence[Score]) -> Losses:
+def find_losses(scores: Sequence[Score], pruned: Sequence[Score]) -> Losses:
     """The points that pruned models lose where the unpruned score is known."""
     full = means([score for score in scores if score.remove == "none"], "task", "target")
     cells = means(pruned, "task", "target", "share")
@@ -47,22 +47,22 @@ def losses(scores: Sequence[Score], pruned: Sequence[Score]) -> Losses:
     }
 
 
-def cells_of(lost: Losses) -> list[Mean]:
-    return [cell for _, cell in lost.values()]
+def cells_of(losses: Losses) -> list[Mean]:
+    return [cell for _, cell in losses.values()]
 
 
-def points_of(lost: Losses) -> list[float]:
-    return [points for points, _ in lost.values()]
+def points_of(losses: Losses) -> list[float]:
+    return [points for points, _ in losses.values()]
 
 
-def scores_of(lost: Losses) -> list[Score]:
-    return scores_in(cells_of(lost))
+def scores_of(losses: Losses) -> list[Score]:
+    return scores_in(cells_of(losses))
 
 
-def loss_list(lost: Losses) -> str:
+def loss_list(losses: Losses) -> str:
     return ", ".join(
         f"{target if cell.scores[0].translated else place(task, target)} {share:g} %: {points:+.2f}"
-        for (task, target, share), (points, cell) in lost.items()
+        for (task, target, share), (points, cell) in losses.items()
     )
 
 
@@ -71,15 +71,15 @@ def place(task: str, target: str) -> str:
     return task if task in GLUE else f"{task} {target}"
 
 
-def noise(lost: Losses) -> float | None:
+def noise(losses: Losses) -> float | None:
     """Half the interval that repeats of the pruned models give the mean loss."""
-    return over_repeats(cell.repeats for cell in cells_of(lost))
+    return over_repeats(cell.repeats for cell in cells_of(losses))
 
 
-def noise_of_each(scores: Sequence[Score], lost: Losses) -> list[float | None]:
+def noise_of_each(scores: Sequence[Score], losses: Losses) -> list[float | None]:
     """Half the interval that repeats give each of the losses."""
     full = means([score for score in scores if score.remove == "none"], "task", "target")
-    return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in lost.items()]
+    return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in losses.items()]
 
 
 def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
@@ -111,9 +111,9 @@ def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
 def falls_faster(evidence: Evidence, bend: float) -> Finding:
     """Whether the mean loss grows faster beyond a share of heads than up to it."""
     scores = final(evidence)
-    lost = losses(scores, at_random(scores))
+    losses = find_losses(scores, at_random(scores))
     by_share: dict[float, dict[tuple[str, str], float]] = {}
-    for (task, target, share), (points, cell) in lost.items():
+    for (task, target, share), (points, cell) in losses.items():
         translated = cell.scores[0].translated
         value = points if translated else drop(points + cell.value, cell.value)
         by_share.setdefault(share, {})[task, target] = value
@@ -136,5 +136,5 @@ def falls_faster(evidence: Evidence, bend: float) -> Finding:
         for where in places
     ]
     whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
-    strength = spread_words(cells_of(lost), evidence.printed)
-    return judged(above(leads, 0.0, whole), numbers, strength, scores_of(lost))
+    strength = spread_words(cells_of(losses), evidence.printed)
+    return judged(above(leads, 0.0, whole), numbers, strength, scores_of(losses))

@@ -2,9 +2,9 @@
 
 The best of twelve trials beats one trial even where pruning does nothing. So the best of the
 lowest-k search is compared with the best of the same number of trials that differ in one thing:
-unpruned models with other seeds, random heads, the highest-ranked heads. And the number of pairs that
-gain is compared with the number that would gain by luck: the best of 12 equal trials beats one model
-12 times of 13. Pairs scored by the same trained models are one experiment and count as one group.
+unpruned models with other seeds, random heads, the highest-ranked heads. And the number of pairs
+that gain is compared with the number that would gain by luck: the best of 12 equal trials beats one
+model 12 times of 13. Pairs scored by the same trained models count as one group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .strength import LEVEL, lucky_share, signs
 from .subjects import ON_POS_AND_NER, Models, any_model
 from .verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 
-NAME = "luck"  # of the group of claims, where others have the name of a paper
+NAME = "luck"  # where other claims have the name of their paper
 ARMS = {
     "seeds": "unpruned models with other seeds",
     "random": "random heads",
@@ -53,8 +53,8 @@ def beats(evidence: Evidence, arm: str) -> Finding:
         f"(95 %: {excess.low:+.2f} to {excess.high:+.2f})"
     )
     strength = (
-        f"permutation p = {excess.p:.2g} over {excess.groups} groups of pairs that share trainings; "
-        f"{signs(leads)}{_each_pair(searches, arm)}"
+        f"permutation p = {excess.p:.2g} over {excess.groups} groups of pairs that share "
+        f"trainings; {signs(leads)}{_each_pair(searches, arm)}"
     )
     if excess.low > 0 and excess.p < LEVEL:
         outcome = Outcome(HOLDS, excess.low)

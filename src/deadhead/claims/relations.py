@@ -1,4 +1,4 @@
-"""What gains go with: Spearman's rho with the distance of languages and the similarity of rankings."""
+"""What gains go with: Spearman's rho with the distance of languages and similarity of rankings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .evidence import Evidence, Rho
 from .searches import CROSS, MULTI, TASKS, single
 
 FEWEST = 5  # pairs for a rho
-DISTANCE = "syntactic"  # of URIEL's; the paper does not say which it means
+DISTANCE = "syntactic"  # one of URIEL's; the paper does not say which it means
 Gain = tuple[str, str, float]
 
 
@@ -46,7 +46,7 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
 
 
 def _fits(search: Search) -> bool:
-    """Whether the paper has such searches: on its tasks and in its settings, into another language."""
+    """Whether a search is on a task and in a setting of the paper, into another language."""
     another = search.source != search.target
     return another and search.task in TASKS.values() and search.setting in (CROSS, MULTI)
 

@@ -1,11 +1,11 @@
 """Whether numbers show a statement: one rule for a study's records and for a paper's own tables.
 
-A statement is about certain cases: 24 pairs of languages, 16 comparisons, the five targets. Evidence
-that has all of them, and no others, is *whole*, as a printed table is; then its mean or its count is
-the number that the statement is about, and only repeats (seeds, draws) make it uncertain. A printed
-number has no repeats, nor has a study of one seed: both are taken as exact, so that equal numbers
-get equal verdicts. Evidence that has some of the cases, or others, is a *sample*, and has the 95 %
-interval of a sample.
+A statement is about certain cases: 24 pairs of languages, 16 comparisons, the five targets.
+Evidence that has all of them, and no others, is *whole*, as a printed table is; then its mean or
+its count is the number that the statement is about, and only repeats (seeds, draws) make it
+uncertain. A printed number has no repeats, nor has a study of one seed: both are taken as exact, so
+that equal numbers get equal verdicts. Evidence that has some of the cases, or others, is a
+*sample*, and has the 95 % interval of a sample.
 
     holds                  the interval is within what the statement allows
     does not hold          it is outside
@@ -23,10 +23,10 @@ from .strength import FEWEST, LEVEL, SLACK, interval
 from .verdict import FAILS, HOLDS, UNSHOWN, Outcome
 
 # How far a number may be from the stated one and still count as equal.
-ABOUT = 0.25  # of the stated number: gains of 0.15 and of 1.78 points allow no common distance
+ABOUT = 0.25  # a share of it: gains of 0.15 and of 1.78 points allow no common distance
 BLEU = 0.5  # what three draws can separate, if they differ as the paper's do (0.668 % of 28)
 HEADS = 0.5  # less than between the two models, 7.52 and 6.58, and between 7.52 and luck, 6.5
-CASES = 0.02  # of the cases: one pair of 96 more or less is the same count, two are another
+CASES = 0.02  # a share of the cases: one pair of 96 more or less is the same count, two are another
 RHO = 0.1  # a rho has two printed decimals; a tenth keeps +0.12 and -0.10 apart
 POINT = 1.0  # points: scores this close are comparable
 WEAK = 0.3  # a rho below it explains less than a tenth of the variance
@@ -123,7 +123,7 @@ def most(count: int, cases: int, whole: bool = False) -> Outcome:
 def level(
     differences: Sequence[float], within: float, whole: bool = False, noise: float | None = None
 ) -> Outcome:
-    """Whether differences favour neither side: both signs, and a mean of 0, give or take `within`."""
+    """Whether differences favour neither side: both signs, and a mean of 0, up to `within`."""
     outcome = as_stated(differences, 0.0, within, whole, noise)
     more, less = [v for v in differences if v > 0], [-v for v in differences if v < 0]
     if outcome.verdict == HOLDS and abs(len(more) - len(less)) > len(differences) % 2:
@@ -139,7 +139,7 @@ def worst(parts: Iterable[Outcome]) -> Outcome:
 
 
 def exactly(holds: bool, margin: float, whole: bool) -> Outcome:
-    """A statement about an order, without interval: any exception refutes it, only all cases show it."""
+    """A statement about an order, without interval: exceptions refute it, all cases show it."""
     basis = "all the cases it speaks of" if whole else "not all the cases it speaks of"
     return Outcome((HOLDS if whole else UNSHOWN) if holds else FAILS, margin, basis)
 
@@ -147,7 +147,7 @@ def exactly(holds: bool, margin: float, whole: bool) -> Outcome:
 def over_repeats(
     groups: Iterable[Sequence[float]], shared: bool = False, sides: int = 1
 ) -> float | None:
-    """Half the 95 % interval of a mean of means, from the repeats behind each; None without repeats.
+    """Half the 95 % interval of a mean of means, from their repeats; None without repeats.
 
     shared: the same trainings are behind all of them, so that their errors do not cancel out.
     sides: 2 where the mean is one of differences, and the groups are those of both sides.

@@ -2,8 +2,8 @@
 
 A claim is about some models and tasks (`subjects.py`). Its function gets only these; if a study has
 none of them, it gets those that may replace them. Each model is judged separately, since two models
-are no repeats of each other, and the claim has to hold for all. What is not the paper's own is named
-in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
+are no repeats of each other, and the claim has to hold for all. What is not the paper's own is
+named in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
 
 A `general` statement, about any encoder, is judged on replacements too. A statement about one model
 or one task, or with a number that was measured on them, is "not tested here" on anything else; its
@@ -144,9 +144,9 @@ def _by_task(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Part]:
     names = models.among(dict.fromkeys(result.model for result in possible))
     groups: dict[tuple[str, ...], list[Scored]] = {}
     for result in tasks.among(result for result in possible if result.model in names):
-        apart = tasks.separate and isinstance(result, Score)
-        key = (result.model, result.task, result.source) if apart else (result.model,)  # type: ignore[union-attr]
-        groups.setdefault(key, []).append(result)
+        separate = tasks.separate and isinstance(result, Score)
+        apart = (result.task, result.source) if separate else ()  # type: ignore[union-attr]
+        groups.setdefault((result.model, *apart), []).append(result)
     return [
         _Part(_evidence(group, evidence.printed), _source(group) if tasks.separate else "")
         for group in groups.values()

@@ -97,7 +97,7 @@ def lucky_mean(searches: Sequence[Search]) -> bool:
 
 
 def gains_of_seeds(searches: Sequence[Search]) -> list[float]:
-    """What the best of as many unpruned seeds gains in each search; empty if one has no such arm."""
+    """What the best of as many unpruned seeds gains in each search; empty if one has no seeds."""
     arms = [(s.arms["lowest"], s.arms.get("seeds")) for s in searches]
     if not all(seeds is not None and seeds.budget == low.budget for low, seeds in arms):
         return []

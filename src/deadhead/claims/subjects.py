@@ -1,8 +1,8 @@
 """What a claim is about: a kind of model and some tasks, and what may replace them.
 
 Models are recognised by their names. Those a claim is about come first, then similar models, then
-any encoder; but a model that the same paper calls by another name never replaces one. Only a general
-statement is judged on replacements (`scope.py`).
+any encoder; but a model that the same paper calls by another name never replaces one. Only a
+general statement is judged on replacements (`scope.py`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Models:
 
     name: str  # as the paper calls it; empty where a claim is about any model
     own: tuple[str, ...]  # the paper's
-    fits: tuple[Callable[[str], bool], ...]  # of the kind; then replacements, the nearest first
+    fits: tuple[Callable[[str], bool], ...]  # the kind; then replacements, nearest first
 
     def own_kind(self, model: str) -> bool:
         """Whether a claim is about this model."""
@@ -81,7 +81,7 @@ class Models:
         return next((group for group in groups if group), [])
 
     def label(self, models: Sequence[str], together: bool = False) -> str:
-        """The models as a verdict names them: empty for the paper's own, else `mini-mbert, not BERT`."""
+        """The models in a verdict: empty for the paper's own, else `mini-mbert, not BERT`."""
         own = {model for model in self.own if model in map(short, models)}
         if len(own) == len(models) and (not together or len(own) == len(self.own)):
             return ""
@@ -119,7 +119,7 @@ class Tasks:
         return own if own and self.name else self.possible(known)
 
     def label(self, tasks: Sequence[str], source: str = "") -> str:
-        """The tasks as a verdict names them: empty for the paper's own, else `sst2 of GLUE`.
+        """The tasks in a verdict: empty for the paper's own, else `sst2 of GLUE`.
 
         source: the language of training, if it is not the paper's.
         """
@@ -168,7 +168,7 @@ ON_POS_AND_NER = Tasks("", ("pos", "ner"), _of_encoders)
 
 
 def measured_on(task: str, measure: str) -> Tasks:
-    """A measure on encoders: the paper took it on one task, without saying that it depends on it."""
+    """A measure on encoders: the paper took it on one task, but its statement is about any."""
     return Tasks("", (task,), _of_encoders, measure)
 
 

@@ -34,7 +34,7 @@ class Verdict:
     numbers: str  # the numbers behind it; for OPEN what is missing, for UNTESTED what there is
     strength: str  # how much of it may be chance
     trials: tuple[str, ...] = ()  # ids of the records behind it
-    unit: str = ""  # of the margin
+    unit: str = ""  # in which the margin is given
     # NO, IN_PART or LUCKY if it fails on the papers' own tables; LUCKY also if luck alone would
     # give a study the same.
     follows: str = ""

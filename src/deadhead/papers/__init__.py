@@ -1,6 +1,6 @@
 """The papers that deadhead re-runs: a folder each, and this catalogue of them.
 
-    papers/weak_link/paper.yaml        title, authors, link, presets of its fine-tuning, other numbers
+    papers/weak_link/paper.yaml        title, authors, link, presets of its training, numbers
     papers/weak_link/recipes/*.yaml    a recipe for each table and figure: weak-link/table4
     papers/weak_link/published/*.csv   the numbers it prints: weak-link/table4.csv
     papers/weak_link/claims.py         its statements, each with the function that judges it
@@ -37,14 +37,14 @@ class Paper:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # settings of training
     grids: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # by preset
     blocks: Mapping[str, str] = field(default_factory=dict)  # its name of a block -> ours
-    rows: Mapping[str, int] = field(default_factory=dict)  # of training data, by task
+    rows: Mapping[str, int] = field(default_factory=dict)  # training examples, by task
     weights: Mapping[str, float] = field(default_factory=dict)  # parameters, by model
     random_draw: int = 0  # the permutation with which its random-k control begins
 
     def files(self, kind: str, suffix: str) -> dict[str, Path]:
         """Its `recipes` or `published` files by their names, with the paper in front."""
-        found = sorted((self.folder / kind).glob(f"*{suffix}"))
-        return {f"{self.name}/{file.name}": file for file in found}
+        files = sorted((self.folder / kind).glob(f"*{suffix}"))
+        return {f"{self.name}/{file.name}": file for file in files}
 
 
 def papers() -> dict[str, Paper]:

@@ -236,7 +236,7 @@ def xlmr_is_ahead(evidence: Evidence, other: Evidence, task: str, setting: str) 
     eastern = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
     if len(western) < 4:
         return missing(
-            f"{setting} scores of unpruned mBERT and XLM-R on {task}, of four pairs without zh and ja"
+            f"{setting} scores of unpruned mBERT and XLM-R on {task}, of four pairs without zh, ja"
         )
     ahead, n = sum(v > 0 for v in western), len(western)
     with_them = f"in {sum(v > 0 for v in eastern)} of {len(eastern)} with"

@@ -124,7 +124,7 @@ def p_values_within(
     known = [r for r in rhos(evidence) if r.task == task]
     if not known:
         return missing(
-            f"searches on {task} of five pairs in one setting, and rankings of both languages of each"
+            f"searches on {task} of five pairs in one setting, and rankings of both languages"
         )
     margins = [min(r.p - (low - rounding), high + rounding - r.p) for r in known]
     inside = sum(margin >= 0 for margin in margins)
@@ -139,7 +139,7 @@ def p_values_within(
 
 
 def shared_heads(rankings: Iterable[RankedHeads]) -> tuple[float, float, float]:
-    """Over all pairs of languages: the share of the highest and lowest sixth in common, and chance."""
+    """Over pairs of languages: the shares of the highest and lowest sixth in common, and chance."""
     tops, bottoms, chances = [], [], []
     for first, second in combinations(rankings, 2):
         m = max(1, round(SIXTH * len(first.scores)))

@@ -1,4 +1,4 @@
-"""Claims of Ma et al. 2021 on several source languages: ways to merge rankings, several against one."""
+"""Claims of Ma et al. 2021 on several source languages: merged rankings, several against one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ Leads = dict[str, float]  # by target
 def against_single(
     evidence: Evidence, task: str
 ) -> tuple[Leads, Leads, list[Search], list[Merged]]:
-    """How far several sources lead the best single one, unpruned and pruned; and what it rests on."""
+    """How far several sources lead the best single one, unpruned and pruned; the results used."""
     alone = [s for s in single(evidence, task) if s.setting == CROSS]
     unpruned, pruned, used = {}, {}, []
     for m in with_all_ways(evidence, task):
@@ -100,7 +100,8 @@ def _signed(values: Leads) -> str:
 
 
 def _lead_list(unpruned: Leads, pruned: Leads) -> str:
-    return f"several sources minus the best one: unpruned {_signed(unpruned)}; pruned {_signed(pruned)}"
+    both = f"unpruned {_signed(unpruned)}; pruned {_signed(pruned)}"
+    return f"several sources minus the best one: {both}"
 
 
 def several_beat_one_on_ner(evidence: Evidence) -> Finding:
@@ -144,6 +145,7 @@ CLAIMS = (
           "On NER several sources beat the best single one into every target but zh.",
           follows_in_part=True),
     Claim("C-single-POS", "points", several_are_not_much_better_on_pos, ANY_MODEL,
-          "On POS several sources are not much better than the best single one (2 points at most)."),
+          "On POS several sources are not much better than the best single one (2 points at "
+          "most)."),
 )
 # fmt: on

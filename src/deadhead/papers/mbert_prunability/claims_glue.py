@@ -22,7 +22,7 @@ from deadhead.claims.layer_sets import (
     scores_in,
     sets_of_layers,
 )
-from deadhead.claims.losses import cells_of, final, losses, near, noise, place
+from deadhead.claims.losses import cells_of, final, find_losses, near, noise, place
 from deadhead.claims.rule import ABOUT, POINT, above, as_stated, by_repeats, every, worst
 from deadhead.claims.scope import Scope
 from deadhead.claims.strength import signs, spread_words
@@ -109,19 +109,19 @@ def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
 def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
     """Whether the mean relative loss of a model at a share of heads is about the one stated."""
     scores = final(evidence)
-    lost = losses(scores, near(scores, share))
-    if not lost:
+    losses = find_losses(scores, near(scores, share))
+    if not losses:
         return missing(
             f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
         )
-    values = [drop(points + cell.value, cell.value) for points, cell in lost.values()]
-    width = noise(lost)
+    values = [drop(points + cell.value, cell.value) for points, cell in losses.values()]
+    width = noise(losses)
     if width is not None:  # in percent
-        width *= 100 / fmean(points + cell.value for points, cell in lost.values())
-    whole = all_of_glue(task for task, *_ in lost)
+        width *= 100 / fmean(points + cell.value for points, cell in losses.values())
+    whole = all_of_glue(task for task, *_ in losses)
     outcome = as_stated(values, loss, ABOUT * loss, whole, width)
     numbers = f"stated {loss:g} %; found {scores[0].model} {fmean(values):.2f} %"
-    used = cells_of(lost)
+    used = cells_of(losses)
     return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
 
 
@@ -158,8 +158,7 @@ def gap_stays_the_same(evidence: Evidence, other: Evidence) -> Finding:
     }
     if len({share for _, share in moved}) < 2:
         return missing(
-            "accuracy of BERT and of mBERT on one task, unpruned and at two shares of heads removed "
-            "at random"
+            "accuracy of BERT and of mBERT on one task, unpruned and at two random shares of heads"
         )
     (task, share), largest = max(moved.items(), key=lambda item: abs(item[1]))
     numbers = f"the gap moves most on {task} at {share:g} %: by {largest:+.2f} points"
@@ -232,8 +231,8 @@ def middle_matters_most(evidence: Evidence) -> Finding:
     )
     outcome = worst(above(values, 0.0, _whole(both)) for values in conditions)
     numbers = (
-        f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} beyond; "
-        f"top minus bottom {between:+.2f}"
+        f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} "
+        f"beyond; top minus bottom {between:+.2f}"
     )
     sides = signs(value for values in ends.values() for value in values)
     strength = f"top against bottom: {sides}; {spread_words(used, evidence.printed)}"

@@ -1,4 +1,4 @@
-"""Claims of Budhraja et al. 2021 on one epoch: scores (M16, M21), entropy (M17), embeddings (M18)."""
+"""Claims of Budhraja et al. 2021 on one epoch: scores, entropy, embeddings (M16-M18, M21)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deadhead.results.statistics import entropy_change, recovery
 CLOSE = {"en", "es", "de", "vi"}  # languages said to overlap after one epoch
 TOGETHER = {"hi", "ur"}
 APART = {"sw", "tr", "ar"}
-ROUNDING = 0.5  # of the stated percentage
+ROUNDING = 0.5  # percent, since the paper states a whole number
 # Silhouette: up to here clusters have no substantial structure (Kaufman and Rousseeuw 1990).
 APART_BEFORE = 0.25
 NO_FIRST = (

@@ -1,4 +1,4 @@
-"""Claims of Budhraja et al. 2021 on XNLI, trained on English, scored in many languages: M9 to M20."""
+"""Claims of Budhraja et al. 2021 on XNLI, trained on English, scored in 11 languages: M9 to M20."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def drops(scores: Iterable[Score], *axes: str) -> Drops:
     }
 
 
-def drop_curves(lost: Drops) -> dict[str, dict[float, float]]:
+def drop_curves(losses: Drops) -> dict[str, dict[float, float]]:
     """By target: the relative loss at each share of heads removed at random, 0 at 0 %."""
     curves: dict[str, dict[float, float]] = {}
-    for (target, share), (value, _) in sorted(lost.items(), key=lambda item: float(item[0][1])):
+    for (target, share), (value, _) in sorted(losses.items(), key=lambda item: float(item[0][1])):
         curves.setdefault(target, {0.0: 0.0})[float(share)] = value
     return curves
 
@@ -66,21 +66,21 @@ def losses_along_the_curve(
     evidence: Evidence, at25: float, at50: float, low: float, high: float
 ) -> Finding:
     scores = final(evidence)
-    lost = drops(unpruned(scores) + at_random(scores), "share")
+    losses = drops(unpruned(scores) + at_random(scores), "share")
     curves = {
         target: curve
-        for target, curve in drop_curves(lost).items()
+        for target, curve in drop_curves(losses).items()
         if all(_around(curve, point) for point in (25, 50, 90))
     }
     if not curves:
         return missing(
-            "XNLI scores of an unpruned mBERT and at random shares of heads around 25 %, 50 % and 90 %"
+            "XNLI scores of mBERT, unpruned and at random shares of heads around 25 %, 50 %, 90 %"
         )
     at = {point: [interpolate(curve, point) for curve in curves.values()] for point in (25, 50, 90)}
     whole = all_of_xnli(curves)
     parts = [as_stated(at[p], s, ABOUT * s, whole) for p, s in ((25, at25), (50, at50))]
     parts.append(as_stated(at[90], (low + high) / 2, (high - low) / 2, whole))
-    used = [cell for _, cell in lost.values()]
+    used = [cell for _, cell in losses.values()]
     each = ", ".join(f"{point} %: {fmean(values):.1f} %" for point, values in at.items())
     strength = spread_words(used, evidence.printed)
     return judged(worst(parts), f"mean relative loss {each}", strength, scores_in(used))
@@ -172,9 +172,9 @@ def _classed(values: dict[str, float]) -> str:
 
 def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
     scores = [s for s in final(evidence) if s.remove == "none" or s.strategy == "random"]
-    lost = drops(scores, "share")
+    losses = drops(scores, "share")
     values: dict[str, list[float]] = {}
-    for (target, _), (value, _) in lost.items():
+    for (target, _), (value, _) in losses.items():
         values.setdefault(target, []).append(value)
     by_language = {target: fmean(group) for target, group in values.items()}
     orders, levels = group_means(by_language, "word_order"), group_means(by_language, "resource")
@@ -188,7 +188,7 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
         orders["Agglutinative"] - max(orders[name] for name in CLASSES[:-1]),
         min(levels["medium"], levels["low"]) - levels["high"],
     )
-    used = [cell for _, cell in lost.values()]
+    used = [cell for _, cell in losses.values()]
     numbers = f"mean relative loss: {number_list(orders)}; {number_list(levels)}"
     strength = f"{_classed(by_language)}; {spread_words(used, evidence.printed)}"
     outcome = exactly(margin > 0, margin, all_of_xnli(by_language))
@@ -196,13 +196,13 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
 
 
 def bottom_against_top(evidence: Evidence) -> tuple[dict[str, float], dict[str, float], list[Mean]]:
-    """For each language, over depths: loss without the bottom minus that without the top, the latter."""
-    lost = drops([s for s in final(evidence) if s.remove == "none" or s.shape], "shape")
+    """By language: loss without the bottom minus that without the top; the latter; the cells."""
+    losses = drops([s for s in final(evidence) if s.remove == "none" or s.shape], "shape")
     differences: dict[str, list[float]] = {}
     tops: dict[str, list[float]] = {}
     used = []
-    for (target, (word, n)), (value, cell) in lost.items():
-        bottom = lost.get((target, ("bottom", n))) if word == "top" else None
+    for (target, (word, n)), (value, cell) in losses.items():
+        bottom = losses.get((target, ("bottom", n))) if word == "top" else None
         if bottom is not None:
             differences.setdefault(target, []).append(bottom[0] - value)
             tops.setdefault(target, []).append(value)
@@ -240,8 +240,8 @@ def bottom_matters_in_order(evidence: Evidence) -> Finding:
     levels = _order(differences, "resource", RESOURCES)
     if orders is None or levels is None:
         return missing(
-            "XNLI without top and bottom layers, in a language of every word-order class and resource "
-            "level"
+            "XNLI without top and bottom layers, in a language of every word-order class and "
+            "resource level"
         )
     margin = min(orders.margin, levels.margin)
     strength = (
@@ -268,7 +268,7 @@ def svo_loses_most_without_the_top(evidence: Evidence) -> Finding:
 
 
 def _middle_lag(scores: Iterable[Score]) -> tuple[dict[tuple[str, str], float], list[Mean]]:
-    """By task and language: how much more, in percent, is lost without the middle than without ends."""
+    """By task and language: how much more, in percent, is lost without the middle than the ends."""
     known = list(scores)
     full = means(unpruned(known), "task", "target")
     cells = means([score for score in known if score.shape], "task", "target", "shape")
@@ -293,7 +293,7 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
         )
     if len(ours) < 2 or not theirs:
         return missing(
-            "XNLI of mBERT and GLUE of BERT, each unpruned and without top, middle and bottom layers"
+            "XNLI of mBERT and GLUE of BERT, unpruned and without top, middle and bottom layers"
         )
     bert = fmean(theirs.values())
     less = sum(value < bert for value in ours.values())

@@ -18,8 +18,8 @@ from deadhead.claims.losses import (
     cells_of,
     falls_faster,
     final,
+    find_losses,
     loss_list,
-    losses,
     near,
     noise,
     place,
@@ -55,13 +55,15 @@ SETS = 18  # different sets of layers in tables 5 and 6
 
 def mean_loss_at_half(evidence: Evidence, limit: float) -> Finding:
     scores = final(evidence)
-    lost = losses(scores, near(scores, 50))
-    if not lost:
+    losses = find_losses(scores, near(scores, 50))
+    if not losses:
         return missing("accuracy on GLUE, unpruned and with half of the heads removed at random")
-    numbers = f"mean loss {fmean(points_of(lost)):.2f} points ({loss_list(lost)})"
-    leads = [limit - points for points in points_of(lost)]
-    outcome = above(leads, 0.0, all_of_glue(task for task, *_ in lost), noise(lost))
-    return judged(outcome, numbers, spread_words(cells_of(lost), evidence.printed), scores_of(lost))
+    numbers = f"mean loss {fmean(points_of(losses)):.2f} points ({loss_list(losses)})"
+    leads = [limit - points for points in points_of(losses)]
+    outcome = above(leads, 0.0, all_of_glue(task for task, *_ in losses), noise(losses))
+    return judged(
+        outcome, numbers, spread_words(cells_of(losses), evidence.printed), scores_of(losses)
+    )
 
 
 def neither_end_is_better(evidence: Evidence) -> Finding:
@@ -90,7 +92,7 @@ Middles = dict[tuple[str, str, int], tuple[Mean, Mean]]
 
 
 def ends_and_middle(scores: Iterable[Score]) -> Middles:
-    """By (task, target, layers): scores without both ends, and without the same number in the middle."""
+    """By (task, target, layers): scores without both ends, and without as many in the middle."""
     sets = sets_of_layers(scores)
     return {
         (*where, n): (cell, sets["middle", n][where])

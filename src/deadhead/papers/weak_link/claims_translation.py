@@ -19,8 +19,8 @@ from deadhead.claims.losses import (
     cells_of,
     falls_faster,
     final,
+    find_losses,
     loss_list,
-    losses,
     near,
     noise_of_each,
     points_of,
@@ -43,72 +43,74 @@ from deadhead.claims.subjects import ON_WMT, TRANSLATORS
 from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 
 UP_TO_60 = {25, 35, 50, 55, 60}  # percent, as in table 1
-PERCENTAGES = 5  # of table 2
+PERCENTAGES = 5  # in table 2
 BLOCKS = ("encoder", "cross", "decoder")
 
 
-def _all_pairs(lost: Losses) -> bool:
-    return all_of_wmt(target for _, target, _ in lost)
+def _all_pairs(losses: Losses) -> bool:
+    return all_of_wmt(target for _, target, _ in losses)
 
 
 def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
     scores = final(evidence)
-    lost = losses(scores, [s for s in at_random(scores) if (s.share or 0) <= 60 + NEAR])
-    if max((share for _, _, share in lost), default=0.0) < 50:
+    losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) <= 60 + NEAR])
+    if max((share for _, _, share in losses), default=0.0) < 50:
         return missing(
-            "BLEU of an unpruned translation model and with 50 to 60 % of its heads removed at random"
+            "BLEU of a translation model, unpruned and without a random 50 to 60 % of its heads"
         )
-    numbers = f"largest loss up to 60 %: {max(points_of(lost)):.2f} BLEU"
-    whole = _all_pairs(lost) and {share for *_, share in lost} == UP_TO_60
-    leads = [limit - points for points in points_of(lost)]
-    outcome = every(leads, whole, ties=True, noise=noise_of_each(scores, lost))
-    return judged(outcome, numbers, spread_words(cells_of(lost), evidence.printed), scores_of(lost))
+    numbers = f"largest loss up to 60 %: {max(points_of(losses)):.2f} BLEU"
+    whole = _all_pairs(losses) and {share for *_, share in losses} == UP_TO_60
+    leads = [limit - points for points in points_of(losses)]
+    outcome = every(leads, whole, ties=True, noise=noise_of_each(scores, losses))
+    return judged(
+        outcome, numbers, spread_words(cells_of(losses), evidence.printed), scores_of(losses)
+    )
 
 
 def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
     scores = final(evidence)
-    lost = losses(scores, near(scores, 75))
-    if not lost:
+    losses = find_losses(scores, near(scores, 75))
+    if not losses:
         return missing(
             "BLEU of an unpruned translation model and with 75 % of its heads removed at random"
         )
-    leads = [limit - points for points in points_of(lost)]
-    outcome = every(leads, _all_pairs(lost), noise=noise_of_each(scores, lost))
-    strength = spread_words(cells_of(lost), evidence.printed)
-    return judged(outcome, f"loss of BLEU: {loss_list(lost)}", strength, scores_of(lost))
+    leads = [limit - points for points in points_of(losses)]
+    outcome = every(leads, _all_pairs(losses), noise=noise_of_each(scores, losses))
+    strength = spread_words(cells_of(losses), evidence.printed)
+    return judged(outcome, f"loss of BLEU: {loss_list(losses)}", strength, scores_of(losses))
 
 
 def loss_with_one_head_per_layer(evidence: Evidence, en_ru: float, en_de: float) -> Finding:
     scores, expected = final(evidence), {"en-ru": en_ru, "en-de": en_de}
-    every_pair = losses(scores, near(scores, 87))
-    lost = {key: value for key, value in every_pair.items() if key[1] in expected}
-    if not lost:
+    every_pair = find_losses(scores, near(scores, 87))
+    losses = {key: value for key, value in every_pair.items() if key[1] in expected}
+    if not losses:
         return missing("BLEU on en-ru or en-de, unpruned and with one head kept in every layer")
     parts = [  # one number for each language pair
         as_stated([points], expected[target], BLEU, True, over_repeats([cell.repeats]))
-        for (_, target, _), (points, cell) in lost.items()
+        for (_, target, _), (points, cell) in losses.items()
     ]
-    strength = spread_words(cells_of(lost), evidence.printed)
-    return judged(worst(parts), f"loss of BLEU: {loss_list(lost)}", strength, scores_of(lost))
+    strength = spread_words(cells_of(losses), evidence.printed)
+    return judged(worst(parts), f"loss of BLEU: {loss_list(losses)}", strength, scores_of(losses))
 
 
 def loss_grows_with_every_step(evidence: Evidence) -> Finding:
     scores = final(evidence)
-    lost = losses(scores, [s for s in at_random(scores) if (s.share or 0) >= 60 - NEAR])
+    losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) >= 60 - NEAR])
     steps, back, noise = [], [], []
-    for pair in dict.fromkeys(key[:2] for key in lost):
-        curve = sorted((key[2], points) for key, (points, _) in lost.items() if key[:2] == pair)
+    for pair in dict.fromkeys(key[:2] for key in losses):
+        curve = sorted((key[2], points) for key, (points, _) in losses.items() if key[:2] == pair)
         for (low, first), (high, second) in pairwise(curve):
             steps.append(second - first)
-            noise.append(by_repeats(lost[*pair, share][1].repeats for share in (low, high)))
+            noise.append(by_repeats(losses[*pair, share][1].repeats for share in (low, high)))
             if second < first:
                 back.append(f"{pair[1]}: {first:.2f} lost at {low:g} %, {second:.2f} at {high:g} %")
     if len(steps) < 2:
         return missing("BLEU at three shares of heads removed at random from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
-    outcome = every(steps, _all_pairs(lost), ties=True, noise=noise)
-    strength = f"{signs(steps)}; {spread_words(cells_of(lost), evidence.printed)}"
-    return judged(outcome, numbers, strength, scores_of(lost))
+    outcome = every(steps, _all_pairs(losses), ties=True, noise=noise)
+    strength = f"{signs(steps)}; {spread_words(cells_of(losses), evidence.printed)}"
+    return judged(outcome, numbers, strength, scores_of(losses))
 
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
