@@ -1,4 +1,6 @@
-"""Study folders written by hand: cells, fields and scores in, a folder as `deadhead run` leaves it out."""
+"""Study folders written by hand: cells, fields and scores in, a folder as `deadhead run` leaves
+it out.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def study(
     name: str = "by-hand",
     **recipe: Any,
 ) -> Path:
-    """Make a study. A cell has `labels`, and of `fields`, `metrics`, `details`, `removed`, `cost`, `state` what it needs."""
+    """Make a study. A cell has `labels`, and of `fields`, `metrics`, `details`, `removed`,
+    `cost`, `state` what it needs.
+    """
     (folder / "records").mkdir(parents=True)
     listed = []
     for cell in cells:

@@ -9,7 +9,7 @@ from typing import Any
 from deadhead.claims.evidence import Evidence, Rho
 from deadhead.claims.from_papers import printed
 from deadhead.claims.searches import PAPER_LRP
-from deadhead.results import Arm, Measure, Merged, Pick, RankedHeads, Score, Search
+from deadhead.results import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 from deadhead.tasks import task_of
 
 MBERT, XLMR, BERT = "bert-base-multilingual-cased", "xlm-roberta-base", "bert-base-uncased"
@@ -124,10 +124,10 @@ def layers(**gone: Any) -> dict[str, Any]:
 
 def change(
     values: list[float], name: str, stage: str, remove: str, model: str, trial: str, gone: int = 0
-) -> Measure:
+) -> Measurement:
     """One number for each layer, of its one head; `gone` layers above have none left."""
     removed = tuple(f"encoder.{len(values) + i}.0" for i in range(gone))
-    return Measure(
+    return Measurement(
         trial=trial,
         model=model,
         task="mnli",
@@ -191,7 +191,7 @@ def embeddings(
 
     centroids = {"languages": names, "distances": [[between(a, b) for b in names] for a in names]}
     made = [
-        Measure(
+        Measurement(
             trial="x",
             model=MBERT,
             task="xnli",

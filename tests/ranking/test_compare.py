@@ -26,7 +26,8 @@ EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4,
 def test_spearman_by_hand() -> None:
     """Ranks 1 2 3 4 against 1 2 4 3: rho = 1 - 6 (0 + 0 + 1 + 1) / (4 * 15) = 0.8.
 
-    Of the 24 orders, |rho| >= 0.8 for the sum of squares 0, 2 (1 - 0.2 = 0.8), 18 and 20: 1 + 3 + 3 + 1 = 8 orders, so p = 8/24.
+    Of the 24 orders, |rho| >= 0.8 for the sum of squares 0, 2 (1 - 0.2 = 0.8), 18 and 20: 1 + 3 + 3
+    + 1 = 8 orders, so p = 8/24.
     """
     result = spearman([10, 20, 30, 40], [1, 2, 9, 3])
     assert result.rho == pytest.approx(0.8)
@@ -37,7 +38,8 @@ def test_spearman_by_hand() -> None:
 def test_spearman_with_ties_by_hand() -> None:
     """Ranks of (1, 1, 2) are 1.5 1.5 3, of (1, 2, 3) are 1 2 3; centred -.5 -.5 1 and -1 0 1.
 
-    rho = (0.5 + 0 + 1) / sqrt(1.5 * 2) = 1.5 / sqrt 3. The 6 orders give 1.5, 1.5, 0, 0, -1.5, -1.5 above: p = 4/6.
+    rho = (0.5 + 0 + 1) / sqrt(1.5 * 2) = 1.5 / sqrt 3. The 6 orders give 1.5, 1.5, 0, 0, -1.5, -1.5
+    above: p = 4/6.
     """
     result = spearman([1, 1, 2], [1, 2, 3])
     assert result.rho == pytest.approx(1.5 / math.sqrt(3))
@@ -67,7 +69,9 @@ def test_spearman_against_scipy(n: int) -> None:
 
 
 def test_the_papers_p_values_are_impossible() -> None:
-    """With 24 pairs a rho of 0.34 has a p near 0.10, and only |rho| above about 0.5 is below 0.01."""
+    """With 24 pairs a rho of 0.34 has a p near 0.10, and only |rho| above about 0.5 is below
+    0.01.
+    """
     x = np.arange(24.0)
     rng = np.random.default_rng(3)
     result = [spearman(x, rng.permutation(24)) for _ in range(12)]
@@ -99,7 +103,8 @@ def test_without_orders_p_is_that_of_scipy(n: int) -> None:
 
 
 def test_overlap_by_hand() -> None:
-    """The two highest of en are 6 and 5 (1.2, 1.1), of de the same; the two lowest are 0.0 and 0.1 in both; zh shares none.
+    """The two highest of en are 6 and 5 (1.2, 1.1), of de the same; the two lowest are 0.0 and 0.1
+    in both; zh shares none.
 
     By chance 2 * 2 / 6 heads; the chance of both is 1 / C(6, 2) = 1/15.
     """

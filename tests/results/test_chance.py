@@ -20,7 +20,9 @@ def test_sign_test_by_hand() -> None:
 
 
 def test_holm_by_hand() -> None:
-    """Sorted 0.01 0.03 0.04, times 3, 2, 1: 0.03 0.06 0.04, and none below the one before: 0.03 0.06 0.06."""
+    """Sorted 0.01 0.03 0.04, times 3, 2, 1: 0.03 0.06 0.04, and none below the one before: 0.03
+    0.06 0.06.
+    """
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.6, 0.7]) == pytest.approx([1.0, 1.0])
     with_nan = holm([0.02, math.nan, 0.5])  # two tests, not three

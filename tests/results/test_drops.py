@@ -56,7 +56,9 @@ def test_groups_are_the_papers() -> None:
 
 
 def test_bottom_minus_top_by_hand() -> None:
-    """Whole 80. k = 2: bottom 76 drops 5 %, top 78 drops 2.5 %: 2.5. k = 4: 20 % and 10 %: 10. Mean 6.25."""
+    """Whole 80. k = 2: bottom 76 drops 5 %, top 78 drops 2.5 %: 2.5. k = 4: 20 % and 10 %: 10.
+    Mean 6.25.
+    """
     result = bottom_minus_top(80, top={2: 78, 4: 72, 6: 60}, bottom={2: 76, 4: 64})
     assert result == (pytest.approx({2: 2.5, 4: 10}), pytest.approx(6.25))
     # the same in one formula: 100 (top - bottom) / whole
@@ -82,7 +84,9 @@ def test_interpolate_by_hand() -> None:
 
 
 def test_spread_by_hand() -> None:
-    """79 80 81: sd 1 of 80 = 1.25 %. 38 40 45: mean 41, squares 9 + 1 + 16 = 26, sd sqrt(13). A single score says nothing."""
+    """79 80 81: sd 1 of 80 = 1.25 %. 38 40 45: mean 41, squares 9 + 1 + 16 = 26, sd sqrt(13). A
+    single score says nothing.
+    """
     first, second = 100 * 1 / 80, 100 * 13**0.5 / 41
     assert spread([[79, 80, 81]]) == pytest.approx(first)
     assert spread([[79, 80, 81], [38, 40, 45], [70]]) == pytest.approx((first + second) / 2)

@@ -11,7 +11,9 @@ from deadhead.results.statistics import removal_effects
 
 
 def test_a_difference_of_means_by_hand() -> None:
-    """Head 0 goes in the first two trials: (70 + 72) / 2 - (80 + 82) / 2; head 1 in all, head 2 in none."""
+    """Head 0 goes in the first two trials: (70 + 72) / 2 - (80 + 82) / 2; head 1 in all, head 2
+    in none.
+    """
     scores = np.array([[70.0], [72.0], [80.0], [82.0]])
     removed = np.array([[1, 1, 0], [1, 1, 0], [0, 1, 0], [0, 1, 0]], float)
     effects = removal_effects([(scores, removed)], (3, 1))

@@ -1,4 +1,6 @@
-"""What pruning gains, against counts, families and luck worked out by hand or by trying everything."""
+"""What pruning gains, against counts, families and luck worked out by hand or by trying
+everything.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_improved_by_hand() -> None:
 
 
 def test_family_means_by_hand() -> None:
-    """IE: de .2, nl .4, fa .6, ur 1.2 -> 0.6; Germanic: de, nl -> 0.3; Semitic (and Afro-Asiatic): ar-he .9; zh is with nobody."""
+    """IE: de .2, nl .4, fa .6, ur 1.2 -> 0.6; Germanic: de, nl -> 0.3; Semitic (and Afro-
+    Asiatic): ar-he .9; zh is with nobody.
+    """
     gains = [
         ("en", "de", 0.2),
         ("en", "nl", 0.4),
@@ -68,7 +72,8 @@ def test_expected_best_by_hand() -> None:
 def test_luck_by_hand() -> None:
     """Pruned 81, 84; seeds 80.5, 82; whole 80: 4 and 2, an excess of 2.
 
-    Two of 84, 82, 81, 80.5 called pruned: {84, 82} is ahead by 84 - 81 = 3, {84, 81} and {84, 80.5} by 2, the others
+    Two of 84, 82, 81, 80.5 called pruned: {84, 82} is ahead by 84 - 81 = 3, {84, 81} and {84, 80.5}
+    by 2, the others
     behind: 3 of 6.
     """
     result = compare_with_seeds(80, [81, 84], [80.5, 82])
@@ -103,7 +108,9 @@ def test_more_seeds_than_prunings() -> None:
 
 
 def test_luck_makes_gains_of_nothing() -> None:
-    """Twelve tries of a model that pruning does not change gain, and are never beyond luck more often than by chance."""
+    """Twelve tries of a model that pruning does not change gain, and are never beyond luck more
+    often than by chance.
+    """
     rng = np.random.default_rng(1)
     result = [
         compare_with_seeds(rng.normal(), rng.normal(size=12), rng.normal(size=12))
@@ -134,7 +141,9 @@ def test_beyond_luck_by_hand() -> None:
 
 
 def test_pairs_that_share_trainings_count_once() -> None:
-    """Ten pairs of two models: four choices of signs, so p cannot be below 2/4, where ten models would have 2/1024."""
+    """Ten pairs of two models: four choices of signs, so p cannot be below 2/4, where ten models
+    would have 2/1024.
+    """
     excess = [1.0] * 10
     together = beyond_luck(excess, ["en"] * 5 + ["zh"] * 5)
     assert (together.p, together.groups, together.pairs) == (pytest.approx(2 / 4), 2, 10)

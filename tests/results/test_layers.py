@@ -53,7 +53,8 @@ def test_trend_over_layers() -> None:
 def test_distance_to_the_nearest_pruned_layer() -> None:
     """Of seven layers the first and the fifth lost all heads: 1 2 3 5 6 are 1, 2, 1, 1, 2 away.
 
-    Changes 1 5 2 3 6: ranks of distance 2 4.5 2 2 4.5, of change 1 4 2 3 5; centred -1 1.5 -1 -1 1.5 and -2 1 -1 0 2:
+    Changes 1 5 2 3 6: ranks of distance 2 4.5 2 2 4.5, of change 1 4 2 3 5; centred -1 1.5 -1 -1
+    1.5 and -2 1 -1 0 2:
     (2 + 1.5 + 1 + 0 + 3) / sqrt(7.5 * 10).
     """
     values = {
@@ -79,7 +80,9 @@ def test_thirds() -> None:
 
 
 def test_entropy_change_by_hand() -> None:
-    """Six layers: 0 and 1 move by 0.1 and -0.3 (size 0.2, signed -0.1), 3 by 0.5, 5 by -0.7; head 2.0 is only before."""
+    """Six layers: 0 and 1 move by 0.1 and -0.3 (size 0.2, signed -0.1), 3 by 0.5, 5 by -0.7;
+    head 2.0 is only before.
+    """
     before = {**layers(1, 1, 1, 1), "encoder.5.0": 2.0}
     after = {"encoder.0.0": 1.1, "encoder.1.0": 0.7, "encoder.3.0": 1.5, "encoder.5.0": 1.3}
     assert entropy_change(before, after) == pytest.approx(

@@ -11,8 +11,10 @@ from deadhead.results.statistics import ordered
 def test_by_hand() -> None:
     """{1, 2}, {4}, {5}: means 1.5 < 4 < 5, the smallest step is 1.
 
-    12 ways to deal 1 2 4 5 out as two, one, one. The order with a smallest step of at least 1 comes only
-    of {1,2} 4 5 (2.5, 1): {1,4} 5 .. 2 falls; {1,2} 5 4 falls; {1,4}=2.5 needs 2 and 5 above: 2 is not;
+    12 ways to deal 1 2 4 5 out as two, one, one. The order with a smallest step of at least 1 comes
+    only
+    of {1,2} 4 5 (2.5, 1): {1,4} 5 .. 2 falls; {1,2} 5 4 falls; {1,4}=2.5 needs 2 and 5 above: 2 is
+    not;
     {1,5}=3 with 2, 4: no; {2,4}=3 with 1: no; {2,5}, {4,5}: no. So p = 1/12.
     """
     order = ordered({"a": [1, 2], "b": [4], "c": [5]}, ("a", "b", "c"))
@@ -23,7 +25,9 @@ def test_by_hand() -> None:
 
 
 def test_a_broken_order() -> None:
-    """a 1, b 3, c 2: the steps are 2 and -1. Smallest steps: 123 1, 132 -1, 213 -1, 321 -1, 231 -2, 312 -2: p = 4/6."""
+    """a 1, b 3, c 2: the steps are 2 and -1. Smallest steps: 123 1, 132 -1, 213 -1, 321 -1, 231
+    -2, 312 -2: p = 4/6.
+    """
     order = ordered({"a": [1], "b": [3], "c": [2]}, ("a", "b", "c"))
     assert not order.holds
     assert order.margin == pytest.approx(-1)
@@ -37,7 +41,9 @@ def test_equal_means_are_no_order() -> None:
 
 
 def test_eleven_languages_all_ways() -> None:
-    """5, 3, 1 and 2 members: 11! / (5! 3! 1! 2!) = 27,720 ways, so the clearest order has p = 1/27,720."""
+    """5, 3, 1 and 2 members: 11! / (5! 3! 1! 2!) = 27,720 ways, so the clearest order has p =
+    1/27,720.
+    """
     groups = {"SVO": [1, 2, 3, 4, 5], "SOV": [11, 12, 13], "VSO": [20], "Agglutinative": [30, 31]}
     order = ordered(groups, ("SVO", "SOV", "VSO", "Agglutinative"))
     assert order.p == pytest.approx(1 / 27_720)

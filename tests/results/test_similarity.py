@@ -30,7 +30,9 @@ EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4,
 
 
 def test_similarity_by_hand() -> None:
-    """en and de differ by two swaps of neighbours: 1 - 6 * 4 / (6 * 35) = 1 - 4/35; zh is en reversed."""
+    """en and de differ by two swaps of neighbours: 1 - 6 * 4 / (6 * 35) = 1 - 4/35; zh is en
+    reversed.
+    """
     correlations = similarity({"en": EN, "de": DE, "zh": ZH})
     assert correlations["en", "de"].rho == pytest.approx(1 - 4 / 35)
     assert correlations["en", "zh"].rho == pytest.approx(-1)
@@ -69,7 +71,8 @@ GAINS = [("en", "de", 1.0), ("en", "nl", 2.0), ("en", "ar", 3.0), ("en", "zh", 5
 
 
 def test_distance_by_hand() -> None:
-    """near: 1 2 3 4 rises with the gains, rho 1; odd: 1 2 4 3, rho 0.8; their mean 1 2 3.5 3.5 against 1 2 3 4.
+    """near: 1 2 3 4 rises with the gains, rho 1; odd: 1 2 4 3, rho 0.8; their mean 1 2 3.5 3.5
+    against 1 2 3 4.
 
     Ranks 1 2 3.5 3.5: centred -1.5 -.5 1 1 against -1.5 -.5 .5 1.5: 4.5 / sqrt(4.5 * 5).
     """
@@ -87,7 +90,9 @@ def test_distance_by_hand() -> None:
 
 
 def test_distances_that_are_not_known() -> None:
-    """Without the distance of en-ar three pairs are left for it, 1 2 3 against gains 1 2 5; the mean is by the other two."""
+    """Without the distance of en-ar three pairs are left for it, 1 2 3 against gains 1 2 5; the
+    mean is by the other two.
+    """
     apart = {"de": (1, 1, 4), "nl": (2, 2, 3), "ar": (math.nan, 4, 2), "zh": (3, 3, 1)}
     correlations = with_distance(
         GAINS,
@@ -96,12 +101,15 @@ def test_distances_that_are_not_known() -> None:
     assert (correlations["some"].rho, correlations["some"].n) == (pytest.approx(1), 3)
     assert [correlations[name].rho for name in ("odd", "falling")] == pytest.approx([0.8, -1])
     assert correlations["mean"].n == 4
-    # means 2.5 2.5 3 2 against 1 2 3 4: ranks 2.5 2.5 4 1, centred 0 0 1.5 -1.5 against -1.5 -.5 .5 1.5: (0.75 - 2.25) / sqrt(4.5 * 5)
+    # means 2.5 2.5 3 2 against 1 2 3 4: ranks 2.5 2.5 4 1, centred 0 0 1.5 -1.5 against -1.5 -.5 .5
+    # 1.5: (0.75 - 2.25) / sqrt(4.5 * 5)
     assert correlations["mean"].rho == pytest.approx(-1.5 / math.sqrt(22.5))
 
 
 def test_uriel_distances_have_the_sign_that_is_said() -> None:
-    """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains turned round, below."""
+    """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains
+    turned round, below.
+    """
     correlations = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
     assert correlations["phonological"].n == 3
     plus = with_distance(
@@ -124,7 +132,9 @@ def test_uriel_distances_have_the_sign_that_is_said() -> None:
 
 
 def test_similarity_of_rankings_with_gains() -> None:
-    """en-de 1 - 4/35, en-zh -1, en-nl by hand 1 - 6 * 2 / 210; gains 2, 1, 3 rise with them: rho 1."""
+    """en-de 1 - 4/35, en-zh -1, en-nl by hand 1 - 6 * 2 / 210; gains 2, 1, 3 rise with them: rho
+    1.
+    """
     rankings = {"en": EN, "de": DE, "zh": ZH, "nl": scores(2, 1, 3, 4, 5, 6)}
     gains = [
         ("en", "de", 2.0),

@@ -1,13 +1,17 @@
-"""`Study.open`: every number once, in points, with the labels of tables; claims and report share it."""
+"""`Study.open`: every number once, in points, with the labels of tables."""
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import deadhead
+from deadhead import results
 from deadhead.claims import check
 from deadhead.claims.from_study import finished, measured
 from deadhead.report.page.content import content
@@ -43,6 +47,18 @@ def test_claims_and_report_read_the_same_scores(archive: str, tmp_path: Path) ->
     assert bool(compared) == bool(evidence.scores)
     assert all(score == shown for score, shown in compared)
     assert Study.open(study) is study
+
+
+def test_each_result_and_statistic_is_defined_once() -> None:
+    statistics = {"Correlation", "Overlap", "spearman", "overlap", "deviation", "removal_effects"}
+    names = {*results.__all__, *statistics, "points", "task_facts", "ranking_of", "measures_of"}
+    defined = Counter(
+        node.name
+        for file in Path(deadhead.__file__).parent.rglob("*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names
+    )
+    assert defined == dict.fromkeys(names, 1)
 
 
 def test_the_page_opens_a_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from transformers import AutoTokenizer
 from deadhead import load as load_model
 from deadhead import prune, save, strategies
 from deadhead.layout import HeadLayout
-from deadhead.ranking import Ranking
 from deadhead.rankers.merge import merge
+from deadhead.ranking import Ranking
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.steps import models as material

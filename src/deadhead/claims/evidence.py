@@ -12,7 +12,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from deadhead.results import Arm, Measure, Merged, Pick, RankedHeads, Score, Search
+from deadhead.results import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 DRAWN = ("random", "stratified")  # removals that leave the choice of heads to chance
@@ -39,7 +39,7 @@ class Evidence:
     scores: tuple[Score, ...] = ()
     searches: tuple[Search, ...] = ()
     merged: tuple[Merged, ...] = ()
-    measures: tuple[Measure, ...] = ()
+    measures: tuple[Measurement, ...] = ()
     rankings: tuple[RankedHeads, ...] = ()
     rhos: tuple[Rho, ...] = ()  # where a paper states them and they cannot be computed
     printed: bool = False  # by a paper

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from deadhead.results import Measure, RankedHeads, Score, Search, Study
+from deadhead.results import Measurement, RankedHeads, Score, Search, Study
 from deadhead.results.cells import as_dict
 from deadhead.results.from_record import is_number
 
@@ -88,7 +88,7 @@ def _one_epoch(study: Study, trial: str) -> bool:
     return record is not None and (record.trial.get("finetune") or {}).get("epochs") == 1
 
 
-def _complete(measure: Measure) -> bool:
+def _complete(measure: Measurement) -> bool:
     """Whether all numbers of the embeddings are there; other measures leave out missing heads."""
     if measure.name != "embeddings":
         return True

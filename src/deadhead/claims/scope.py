@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from deadhead.results import Measure, Score
+from deadhead.results import Measurement, Score
 
 from .evidence import Evidence
 from .subjects import Models, Scored, Tasks
@@ -155,7 +155,7 @@ def _by_task(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Part]:
 
 def _evidence(group: Sequence[Scored], printed: bool) -> Evidence:
     scores = tuple(result for result in group if isinstance(result, Score))
-    measures = tuple(result for result in group if isinstance(result, Measure))
+    measures = tuple(result for result in group if isinstance(result, Measurement))
     return Evidence(scores=scores, measures=measures, printed=printed)
 
 

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from deadhead.results import Measure, Score
+from deadhead.results import Measurement, Score
 
 from .evidence import GLUE
 
-Scored = Score | Measure
+Scored = Score | Measurement
 BASE, MULTI, XLM = "bert-base-uncased", "bert-base-multilingual-cased", "xlm-roberta-base"
 
 

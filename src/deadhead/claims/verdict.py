@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from deadhead.results import Measure, Merged, RankedHeads, Score, Search
+from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
 
 HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"
 UNTESTED = "not tested here"  # the claim is about other models or tasks
@@ -76,7 +76,7 @@ def judged(
     outcome: Outcome,
     numbers: str,
     strength: str = "",
-    rests_on: Iterable[Score | Search | Merged | Measure | RankedHeads] = (),
+    rests_on: Iterable[Score | Search | Merged | Measurement | RankedHeads] = (),
     lucky: bool = False,
 ) -> Finding:
     """An outcome with the numbers behind it.

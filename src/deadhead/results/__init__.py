@@ -8,12 +8,12 @@ frame("my-study")   the records as a data frame
 """
 
 from .frame import frame
-from .model import Arm, Measure, Merged, Pick, RankedHeads, Score, Search
+from .model import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 from .study import Study, arms
 
 __all__ = [
     "Arm",
-    "Measure",
+    "Measurement",
     "Merged",
     "Pick",
     "RankedHeads",

@@ -9,7 +9,7 @@ from deadhead.studies.removal import label
 from deadhead.studies.store.records import Record
 
 from .cells import as_dict
-from .model import Measure, RankedHeads
+from .model import Measurement, RankedHeads
 from .task_facts import task_facts
 
 STAGES = ("before", "first", "after")  # of training
@@ -18,7 +18,7 @@ STAGES = ("before", "first", "after")  # of training
 def ranking_of(record: Record) -> RankedHeads | None:
     """The ranking that a trial made or used; None where there is none."""
     ranking, rank = as_dict(record.details.get("ranking")), as_dict(record.trial.get("rank"))
-    scores = _numbers(ranking.get("scores"))
+    scores = _known(ranking.get("scores"))
     if not scores:
         return None
     method, rule = str(ranking.get("method", "")), rank.get("rule")
@@ -31,15 +31,14 @@ def ranking_of(record: Record) -> RankedHeads | None:
     )
 
 
-def measures_of(record: Record) -> Iterator[Measure]:
+def measures_of(record: Record) -> Iterator[Measurement]:
     """What was measured at each stage; heads whose value was not a number are left out."""
     stages, facts = as_dict(record.details.get("measures")), _facts(record)
     remove = str(label(record.trial.get("remove", "none")))
     for stage in STAGES:
         for name, stored in as_dict(stages.get(stage)).items():
-            values = as_dict(stored) if name == "embeddings" else _numbers(stored)
-            if values:
-                yield Measure(
+            if values := _known(stored):
+                yield Measurement(
                     **facts,
                     remove=remove,
                     name=name,
@@ -68,12 +67,10 @@ def _facts(record: Record) -> dict[str, Any]:
     }
 
 
-def _numbers(value: Any) -> dict[str, float]:
-    """The numbers by head; NaN is null in a record, and left out."""
-    numbers = as_dict(value)
-    if None not in numbers.values():
-        return numbers
-    return {head: number for head, number in numbers.items() if number is not None}
+def _known(stored: Any) -> dict[str, Any]:
+    """The stored values without those that were not a number, which are null in a record."""
+    values = as_dict(stored)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def is_number(value: Any) -> bool:

@@ -179,7 +179,7 @@ class RankedHeads(OnTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure(OnTask):
+class Measurement(OnTask):
     """What one measure gave for one model at one stage."""
 
     trial: str

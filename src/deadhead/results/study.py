@@ -22,7 +22,7 @@ from deadhead.studies.study import described
 
 from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting
 from .from_record import measures_of, ranking_of
-from .model import Arm, Measure, Merged, RankedHeads, Score, Search
+from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, published_rows
 from .record_choice import by_use
 from .searches import arms_among, merged_among, searches_among
@@ -250,7 +250,7 @@ class Study:
         return tuple(rankings.values())
 
     @cached_property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[Measurement, ...]:
         """Everything that was measured on trained models."""
         trials = (summary.id for summary in self._done if summary.trial.get("measure"))
         records = (record for trial in trials if (record := self.record(trial)) is not None)

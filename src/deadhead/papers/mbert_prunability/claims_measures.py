@@ -16,7 +16,7 @@ from deadhead.claims.scope import Scope
 from deadhead.claims.subjects import MBERT, ON_XNLI, measured_on
 from deadhead.claims.verdict import Finding, judged, missing
 from deadhead.layout import Head
-from deadhead.results import Measure, Score
+from deadhead.results import Measurement, Score
 from deadhead.results.statistics import entropy_change, recovery
 
 CLOSE = {"en", "es", "de", "vi"}  # languages said to overlap after one epoch
@@ -84,9 +84,9 @@ def one_epoch_gives_most_in_every_language(evidence: Evidence, share: float) -> 
     return judged(outcome, numbers, f"trials: {len(_grouped(shares, 0))}", used)
 
 
-def stages(evidence: Evidence, name: str) -> list[tuple[Measure, Measure]]:
+def stages(evidence: Evidence, name: str) -> list[tuple[Measurement, Measurement]]:
     """A measure before training and after one epoch, of pruned models."""
-    runs: dict[str, dict[str, Measure]] = {}
+    runs: dict[str, dict[str, Measurement]] = {}
     for measure in evidence.measures:
         if measure.name == name and measure.remove != "none":
             runs.setdefault(measure.trial, {})[measure.stage] = measure
@@ -124,7 +124,7 @@ def entropy_moves_most_at_the_top(
     return judged(above(leads, 0.0), numbers, strength, [before for before, _ in runs])
 
 
-def _layers(run: Measure) -> int:
+def _layers(run: Measurement) -> int:
     """The layers of the model: every head is either left or removed."""
     return 1 + max(Head.parse(head).layer for head in (*run.values, *run.removed))
 

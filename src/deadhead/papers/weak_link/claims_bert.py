@@ -45,7 +45,7 @@ from deadhead.claims.strength import LEVEL, signs, spread_words
 from deadhead.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from deadhead.claims.verdict import FAILS, Finding, Outcome, judged, missing
 from deadhead.errors import DataError
-from deadhead.results import Measure, Score
+from deadhead.results import Measurement, Score
 from deadhead.results.statistics import Correlation, by_distance, by_layer, evenness, holm
 
 DEPTHS = {1, 3, 6, 8}  # layers removed at one end, as in table 5
@@ -197,7 +197,7 @@ def odd_layers_are_best(evidence: Evidence) -> Finding:
     return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
 
 
-def weight_runs(evidence: Evidence) -> list[Measure]:
+def weight_runs(evidence: Evidence) -> list[Measurement]:
     """The trials in which the change of weights was measured after training."""
     return [m for m in evidence.measures if m.name == "weights" and m.stage == "after"]
 
