@@ -101,7 +101,7 @@ def test_the_difference_is_asked_at_the_marks(learnt: tuple[Sentences, exercises
     alike, named = 0, set()
     for seed, (one, other) in enumerate(learnt[1]):
         row = exercises.compared((one, other), Random(seed))
-        (shown, new), (mark, gone) = row.asked[0], row.asked[row.second - 1]
+        (shown, new), (mark, gone) = row.answers[0], row.answers[row.second - 1]
         assert (shown, mark) == (CLS, SEP) == (row.ids[0], row.ids[row.second - 1])
         assert new == exercises.NONE or any(
             new in b.ids and new not in a.ids for a, b in zip(one, other, strict=True)

@@ -1,9 +1,11 @@
-"""Pre-train the two tiny models of the small world: `python tools/world/build.py [--out DIR] [--only encoder]`.
+"""Pre-train the two tiny models of the small world.
 
-Writes `encoder/` and `seq2seq/` (config, half-precision safetensors, tokenizer) and `log.json`, at most
-6 MB in all, and ends with the proof that they are of use: four tasks learnt in English alone and scored in
-every language (`transfer.py`), and translations. To ask a folder that is already there:
-`python tools/world/build.py --evaluate DIR`.
+    python tools/world/build.py [--out DIR] [--only encoder]
+    python tools/world/build.py --evaluate DIR      only evaluate the models in a folder
+
+Writes `encoder/` and `seq2seq/` (config, half-precision safetensors, tokenizer) and `log.json`, at
+most 6 MB in all, and ends with an evaluation: four tasks learnt in English alone and scored in
+every language (`transfer.py`), and translations.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ RATE = 1e-3
 
 
 def build(out: Path, models: Sequence[str], steps: dict[str, int], device: str) -> dict[str, Any]:
-    """Train models into a folder; returns what its log then says, of models that were there before too."""
+    """Train models into a folder; return its log, with the entries of models trained before."""
     torch.set_float32_matmul_precision("high")
     log = _log(out)
     tokenizer = _tokenizer()
@@ -46,8 +48,8 @@ def build(out: Path, models: Sequence[str], steps: dict[str, int], device: str) 
             f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters on {device}",
             flush=True,
         )
-        tell = lambda line, name=name: print(f"{name}  {line}", flush=True)  # noqa: E731
-        losses = pretrain.train(model, batches, steps[name], RATE, device, tell)
+        report = lambda line, name=name: print(f"{name}  {line}", flush=True)  # noqa: E731
+        losses = pretrain.train(model, batches, steps[name], RATE, device, report)
         log[name] = {
             "device": device,
             "torch": torch.__version__,
@@ -76,7 +78,7 @@ def _log(folder: Path) -> dict[str, Any]:
 
 
 def _tokenizer() -> Any:
-    """The package's own where there is one: training gives another one each time, and both models must share it."""
+    """Return the package's own, if there is one: both models share it, and training varies."""
     from tokenizers import Tokenizer
 
     kept = MODELS / "seq2seq" / "tokenizer.json"
@@ -98,7 +100,7 @@ def _batches(name: str, tokenizer: Any) -> tuple[int, pretrain.Batches]:
 
 
 def _save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Half precision on disk; the config still says float32, so that it is loaded and fine-tuned as such."""
+    """Save in half precision; the config says float32, so that it is loaded as such."""
     model.to("cpu").half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / "model.safetensors").chmod(
@@ -109,18 +111,18 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def evaluate(folder: Path, models: Sequence[str], device: str) -> dict[str, Any]:
-    """How well each task learnt in English works in the other languages, and how well English is translated into them."""
-    found: dict[str, Any] = {}
+    """Score tasks learnt in English in all languages, and translations out of English."""
+    log: dict[str, Any] = {}
     if "encoder" in models:
-        found["transfer"] = {task: measured(task, folder / "encoder", device) for task in TASKS}
+        log["transfer"] = {task: measured(task, folder / "encoder", device) for task in TASKS}
     if "seq2seq" in models:
-        found["translation"] = translate(folder, device)
-    return found
+        log["translation"] = translate(folder, device)
+    return log
 
 
 @torch.no_grad()
 def translate(models: Path, device: str, n: int = 100) -> dict[str, float]:
-    """The share of test sentences that the encoder-decoder translates from English word for word as the world does."""
+    """Return the share of test sentences that are translated exactly as the world does."""
     tokenizer = AutoTokenizer.from_pretrained(models / "seq2seq")
     model = AutoModelForSeq2SeqLM.from_pretrained(models / "seq2seq").to(device).eval()
     exact = {}
@@ -129,13 +131,13 @@ def translate(models: Path, device: str, n: int = 100) -> dict[str, float]:
         batch = tokenizer(
             [f">>{lang}<< {source}" for source, _ in pairs], padding=True, return_tensors="pt"
         ).to(device)
-        made = tokenizer.batch_decode(
+        texts = tokenizer.batch_decode(
             model.generate(**batch, max_new_tokens=40, num_beams=1), skip_special_tokens=True
         )
-        wanted = tokenizer.batch_decode(
+        targets = tokenizer.batch_decode(
             tokenizer([target for _, target in pairs])["input_ids"], skip_special_tokens=True
         )
-        exact[lang] = sum(a == b for a, b in zip(made, wanted, strict=True)) / len(pairs)
+        exact[lang] = sum(a == b for a, b in zip(texts, targets, strict=True)) / len(pairs)
     return exact
 
 
@@ -181,17 +183,19 @@ def as_table(log: dict[str, Any]) -> str:
         f"| from English, % | {' | '.join(LANGUAGES)} | mean of the others | most frequent label |",
         "|---" * (len(LANGUAGES) + 3) + "|",
     ]
-    for task, found in log.get("transfer", {}).items():
-        scores = [100 * found[lang]["mean"] for lang in LANGUAGES]
-        most = sorted(100 * found[lang]["majority"] for lang in LANGUAGES[1:])
+    for task, by_lang in log.get("transfer", {}).items():
+        scores = [100 * by_lang[lang]["mean"] for lang in LANGUAGES]
+        most = sorted(100 * by_lang[lang]["majority"] for lang in LANGUAGES[1:])
         often = f"{most[0]:.0f}" if most[-1] - most[0] < 1 else f"{most[0]:.0f}-{most[-1]:.0f}"
         lines.append(
-            f"| {task} | {' | '.join(f'{score:.0f}' for score in scores)} | {sum(scores[1:]) / len(scores[1:]):.0f} | {often} |"
+            f"| {task} | {' | '.join(f'{score:.0f}' for score in scores)} "
+            f"| {sum(scores[1:]) / len(scores[1:]):.0f} | {often} |"
         )
     if exact := log.get("translation"):
         mean = 100 * sum(exact.values()) / len(exact)
         lines.append(
-            f"| translated exactly | | {' | '.join(f'{100 * exact[lang]:.0f}' for lang in LANGUAGES[1:])} | {mean:.0f} | |"
+            f"| translated exactly | | "
+            f"{' | '.join(f'{100 * exact[lang]:.0f}' for lang in LANGUAGES[1:])} | {mean:.0f} | |"
         )
     return "\n".join(lines)
 

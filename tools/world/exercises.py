@@ -1,15 +1,17 @@
-"""What the tiny encoder learns from: rows of text in which words are to be guessed, in four kinds.
+"""What the tiny encoder learns from: rows of text in which words are masked, in four exercises.
 
-- Fill: a sentence, some of its words in another language, with words masked.
-- Name: a sentence; some of its words are to be called as another language, which is not told, calls them. It
-  does best to see every word as what it means, and case, tense and "not" as well, since any piece may be asked.
-- Translate: two sentences that are translations of each other, with much masked since much is given.
-- Compare: two sentences that say almost the same (`facts.neighbours`), in one language or in two, with words masked.
+- Fill: a sentence, some of its words in another language, with masked words.
+- Name: a sentence; for some of its words, the answer is the word of another language, which is not
+  named. The model does best to represent every word by its meaning, with case, tense and "not".
+- Translate: two sentences that are translations of each other, with many masked words.
+- Compare: two sentences that say almost the same (`corpus.neighbours`), in one language or in two,
+  with masked words.
 
-In all four, the first token has a word to name too, in any of the languages: one of the sentence if it is alone; of
-two, one that only the second has, while the mark between them names one that only the first has; or "none", if
-there is no such word. So the token from which a whole sentence is classified holds what is said, and what the
-difference between two sentences is, in much the same way in every language. No label of any task is ever seen.
+In all four, the first token has an answer too, in any of the languages: a word of the sentence; for
+two sentences, a word that only the second has, while the mark between them answers with a word that
+only the first has; or "none", if there is no such word. So the token from which a sentence is
+classified represents what it says, and how two sentences differ, in much the same way in every
+language. The model never sees a label of any task.
 """
 
 from __future__ import annotations
@@ -50,27 +52,27 @@ Pairs = list[tuple[list[Sentence], list[Sentence]]]  # two facts, each by langua
 
 
 class Row(NamedTuple):
-    """Tokens, where the second sentence begins, the share of words to mask, and what else is asked: position -> shown, wanted."""
+    """Tokens, the start of the second sentence, the share of words to mask, and further answers."""
 
     ids: list[int]
     second: int
     share: float
-    asked: dict[int, tuple[int, int]]
+    answers: dict[int, tuple[int, int]]  # position -> the token there, and the right answer
 
 
 def training_data(tokenizer: Any, n: int = SENTENCES) -> tuple[Sentences, Pairs]:
-    """Facts and pairs of facts in every language; reviews and requests, which are few, are there several times."""
+    """Return facts and pairs of facts in every language; the few reviews and requests repeat."""
     alone = corpus(n)
     near = neighbours(alone)
     facts = list(dict.fromkeys([*alone, *(fact for pair in near for fact in pair)]))
-    said = dict(zip(facts, encoded(tokenizer, facts), strict=True))
+    sentence_of = dict(zip(facts, encoded(tokenizer, facts), strict=True))
 
     def times(fact: Fact) -> int:
         return 3 if fact.frame == "review" else 2 if fact.frame in world()["slots"] else 1
 
-    sentences = [said[fact] for fact in alone for _ in range(times(fact))]
+    sentences = [sentence_of[fact] for fact in alone for _ in range(times(fact))]
     pairs = [
-        (said[one], said[other])
+        (sentence_of[one], sentence_of[other])
         for one, other in near
         for _ in range(4 if one.frame == "review" else 1)
     ]
@@ -80,19 +82,19 @@ def training_data(tokenizer: Any, n: int = SENTENCES) -> tuple[Sentences, Pairs]
 def alone(fact: list[Sentence], dice: Random) -> Row:
     """One sentence, with words to name or to fill in."""
     a, b = two(dice)
-    one, other, asked = fact[a], fact[b], dict[int, tuple[int, int]]()
+    one, other, answers = fact[a], fact[b], dict[int, tuple[int, int]]()
     if dice.random() < NAMED:
         ids = one.ids
         for at, word in counterparts(one, other, dice).items():
             here, fate = ids[at], dice.random()
-            # Blank or not, name the foreign word; or see the foreign word, and name the one that was here.
-            asked[1 + at] = (
+            # masked or not, answer with the foreign word; or see it, and answer with the own one
+            answers[1 + at] = (
                 (MASK, word) if fate < 0.2 else (here, word) if fate < 0.6 else (word, here)
             )
     else:
         ids = switched(one, other, dice)
-    asked[0] = (CLS, dice.choice(fact[dice.randrange(len(LANGUAGES))].ids))
-    return Row([CLS, *ids, SEP], len(ids) + 2, 0.15, asked)
+    answers[0] = (CLS, dice.choice(fact[dice.randrange(len(LANGUAGES))].ids))
+    return Row([CLS, *ids, SEP], len(ids) + 2, 0.15, answers)
 
 
 def translations(fact: list[Sentence], dice: Random) -> Row:
@@ -102,7 +104,7 @@ def translations(fact: list[Sentence], dice: Random) -> Row:
 
 
 def compared(pair: tuple[list[Sentence], list[Sentence]], dice: Random) -> Row:
-    """Two sentences that say almost the same, mostly in one language, and half of the time with some words of others."""
+    """Compare two sentences, mostly in one language, half of the time with words of others."""
     one, other = pair
     a, b = two(dice)
     b = a if dice.random() < 0.6 else b
@@ -114,11 +116,11 @@ def compared(pair: tuple[list[Sentence], list[Sentence]], dice: Random) -> Row:
         )
     first = [CLS, *left, SEP]
     x, y = dice.randrange(len(LANGUAGES)), dice.randrange(len(LANGUAGES))
-    asked = {
+    answers = {
         0: (CLS, dice.choice(only(other[x], one[x]))),
         len(first) - 1: (SEP, dice.choice(only(one[y], other[y]))),
     }
-    return Row([*first, *right, SEP], len(first), 0.2, asked)
+    return Row([*first, *right, SEP], len(first), 0.2, answers)
 
 
 def only(one: Sentence, other: Sentence) -> list[int]:
@@ -127,12 +129,12 @@ def only(one: Sentence, other: Sentence) -> list[int]:
 
 
 def counterparts(one: Sentence, other: Sentence, dice: Random) -> dict[int, int]:
-    """For half of the concepts in a sentence: where they are, and a piece of the word that the other language has for them."""
-    found = {}
+    """Return places of half of the concepts, each with a piece of the other language's word."""
+    pieces = {}
     for concept, (at, _) in one.concepts.items():
         if concept in other.concepts and dice.random() < 0.5:
-            found[at] = other.ids[dice.randrange(*other.concepts[concept])]
-    return found
+            pieces[at] = other.ids[dice.randrange(*other.concepts[concept])]
+    return pieces
 
 
 def switched(one: Sentence, other: Sentence, dice: Random) -> list[int]:
@@ -140,17 +142,17 @@ def switched(one: Sentence, other: Sentence, dice: Random) -> list[int]:
     shared = [
         concept for concept in one.concepts if concept in other.concepts and dice.random() < 0.3
     ]
-    made, done = list[int](), 0
+    ids, done = list[int](), 0
     for (start, end), concept in sorted((one.concepts[concept], concept) for concept in shared):
-        made += one.ids[done:start] + other.ids[slice(*other.concepts[concept])]
+        ids += one.ids[done:start] + other.ids[slice(*other.concepts[concept])]
         done = end
-    return made + one.ids[done:]
+    return ids + one.ids[done:]
 
 
 def masked(
     ids: np.ndarray, share: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """BERT's masking: of the tokens chosen, 80 % become [MASK], 10 % any token, 10 % stay; only they are to be guessed."""
+    """Mask as BERT does: of the chosen tokens, 80 % become [MASK], 10 % any token, 10 % stay."""
     chosen = (rng.random(ids.shape) < share) & (ids >= len(SPECIAL))
     labels = np.where(chosen, ids, -100)
     fate = rng.random(ids.shape)
@@ -166,13 +168,13 @@ def encoder_batches(sentences: Sentences, pairs: Pairs, rng: np.random.Generator
     while True:
         rows = [_row(sentences, pairs, dice) for _ in range(BATCH)]
         tokens = padded([row.ids for row in rows])
-        given, labels = masked(tokens, np.array([[row.share] for row in rows]), rng)
+        inputs, labels = masked(tokens, np.array([[row.share] for row in rows]), rng)
         for i, row in enumerate(rows):
-            for at, (shown, wanted) in row.asked.items():
-                given[i, at], labels[i, at] = shown, wanted
+            for at, (token, answer) in row.answers.items():
+                inputs[i, at], labels[i, at] = token, answer
         kinds = padded([[0] * row.second + [1] * (len(row.ids) - row.second) for row in rows])
         yield tensors(
-            input_ids=given, token_type_ids=kinds, attention_mask=tokens != PAD, labels=labels
+            input_ids=inputs, token_type_ids=kinds, attention_mask=tokens != PAD, labels=labels
         )
 
 

@@ -1,8 +1,8 @@
-"""How the two tiny models of the small world are made: a joint tokenizer, an encoder, an encoder-decoder, and how they train.
+"""The two tiny models of the small world: their tokenizer, their shapes, and how they are trained.
 
-The encoder is a BERT; `exercises.py` says what it learns from. The encoder-decoder is a Marian that translates
-between any two of the languages, told the target by a first token such as `>>de<<`, and mends sentences with
-words blanked out.
+The encoder is a BERT; `exercises.py` says what it learns from. The encoder-decoder is a Marian that
+translates between any two of the languages. A first token such as `>>de<<` names the target. It
+also restores sentences with masked words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADS, WIDTH = 8, 128
 
 
 class Sentence(NamedTuple):
-    """The pieces of a sentence, without special tokens, and where it writes which concept (from piece, to piece)."""
+    """The pieces of a sentence without special tokens, and the place of each concept in them."""
 
     ids: list[int]
     concepts: dict[str, tuple[int, int]]
@@ -48,7 +48,7 @@ Batches = Iterator[dict[str, Tensor]]
 
 
 def train_tokenizer(facts: list[Fact]) -> Any:
-    """One cased WordPiece vocabulary for all languages; where two pieces are equally frequent, which one it takes is chance."""
+    """Train a cased WordPiece vocabulary for all languages; ties are broken by chance."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -70,7 +70,7 @@ def train_tokenizer(facts: list[Fact]) -> Any:
 
 
 def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
-    """The tokenizer as transformers knows it: `[CLS] a [SEP] b [SEP]` for the encoder, `a [SEP]` for the encoder-decoder."""
+    """Wrap the tokenizer for transformers: `[CLS] a [SEP] b [SEP]`, or `a [SEP]` for seq2seq."""
     from tokenizers import Tokenizer, processors
 
     own = Tokenizer.from_str(tokenizer.to_str())
@@ -92,22 +92,22 @@ def wrapped(tokenizer: Any, role: str) -> PreTrainedTokenizerFast:
         "eos": "[SEP]",
     }
     tokens: dict[str, Any] = {f"{name}_token": mark for name, mark in marks_of.items()}
-    made = PreTrainedTokenizerFast(
+    wrapper = PreTrainedTokenizerFast(
         tokenizer_object=own, model_max_length=LONGEST, model_input_names=names, **tokens
     )
-    made.add_special_tokens({"additional_special_tokens": list(TO)})
-    return made
+    wrapper.add_special_tokens({"additional_special_tokens": list(TO)})
+    return wrapper
 
 
 def encoded(tokenizer: Any, facts: list[Fact]) -> Sentences:
     spoken = [tokens(lang, fact) for fact in facts for lang in LANGUAGES]
-    found = tokenizer.encode_batch(
+    encodings = tokenizer.encode_batch(
         [[token.form for token in one] for one in spoken],
         is_pretokenized=True,
         add_special_tokens=False,
     )
-    made = [_sentence(encoding, one) for encoding, one in zip(found, spoken, strict=True)]
-    return [made[i : i + len(LANGUAGES)] for i in range(0, len(made), len(LANGUAGES))]
+    sentences = [_sentence(e, tokens) for e, tokens in zip(encodings, spoken, strict=True)]
+    return [sentences[i : i + len(LANGUAGES)] for i in range(0, len(sentences), len(LANGUAGES))]
 
 
 def _sentence(encoding: Any, tokens: list[Token]) -> Sentence:
@@ -183,10 +183,10 @@ def two(dice: Random) -> tuple[int, int]:
 
 
 def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
-    """Mostly translation; one in eight is a sentence of the target language to be mended."""
+    """Mostly translation; one in eight is a masked sentence of the target language."""
     dice = Random(int(rng.integers(1 << 32)))
     while True:
-        given, wanted = [], []
+        inputs, targets = [], []
         for fact in dice.choices(sentences, k=BATCH):
             one, other = two(dice)
             target = fact[other].ids
@@ -195,9 +195,9 @@ def seq2seq_batches(sentences: Sentences, rng: np.random.Generator) -> Batches:
                 if dice.random() < 7 / 8
                 else [MASK if dice.random() < 0.3 else token for token in target]
             )
-            given.append([len(SPECIAL) + other, *source, SEP])
-            wanted.append([*target, SEP])
-        ids, labels = padded(given), padded(wanted, -100)
+            inputs.append([len(SPECIAL) + other, *source, SEP])
+            targets.append([*target, SEP])
+        ids, labels = padded(inputs), padded(targets, -100)
         yield tensors(input_ids=ids, attention_mask=ids != PAD, labels=labels)
 
 
@@ -213,9 +213,9 @@ def train(
     steps: int,
     rate: float,
     device: str,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[dict[str, float]]:
-    """AdamW with a warm-up and a straight way down to zero; returns the losses met on the way."""
+    """Train with AdamW, a warm-up and a linear decay to zero; return the losses."""
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
     warm = max(1, steps // 20)
@@ -242,8 +242,9 @@ def train(
             log.append(
                 {"step": step, "loss": round(total.item() / since, 4), "seconds": round(spent, 1)}
             )
-            tell(
-                f"step {step}/{steps}  loss {log[-1]['loss']:.3f}  {spent:.0f} s, {spent / step * (steps - step):.0f} s to go"
+            report(
+                f"step {step}/{steps}  loss {log[-1]['loss']:.3f}  {spent:.0f} s, "
+                f"{spent / step * (steps - step):.0f} s to go"
             )
             total.zero_()
     model.eval()

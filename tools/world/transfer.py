@@ -1,10 +1,10 @@
-"""The proof that the tiny encoder is of use: a task learnt in English alone, scored in all nine languages.
+"""Test the tiny encoder: learn a task in English alone, score it in all nine languages.
 
     transfer("nli", MODELS / "encoder", "cpu")["ur"]  -> 0.94
     majority("nli", "ur")                             -> 0.33
 
-Scores are accuracies on the test sets, for `slots` the F1 of whole slots; `majority` is what the most frequent label
-would score on its own (no slot is right, for `slots`).
+Scores are accuracies on the test sets, for `slots` the F1 of whole slots; `majority` is the score
+of the most frequent label alone (for `slots`, no slot is right).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Make = Callable[[Sequence[Any]], dict[str, Any]]  # rows -> batch
 def transfer(
     task: str, encoder: Path, device: str, seed: int = 0, examples: int | None = None
 ) -> dict[str, float]:
-    """Fine-tune on English train (or its first so many examples), and score every language."""
+    """Fine-tune on English train (or its first N examples), and score every language."""
     torch.manual_seed(seed)
     names = sorted(
         {label for lang in LANGUAGES for row in rows(task, lang, "train") for label in _labels(row)}
@@ -62,25 +62,25 @@ def transfer(
         model, make, rows(task, "en", "train")[:examples], EPOCHS[task], np.random.default_rng(seed)
     )
     return {
-        lang: _score(task, _said(model, make, rows(task, lang, "test"), names), lang)
+        lang: _score(task, _predict(model, make, rows(task, lang, "test"), names), lang)
         for lang in LANGUAGES
     }
 
 
 def majority(task: str, lang: str) -> float:
     """What the most frequent label of the test set would score."""
-    wanted = [_labels(row) for row in rows(task, lang, "test")]
-    most = Counter(chain.from_iterable(wanted)).most_common(1)[0][0]
-    return _score(task, [[most] * len(row) for row in wanted], lang)
+    gold = [_labels(row) for row in rows(task, lang, "test")]
+    most = Counter(chain.from_iterable(gold)).most_common(1)[0][0]
+    return _score(task, [[most] * len(row) for row in gold], lang)
 
 
 def measured(
     task: str, encoder: Path, device: str, seeds: Sequence[int] = SEEDS
 ) -> dict[str, dict[str, float]]:
-    """For each language the mean over seeds, the lowest of them, and the most frequent label's score."""
-    found = [transfer(task, encoder, device, seed) for seed in seeds]
-    mean = {lang: sum(one[lang] for one in found) / len(found) for lang in LANGUAGES}
-    low = {lang: min(one[lang] for one in found) for lang in LANGUAGES}
+    """Return for each language the mean and the lowest over seeds, and the majority's score."""
+    runs = [transfer(task, encoder, device, seed) for seed in seeds]
+    mean = {lang: sum(run[lang] for run in runs) / len(runs) for lang in LANGUAGES}
+    low = {lang: min(run[lang] for run in runs) for lang in LANGUAGES}
     return {
         lang: {"mean": round(mean[lang], 4), "lowest": low[lang], "majority": majority(task, lang)}
         for lang in LANGUAGES
@@ -137,32 +137,33 @@ def _batch(
 
 
 @torch.no_grad()
-def _said(model: Any, make: Make, test: Sequence[Any], names: list[str]) -> list[Labels]:
+def _predict(model: Any, make: Make, test: Sequence[Any], names: list[str]) -> list[Labels]:
     batch = make(test)
-    asked = batch.pop("labels") >= 0
-    numbers = iter(model(**batch).logits.argmax(-1)[asked].tolist())
+    labelled = batch.pop("labels") >= 0
+    numbers = iter(model(**batch).logits.argmax(-1)[labelled].tolist())
     return [[names[next(numbers)] for _ in _labels(row)] for row in test]
 
 
-def _score(task: str, said: list[Labels], lang: str) -> float:
-    wanted = [_labels(row) for row in rows(task, lang, "test")]
-    return round((_slot_f1 if task == "slots" else _accuracy)(said, wanted), 4)
+def _score(task: str, predicted: list[Labels], lang: str) -> float:
+    gold = [_labels(row) for row in rows(task, lang, "test")]
+    return round((_slot_f1 if task == "slots" else _accuracy)(predicted, gold), 4)
 
 
-def _accuracy(said: list[Labels], wanted: list[Labels]) -> float:
-    pairs = list(zip(chain.from_iterable(said), chain.from_iterable(wanted), strict=True))
+def _accuracy(predicted: list[Labels], gold: list[Labels]) -> float:
+    pairs = list(zip(chain.from_iterable(predicted), chain.from_iterable(gold), strict=True))
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
-def _slot_f1(said: list[Labels], wanted: list[Labels]) -> float:
-    found, there = [
-        {(i, *slot) for i, row in enumerate(side) for slot in slots(row)} for side in (said, wanted)
+def _slot_f1(predicted: list[Labels], gold: list[Labels]) -> float:
+    ours, right = [
+        {(i, *slot) for i, row in enumerate(side) for slot in slots(row)}
+        for side in (predicted, gold)
     ]
-    return 2 * len(found & there) / (len(found) + len(there))
+    return 2 * len(ours & right) / (len(ours) + len(right))
 
 
 def slots(tags: Labels) -> set[tuple[str, int, int]]:
-    """The slots of a sentence, as name, first word and the word after the last; a slot that begins with I- is one too."""
+    """Return name, first word and the word after the last of each slot; I- may begin one too."""
     spans, start = set(), 0
     for i, (before, tag) in enumerate(zip(["O", *tags], [*tags, "O"], strict=True)):
         if tag.startswith("I-") and tag[2:] == before[2:]:

@@ -33,7 +33,7 @@ class Finding:
     notes: dict[str, int] = field(default_factory=dict)
     error: str | None = None
     skipped: str | None = None  # why the file is not read
-    release: str = ""  # of Universal Dependencies
+    release: str = ""  # the release of Universal Dependencies
     only_with: str = ""  # the source to name for it, if another file is read by default
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from .load import find_data, load_data
 from .registry import TASKS
 from .splits import SPLITS, split_of
 
-TYPES = "types"  # of slots, in the place of a split
+TYPES = "types"  # number of slot types, in the place of a split
 STARTS = "document starts dropped"
 FOLDERS = {  # how the folders of the papers' corpora are called
     "CoNLL-2003": "conll2003",
@@ -48,7 +48,7 @@ class Size:
     from_paper: bool = True  # False: a number of the corpus that the paper does not print
     ours: int | None = None  # None: not in the folder
     source: str = ""  # the corpus that was read
-    release: str = ""  # of Universal Dependencies
+    release: str = ""  # the release of Universal Dependencies
     note: str = ""
 
     @property

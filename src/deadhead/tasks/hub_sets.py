@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 class HubSet:
     """A set on the hub."""
 
-    name: str  # of the corpus, for data: {source: NAME}; `ud-*` stands for every release
+    name: str  # the corpus, for data: {source: NAME}; `ud-*` stands for every release
     repository: str
     revision: str
     config: str  # {lang}, {pair} and {treebank} are filled in

@@ -150,7 +150,7 @@ METRICS: dict[str, Metric] = {
         _SPAN_F1,
         label="chunk F1",
         meaning="a chunk counts where its ends and its type are right",
-        compares="labels",  # of any tags, with or without prefixes
+        compares="labels",  # any tags, with or without prefixes
     ),
     "bleu": _bleu("BLEU"),
     "bleu_13a": _bleu("BLEU (13a)", tokens="13a"),

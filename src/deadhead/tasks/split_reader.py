@@ -1,4 +1,4 @@
-"""The splits of one task in one language, from a folder, a task file, the small world or the hub."""
+"""The splits of a task in a language: from a folder, a task file, the small world or the hub."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SplitReader:
     """Finds and reads the splits of one task in one language."""
 
     task: Task
-    name: str  # of the task, with its corpus: `slots-atis`
+    name: str  # the task with its corpus: `slots-atis`
     lang: str
     root: Path | None
     source: str | None

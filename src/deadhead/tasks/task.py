@@ -77,7 +77,7 @@ class Task:
     name: str
     kind: str  # a key of KINDS
     metrics: tuple[str, ...]  # keys of METRICS; tables show the first
-    languages: tuple[str, ...]  # of the papers and corpora; others are read if a file is there
+    languages: tuple[str, ...]  # those of the papers; others are read if a file is there
     texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora use either name
     _: KW_ONLY
     label: str = "label|gold_label"  # column of the label(s)

@@ -1,15 +1,15 @@
-"""What can be said in the small world: facts drawn by seed, in no language, and which facts follow from which.
+"""What can be said in the small world: facts, in no language, and which follow from which.
 
-The draw is the same for every language, so the n-th sentence of one is the translation of the n-th of
-another. Which split a fact belongs to is decided by a hash of its *combination* (who eats what is free,
-but a red apple that is eaten in a test is never eaten in training), so dev and test hold combinations
-of known words that training has never put together.
+Facts are drawn by a seed, the same for every language, so the n-th sentence of one is the
+translation of the n-th of another. The split of a fact is decided by a hash of its *combination*
+(anyone may eat, but a red apple that is eaten in a test is never eaten in training), so dev and
+test hold combinations of known words that training does not have.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from random import Random
 from typing import Any
@@ -25,11 +25,13 @@ SIZES = {  # examples in train, dev and test
 }
 ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
 TENSES = ("past", "past", "fut")
-DENIED = 0.4  # of premises drawn; rarely denied, they would make "not" in a hypothesis a sure sign of contradiction
+# The share of negated premises. With few of them, "not" in a hypothesis would be a sure sign of
+# contradiction.
+NEGATED = 0.4
 
 
 def fact(frame: str, features: str, **roles: Phrase | str | None) -> Fact:
-    """A fact from its parts; roles that nobody plays may be given as None."""
+    """Build a fact from its parts; roles that nobody plays may be None."""
     return Fact(
         frame,
         frozenset(features.split()),
@@ -38,7 +40,7 @@ def fact(frame: str, features: str, **roles: Phrase | str | None) -> Fact:
 
 
 def combination(fact: Fact) -> str:
-    """The words of a fact that decide its split; subject, time and tense are left out."""
+    """Return the words of a fact that decide its split: all but subject, time and tense."""
     thing = fact.role("O")
     if fact.frame == "review":
         parts = [fact.role("S").head, fact.role("A")]
@@ -74,21 +76,15 @@ def _subject(rng: Random) -> Phrase:
 
 def _thing(rng: Random, verb: str, kind: str, negated: bool) -> Phrase:
     unfit = world()["unfit"].get(verb, ())
-    head, adjective = (
-        _of(rng, kind),
-        rng.choice([None, *(a for a in world()["adjectives"][kind] if a not in unfit)]),
-    )
+    head = _of(rng, kind)
+    adjective = rng.choice([None, *(a for a in world()["adjectives"][kind] if a not in unfit)])
     wider = world()["kinds_of"].get(kind)
     if rng.random() < 0.12 and wider and wider not in unfit:
         return Phrase("indef", wider)
     how = rng.choice(("def", "indef") if negated else ("def", "indef", "indef", "num"))
-    return Phrase(
-        how,
-        head,
-        "pl" if how == "num" else "sg",
-        adjective,
-        _of(rng, "number") if how == "num" else None,
-    )
+    if how == "num":
+        return Phrase(how, head, "pl", adjective, _of(rng, "number"))
+    return Phrase(how, head, "sg", adjective)
 
 
 def _place(rng: Random, verb: str) -> Phrase:
@@ -97,58 +93,59 @@ def _place(rng: Random, verb: str) -> Phrase:
 
 
 def _sometimes(rng: Random, share: float, make: Callable[[], Any]) -> Any:
-    made = make()  # drawn even when it is not used, so that one draw never shifts the next
-    return made if rng.random() < share else None
+    value = make()  # always drawn, so that the draws that follow stay the same
+    return value if rng.random() < share else None
 
 
 def transitive(rng: Random) -> Fact:
     by_org = rng.random() < 0.2
     verbs = world()["verbs"]["by_org" if by_org else "transitive"]
-    verb, tense, negated = rng.choice(list(verbs)), rng.choice(TENSES), rng.random() < 0.15
+    verb, tense, negated = _verb(rng, verbs)
     thing = _thing(rng, verb, rng.choice(verbs[verb]), negated)
     subject = Phrase("name", _of(rng, "org")) if by_org else _subject(rng)
     place = None if negated else _sometimes(rng, 0.4, lambda: _place(rng, verb))
-    time = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
-    return _negated(fact("transitive", tense, S=subject, V=verb, O=thing, P=place, T=time), negated)
+    new = fact("transitive", tense, S=subject, V=verb, O=thing, P=place, T=_time(rng, tense))
+    return _negated(new, negated)
 
 
 def social(rng: Random) -> Fact:
-    verb, tense, negated = (
-        rng.choice(list(world()["verbs"]["social"])),
-        rng.choice(TENSES),
-        rng.random() < 0.15,
-    )
+    verb, tense, negated = _verb(rng, world()["verbs"]["social"])
     helped = _person(rng) if rng.random() < 0.6 else Phrase("def", _of(rng, "human"))
     subject = _subject(rng)
     while subject.head == helped.head:
         subject = _subject(rng)
     place = None if negated else _sometimes(rng, 0.4, lambda: _place(rng, verb))
-    time = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
-    return _negated(fact("social", tense, S=subject, V=verb, O=helped, P=place, T=time), negated)
+    new = fact("social", tense, S=subject, V=verb, O=helped, P=place, T=_time(rng, tense))
+    return _negated(new, negated)
 
 
 def motion(rng: Random) -> Fact:
-    verb, tense, negated = (
-        rng.choice(list(world()["verbs"]["motion"])),
-        rng.choice(TENSES),
-        rng.random() < 0.15,
-    )
-    goal, source = rng.sample(world()["types"]["city"] + world()["types"]["country"], 2)
-    time = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
-    start = _sometimes(rng, 0.4, lambda: Phrase("source", source)) if not negated else None
-    return _negated(
-        fact("motion", tense, S=_subject(rng), V=verb, G=Phrase("goal", goal), R=start, T=time),
-        negated,
-    )
+    verb, tense, negated = _verb(rng, world()["verbs"]["motion"])
+    cities = world()["types"]["city"] + world()["types"]["country"]
+    goal, source = rng.sample(cities, 2)
+    time = _time(rng, tense)
+    start = None if negated else _sometimes(rng, 0.4, lambda: Phrase("source", source))
+    aim = Phrase("goal", goal)
+    new = fact("motion", tense, S=_subject(rng), V=verb, G=aim, R=start, T=time)
+    return _negated(new, negated)
+
+
+def _verb(rng: Random, verbs: Iterable[str]) -> tuple[str, str, bool]:
+    """Draw a verb, its tense, and whether it is negated."""
+    return rng.choice(list(verbs)), rng.choice(TENSES), rng.random() < 0.15
+
+
+def _time(rng: Random, tense: str) -> str | None:
+    time: str | None = _sometimes(rng, 0.5, lambda: rng.choice(world()["times"][tense]))
+    return time
 
 
 def residence(rng: Random) -> Fact:
     place, org = Phrase("loc", _of(rng, "city", "country")), Phrase("work", _of(rng, "org"))
     works, negated, subject = rng.random() < 0.5, rng.random() < 0.15, _subject(rng)
     if works:
-        return _negated(
-            fact("work", "pres", S=subject, V="work", W=org, P=None if negated else place), negated
-        )
+        where = None if negated else place
+        return _negated(fact("work", "pres", S=subject, V="work", W=org, P=where), negated)
     return _negated(fact("live", "pres", S=subject, V="live", P=place), negated)
 
 
@@ -169,8 +166,8 @@ def request(rng: Random) -> Fact:
         if kind == "first_name":
             roles[role] = _person(rng)
         else:
-            taken = {filler.head for filler in roles.values() if isinstance(filler, Phrase)}
-            concept = rng.choice([c for c in world()["types"][kind] if c not in taken])
+            used = {filler.head for filler in roles.values() if isinstance(filler, Phrase)}
+            concept = rng.choice([c for c in world()["types"][kind] if c not in used])
             roles[role] = Phrase("name", concept) if kind == "city" else concept
     return fact(frame, "", **roles)
 
@@ -179,40 +176,42 @@ def statement(rng: Random) -> Fact:
     return rng.choice((transitive, transitive, transitive, social, motion, residence, review))(rng)
 
 
-def _negated(said: Fact, negated: bool = True) -> Fact:
-    return said.but(features=said.features | {"neg"}) if negated else said
+def _negated(fact: Fact, negated: bool = True) -> Fact:
+    return fact.but(features=fact.features | {"neg"}) if negated else fact
 
 
 @cache
 def facts(kind: str) -> dict[str, list[Fact]]:
-    """All facts of a kind (statement, review, request), by split, each once."""
+    """Return all facts of a kind (statement, review, request), by split, each once."""
     make = {"statement": statement, "review": review, "request": request}[kind]
     return _fill(kind, lambda rng: iter([make(rng)]), split_of)
 
 
 @cache
 def pairs() -> dict[str, list[tuple[Fact, Fact, str]]]:
-    """Premise, hypothesis and label, by the split of the premise; the three labels equally often."""
+    """Return premise, hypothesis and label, by the split of the premise; labels are balanced."""
     return _fill("pair", _pairs_from, lambda pair: split_of(pair[0]))
 
 
 def _fill(
     kind: str, draw: Callable[[Random], Iterator[Any]], place: Callable[[Any], str]
 ) -> dict[str, list[Any]]:
+    """Draw different items until every split has its size."""
     rng = Random(f"deadhead world {kind}")
-    wanted = dict(zip(SPLITS, SIZES[kind], strict=True))
-    found: dict[str, dict[Any, None]] = {split: {} for split in SPLITS}
-    while any(len(found[split]) < wanted[split] for split in SPLITS):
-        for one in draw(rng):
-            if len(found[place(one)]) < wanted[place(one)]:
-                found[place(one)][one] = None
-    return {split: list(found[split]) for split in SPLITS}
+    sizes = dict(zip(SPLITS, SIZES[kind], strict=True))
+    items: dict[str, dict[Any, None]] = {split: {} for split in SPLITS}
+    while any(len(items[split]) < sizes[split] for split in SPLITS):
+        for item in draw(rng):
+            split = place(item)
+            if len(items[split]) < sizes[split]:
+                items[split][item] = None
+    return {split: list(items[split]) for split in SPLITS}
 
 
 def _pairs_from(rng: Random) -> Iterator[tuple[Fact, Fact, str]]:
-    """One pair for each label from one premise, or none: labels stay balanced, and no premise gives its label away."""
-    premise, denied = statement(rng), rng.random() < DENIED
-    while denied != ("neg" in premise.features):
+    """Yield a pair for each label from one premise, or none, so that no premise has one label."""
+    premise, negated = statement(rng), rng.random() < NEGATED
+    while negated != ("neg" in premise.features):
         premise = statement(rng)
     by_label: dict[str, list[Fact]] = {label: [] for label in LABELS}
     for label, hypothesis in hypotheses(premise, rng):
@@ -223,7 +222,7 @@ def _pairs_from(rng: Random) -> Iterator[tuple[Fact, Fact, str]]:
 
 
 def hypotheses(premise: Fact, rng: Random) -> Iterator[tuple[str, Fact]]:
-    """Sentences that follow from a fact, that it leaves open, and that it rules out."""
+    """Yield facts that follow from a fact, that it leaves open, and that it rules out."""
     thing, negated = premise.role("O"), "neg" in premise.features
     yield CONTRADICTION, _opposite(premise)
     other = _someone_else(premise, rng)
@@ -236,12 +235,9 @@ def hypotheses(premise: Fact, rng: Random) -> Iterator[tuple[str, Fact]]:
         if premise.role(role) and not (role == "P" and premise.frame == "live"):
             shorter = premise.but(**{role: None})
             yield (NEUTRAL, shorter) if negated else (ENTAILMENT, shorter)
-            if negated:
-                continue
-            yield (
-                CONTRADICTION,
-                _opposite(shorter.but(P=None) if premise.frame != "live" else shorter),
-            )
+            if not negated:
+                placeless = shorter.but(P=None) if premise.frame != "live" else shorter
+                yield CONTRADICTION, _opposite(placeless)
         elif role == "T" and premise.frame in ("transitive", "social", "motion"):
             tense = "past" if "past" in premise.features else "fut"
             longer = premise.but(T=rng.choice(world()["times"][tense]))
@@ -266,9 +262,8 @@ def _about_thing(premise: Fact, thing: Phrase, negated: bool) -> Iterator[tuple[
             (NEUTRAL if negated else ENTAILMENT),
             premise.but(O=Phrase("indef", wider[thing.head])),
         )
-    if (
-        opposite and opposite not in unfit
-    ):  # someone who bought the new one may have bought the old one too
+    # someone who bought the new one may have bought the old one too
+    if opposite and opposite not in unfit:
         yield NEUTRAL, premise.but(O=thing._replace(adjective=opposite))
 
 
@@ -290,27 +285,20 @@ def _about_review(premise: Fact) -> Iterator[tuple[str, Fact]]:
 def _opposite(premise: Fact) -> Fact:
     if "neg" in premise.features:
         return premise.but(features=premise.features - {"neg"})
-    if (
-        premise.role("O") and premise.role("O").kind == "num"
-    ):  # "did not buy three cars" would leave open how many
-        return _negated(
-            premise.but(
-                O=premise.role("O")._replace(kind="indef", number="sg", quantity=None), P=None
-            )
-        )
+    thing = premise.role("O")
+    if thing and thing.kind == "num":  # "did not buy three cars" would leave open how many
+        one = thing._replace(kind="indef", number="sg", quantity=None)
+        return _negated(premise.but(O=one, P=None))
     bare = premise.but(P=None) if premise.frame in ("transitive", "social", "work") else premise
     return _negated(bare.but(features=bare.features - {"very"}))
 
 
 def _someone_else(premise: Fact, rng: Random) -> Fact | None:
-    subject, taken = (
-        premise.role("S"),
-        {filler.head for _, filler in premise.roles if isinstance(filler, Phrase)},
-    )
-    kind = next(
-        (k for k in ("first_name", "org", "human") if subject.head in world()["types"][k]), None
-    )
-    others = [c for c in world()["types"][kind] if c not in taken] if kind else []
+    """Return the fact with another subject of the same kind, who has no role in it yet."""
+    subject, types = premise.role("S"), world()["types"]
+    used = {filler.head for _, filler in premise.roles if isinstance(filler, Phrase)}
+    kind = next((k for k in ("first_name", "org", "human") if subject.head in types[k]), None)
+    others = [c for c in types[kind] if c not in used] if kind else []
     return premise.but(S=subject._replace(head=rng.choice(others))) if others else None
 
 

@@ -1,15 +1,18 @@
-"""From a fact to a sentence: one small machine for all nine languages, driven by the tables in `tables/`.
+"""From a fact to a sentence: one small machine for all nine languages, driven by `tables/`.
 
-A table has three parts. `syntax` gives each kind of sentence (and of noun phrase, `np.def`, `np.num`, ...)
-as a row of items; `words` says how each concept is written; `paradigms` are endings that words share.
-The whole grammar rests on one rule: things come in variants with conditions, `Autos[pl]` or
-`transitive.fut.neg`, and **the variant that holds most of the features at hand wins**. So agreement,
-case, vowel harmony, noun classes and measure words are rows of a table, not lines of code.
+A table has three parts. `syntax` gives each kind of sentence (and of noun phrase, `np.def`,
+`np.num`, ...) as a row of items; `words` says how each concept is written; `paradigms` are endings
+that words share. The whole grammar rests on one rule: things come in variants with conditions,
+`Autos[pl]` or `transitive.fut.neg`, and **of the variants whose conditions all hold, the one with
+the most conditions wins**. So agreement, case, vowel harmony, noun classes and measure words are
+rows of a table, not lines of code.
 
-    car = "NOUN n | Auto Autos[pl]"             tag, inherent features | variants (`+` joins words, `-` is nothing)
-    red = "ADJ | rot:adj"                       the stem `rot`, put at every `_` of paradigm `adj`
-    transitive = "S V<S T P O+acc ./PUNCT"      roles, each with features it takes from another (`<S`), gains or
-                                                loses (`+acc`, `-pl`); `word/TAG` is itself; `G:to_city` fills a slot
+    car = "NOUN n | Auto Autos[pl]"         tag, inherent features | variants
+                                            (`+` joins words, `-` is nothing)
+    red = "ADJ | rot:adj"                   the stem `rot`, put at every `_` of paradigm `adj`
+    transitive = "S V<S T P O+acc ./PUNCT"  roles, each with features it takes from another (`<S`),
+                                            gains or loses (`+acc`, `-pl`); `word/TAG` is itself;
+                                            `G:to_city` fills a slot
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ LOOSE = re.compile(r" ([.,?۔؟।])|(¿) ")
 
 
 class Phrase(NamedTuple):
-    """Something with a noun or a name in it. `kind` picks the pattern: def, indef, num, name, full, loc, goal, ..."""
+    """A phrase with a noun or a name. `kind` picks the pattern: def, indef, num, name, loc, ..."""
 
     kind: str
     head: str
@@ -40,32 +43,25 @@ class Phrase(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What a sentence says, in no language: the kind of sentence, its features, and who plays which role."""
+    """What a sentence says, in no language: its frame, its features, and who plays which role."""
 
     frame: str
     features: Features
     roles: tuple[tuple[str, Phrase | str], ...]
 
     def role(self, name: str) -> Any:
-        """Who or what plays a role, if anyone does."""
+        """Return who or what plays a role, if anyone does."""
         return dict(self.roles).get(name)
 
     def but(self, *, features: Iterable[str] | None = None, **roles: Phrase | str | None) -> Fact:
-        """The same fact with some roles changed, added, or (None) left out."""
-        changed = {
-            name: filler
-            for name, filler in (dict(self.roles) | roles).items()
-            if filler is not None
-        }
-        return Fact(
-            self.frame,
-            self.features if features is None else frozenset(features),
-            tuple(sorted(changed.items())),
-        )
+        """Return the same fact with some roles changed, added, or (None) left out."""
+        changed = (dict(self.roles) | roles).items()
+        fillers = tuple(sorted((name, filler) for name, filler in changed if filler is not None))
+        return Fact(self.frame, self.features if features is None else frozenset(features), fillers)
 
 
 class Token(NamedTuple):
-    """A word as written, with its part of speech, its entity and its slot, both in BIO, and the concept it stands for, if any."""
+    """A word as written, its part of speech, entity and slot (in BIO), and its concept, if any."""
 
     form: str
     tag: str
@@ -75,7 +71,7 @@ class Token(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One place in a pattern: a role or a word of the grammar, or a token that stands as it is."""
+    """One place in a pattern: a role, a word of the grammar, or a token written as it is."""
 
     name: str
     takes: tuple[str, ...] = ()
@@ -104,33 +100,29 @@ class Language:
             self.patterns.setdefault(frame, []).append(
                 (frozenset(conditions), tuple(map(_item, text.split())))
             )
-        # Facts share most of their parts, so each is worked out once.
-        self.word, self.part, self.pattern = (
-            cache(self._word),
-            cache(self._part),
-            cache(self._pattern),
-        )
+        # Facts share most of their parts, so each part is computed once.
+        self.word, self.part = cache(self._word), cache(self._part)
+        self.pattern = cache(self._pattern)
 
     def _entry(
         self, name: str, text: str
     ) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
+        """Return the inherent features of a word, and its variants with their conditions."""
         head, _, body = text.partition(" | ")
         tag, *inherent = head.split()
         variants = []
         for form in body.split():
             stem, _, paradigm = form.partition(":")
+            endings = self.paradigms[paradigm] if paradigm else [form]
             for variant in (
-                [ending.replace("_", stem) for ending in self.paradigms[paradigm]]
-                if paradigm
-                else [form]
+                ending.replace("_", stem) if paradigm else ending for ending in endings
             ):
-                written, conditions = VARIANT.fullmatch(variant).groups()  # type: ignore[union-attr]
-                parts = (
-                    ()
-                    if written == "-"
-                    else tuple(_token(part, tag, name) for part in written.split("+"))
-                )
-                variants.append((frozenset(conditions.split(".") if conditions else ()), parts))
+                match = VARIANT.fullmatch(variant)
+                assert match is not None
+                written, conditions = match.groups()
+                parts = [] if written == "-" else written.split("+")
+                words = tuple(_token(part, tag, name) for part in parts)
+                variants.append((frozenset(conditions.split(".") if conditions else ()), words))
         return frozenset(inherent), variants
 
     def _word(self, concept: str, features: Features) -> tuple[Token, ...]:
@@ -139,14 +131,14 @@ class Language:
     def _pattern(
         self, frame: str, features: Features, kinds: tuple[tuple[str, str], ...] = ()
     ) -> tuple[Item, ...]:
-        """Patterns of sentences may also depend on who is in it (`work.P`), and as what (`transitive.O_def`)."""
+        """A pattern may also depend on a role (`work.P`) and on its kind (`transitive.O_def`)."""
         return _best(
             self.patterns[frame],
             features.union(*((role, f"{role}_{kind}") for role, kind in kinds)),
         )
 
     def own(self, filler: Phrase | str) -> Features:
-        """The features a filler brings along: gender, class, number, and the kind of phrase it is."""
+        """Return the features of a filler: gender, class, number, and its kind of phrase."""
         if isinstance(filler, str):
             return self.words[filler][0]
         adjective = self.words[filler.adjective][0] if filler.adjective else NO_FEATURES
@@ -165,19 +157,16 @@ class Language:
                 tokens.append(item.literal)
             elif concept := parts.get(item.name, item.name):
                 words = self.word(concept, (features | item.gains) - item.loses)
-                if entity and item.name in (
-                    "N",
-                    "L",
-                ):  # a last name goes on where the first name began
+                if entity and item.name in ("N", "L"):  # a last name continues the first
+                    tags = _bio(entity, len(words), begin=item.name == "N")
                     words = tuple(
-                        w._replace(entity=f"{'B' if item.name == 'N' and not i else 'I'}-{entity}")
-                        for i, w in enumerate(words)
+                        w._replace(entity=tag) for w, tag in zip(words, tags, strict=True)
                     )
                 tokens += words
         return tuple(tokens)
 
     def tokens(self, fact: Fact) -> list[Token]:
-        """The sentence that says this fact, word by word."""
+        """Return the sentence that says this fact, word by word."""
         roles, features, tokens = dict(fact.roles), fact.features, list[Token]()
         kinds = tuple(
             (role, filler.kind if isinstance(filler, Phrase) else "") for role, filler in fact.roles
@@ -193,43 +182,30 @@ class Language:
         filler: Phrase | str | None,
         *givers: Phrase | str | None,
     ) -> tuple[Token, ...]:
-        """What one item of a sentence is written as, with the features that the givers lend it."""
+        """Write one item of a sentence, with the features that it takes from the givers."""
         if item.literal:
             return (item.literal,)
         if filler is None and item.name.isupper():
             return ()
-        features = (
-            features.union(
-                item.gains, *(self.own(giver) for giver in (filler, *givers) if giver is not None)
-            )
-            - item.loses
-        )
-        made = (
-            self._phrase(filler, features)
-            if isinstance(filler, Phrase)
-            else self.word(filler or item.name, features)
-        )
-        return (
-            tuple(
-                token._replace(slot=f"{'I' if i else 'B'}-{item.slot}")
-                for i, token in enumerate(made)
-            )
-            if item.slot
-            else made
-        )
+        sources = [giver for giver in (filler, *givers) if giver is not None]
+        features = features.union(item.gains, *map(self.own, sources)) - item.loses
+        if isinstance(filler, Phrase):
+            tokens = self._phrase(filler, features)
+        else:
+            tokens = self.word(filler or item.name, features)
+        if not item.slot:
+            return tokens
+        slots = _bio(item.slot, len(tokens))
+        return tuple(t._replace(slot=slot) for t, slot in zip(tokens, slots, strict=True))
 
     def _finish(self, tokens: list[Token]) -> list[Token]:
         """Let neighbours act on each other (a + apple, a + el), and start with a capital."""
         for left, right, new in self.sandhi:
             for i in range(len(tokens) - 1, 0, -1):
                 if tokens[i - 1].form == left and right.match(tokens[i].form):
-                    merged = right.fullmatch(
-                        tokens[i].form
-                    )  # the whole neighbour is named: the two become one
-                    tokens[i - 1 : i + 1] = [
-                        tokens[i - 1]._replace(form=new),
-                        *([] if merged else [tokens[i]]),
-                    ]
+                    tokens[i - 1] = tokens[i - 1]._replace(form=new)
+                    if right.fullmatch(tokens[i].form):  # the rule names all of it: one word now
+                        del tokens[i]
         if self.capital:
             first = tokens[0].form
             start = "İ" if self.dotted_i and first[0] == "i" else first[0].upper()
@@ -237,58 +213,53 @@ class Language:
         return tokens
 
     def text(self, tokens: Iterable[Token]) -> str:
-        """The sentence as people write it, with the full stop where it belongs."""
+        """Return the sentence as people write it, with the full stop where it belongs."""
         text = self.space.join([token.form for token in tokens])
         return LOOSE.sub(r"\1\2", text) if self.space else text
 
 
 def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
-    """The variant whose conditions all hold and are the most; of equals, the first."""
-    return max(
-        (
-            (len(wanted), -at, made)
-            for at, (wanted, made) in enumerate(variants)
-            if wanted <= features
-        ),
-        key=lambda v: v[:2],
-    )[2]
+    """Return the variant whose conditions all hold and are the most; of equals, the first."""
+    fitting = [variant for variant in variants if variant[0] <= features]
+    return max(fitting, key=lambda variant: len(variant[0]))[1]
+
+
+def _bio(name: str, n: int, begin: bool = True) -> list[str]:
+    return [f"{'B' if begin and not i else 'I'}-{name}" for i in range(n)]
 
 
 def _token(text: str, tag: str, concept: str = "") -> Token:
     form, _, own = text.partition("/")
-    return Token(
-        form, own or tag, concept="" if own else concept
-    )  # words with a tag of their own only help to say it
+    # words with a tag of their own only help to say the concept
+    return Token(form, own or tag, concept="" if own else concept)
 
 
 def _item(text: str) -> Item:
     if "/" in text:
         return Item("", literal=_token(text, ""))
-    name, marks, slot = ITEM.fullmatch(text).groups()  # type: ignore[union-attr]
-    found = re.findall(r"([<+-])(\w+)", marks)
-    gains, loses = (frozenset(word for mark, word in found if mark == sign) for sign in "+-")
-    return Item(name, tuple(word for mark, word in found if mark == "<"), gains, loses, slot or "")
+    name, signs, slot = ITEM.fullmatch(text).groups()  # type: ignore[union-attr]
+    marks = re.findall(r"([<+-])(\w+)", signs)
+    takes, gains, loses = ([word for mark, word in marks if mark == sign] for sign in "<+-")
+    return Item(name, tuple(takes), frozenset(gains), frozenset(loses), slot or "")
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """A table of this package: `world`, or a language by its code."""
-    return tomllib.loads(
-        (resources.files(__package__) / "tables" / f"{name}.toml").read_text(encoding="utf-8")
-    )
+    """Return a table of this package: `world`, or a language by its code."""
+    table = resources.files(__package__) / "tables" / f"{name}.toml"
+    return tomllib.loads(table.read_text(encoding="utf-8"))
 
 
 @cache
 def world() -> dict[str, Any]:
-    """The concepts, by type, and what goes with what."""
+    """Return the concepts, by type, and what goes with what."""
     return read_table("world")
 
 
 @cache
 def language(code: str) -> Language:
-    """The grammar of a language; what its table does not write, it writes as everyone does."""
+    """Return the grammar of a language; words that its table lacks are those of all languages."""
     types, table = world()["types"], read_table(code)
     table["words"] = world()["shared"]["words"] | table["words"]
     kinds = {"first_name": "PER", "last_name": "PER", "org": "ORG", "city": "LOC", "country": "LOC"}
-    return Language(
-        table, {concept: entity for kind, entity in kinds.items() for concept in types[kind]}
-    )
+    entities = {concept: entity for kind, entity in kinds.items() for concept in types[kind]}
+    return Language(table, entities)

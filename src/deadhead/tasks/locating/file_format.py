@@ -20,7 +20,7 @@ SENTENCE_COLUMNS = {
     for names in task.texts
     for name in names.split("|")
 }
-MAX_COLUMNS = 4  # of words with tags in public corpora; CoNLL-2003 has this many
+MAX_COLUMNS = 4  # public corpora of words with tags have no more; CoNLL-2003 has 4
 SELF_DESCRIBING = (".jsonl", ".csv", ".conllu")
 
 

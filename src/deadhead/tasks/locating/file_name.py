@@ -19,7 +19,7 @@ from deadhead.tasks.task import Task
 
 from .file_format import fits, lacks_labels
 
-FIELDS = ("seq.in", "seq.out", "label", "text")  # of one utterance, in line-parallel files
+FIELDS = ("seq.in", "seq.out", "label", "text")  # parts of one utterance, in line-parallel files
 TABLES = (".tsv", ".csv", ".jsonl")
 # fmt: off
 CORPUS_LANG = {  # the language of corpora whose names do not say it

@@ -88,7 +88,7 @@ def _groups(names: list[FileName]) -> Iterator[list[FileName]]:
         if group[0].lang or len({n.field for n in group}) == len(group):
             yield group
             continue
-        pairs: dict[str, list[FileName]] = defaultdict(list)  # of languages, by their stems
+        pairs: dict[str, list[FileName]] = defaultdict(list)  # pairs of languages, by their stems
         for n in group:
             pairs[n.pair_stem].append(n)
         yield from pairs.values()
