@@ -1,9 +1,9 @@
-"""What a study folder already holds, and whether it may be continued with the files there are now.
+"""What a study folder already has, and whether it may be continued with the files there are now.
 
-`study.json` keeps the fingerprints of the model and the data its trials read (`inputs`). Where they differ
+`study.json` has the fingerprints of the model and the data that its trials read (`inputs`). If they differ
 from today's, the study is not continued: half of its records would be about other files. With
-`accept_changed` it is: the old fingerprints move to `earlier`, the old records stay where they are, and
-cells that have no newer record show them.
+`accept_changed` it is: the old fingerprints move to `earlier`, the old records stay, and cells without a
+newer record show them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadhead.studies.recipe.load import Recipe, with_inputs
-from deadhead.studies.store.folder import StudyError
-
 from . import inputs
 from .inputs import Fingerprints, InputsChanged
+from .recipe.load import Recipe, with_inputs
 from .store import folder as place
+from .store.folder import StudyError
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Resumed:
     recipe: Recipe  # whose trials know what they read
     stored: Mapping[str, Any]  # study.json as it was; empty in a new folder
     earlier: Sequence[Fingerprints]  # accepted inputs of old records, oldest first
-    kept: Mapping[str, str]  # trial -> the id of its record made with earlier inputs
+    kept: Mapping[str, str]  # trial -> the id of its record with earlier inputs
 
 
 def resume(
@@ -39,7 +38,7 @@ def resume(
     accept_changed: bool = False,
     retry_failed: bool = False,
 ) -> Resumed:
-    """Refuse the folder of another recipe or of other files; else say which records stay valid.
+    """Refuse the folder of another recipe or of other files; else find the records that stay valid.
 
     known: the state of each record in the folder.
     """
@@ -51,32 +50,28 @@ def resume(
             "name another folder with --out",
         )
     recipe = with_inputs(recipe, {**(fingerprints_of(stored) or {}), **recipe.inputs})
-    earlier: list[Fingerprints] = [
-        one for one in stored.get("earlier") or () if isinstance(one, dict)
-    ]
-    if what := _difference(recipe, folder, stored, known):
+    earlier = [item for item in stored.get("earlier") or () if isinstance(item, dict)]
+    if difference := _difference(recipe, folder, stored, known):
         if not accept_changed:
             raise InputsChanged(
-                f"{what} Nothing was started.",
-                "start a new study with --out NEW, or keep the old records, marked as such, with --accept-changed",
+                f"{difference} Nothing was started.",
+                "start a new study with --out NEW, "
+                "or keep the old records, marked as such, with --accept-changed",
             )
-        earlier.append(fingerprints_of(stored) or {})
-    staying = [name for name, state in known.items() if not (retry_failed and state == "failed")]
-    return Resumed(recipe, stored, earlier, _kept(recipe, earlier, frozenset(staying)))
+        earlier.append(dict(fingerprints_of(stored) or {}))
+    staying = {name for name, state in known.items() if not (retry_failed and state == "failed")}
+    return Resumed(recipe, stored, earlier, _kept(recipe, earlier, staying))
 
 
 def _difference(
     recipe: Recipe, folder: Path, stored: Mapping[str, Any], known: Mapping[str, str]
 ) -> str:
-    """What the records were made with that is not there any more, for a message; empty if nothing."""
+    """The inputs of the records that have changed, for a message; empty if none has."""
     before = fingerprints_of(stored)
     if before is not None:
-        different = inputs.changed(before, recipe.inputs)
-        return (
-            f"{folder} was made with other files: {inputs.described(different)} changed since."
-            if different
-            else ""
-        )
+        if names := inputs.changed(before, recipe.inputs):
+            return f"{folder} was made with other files: {inputs.described(names)} changed since."
+        return ""
     records = {trial.id for trial in with_inputs(recipe, {}).trials} & known.keys()
     if not recipe.inputs or not records:
         return ""
@@ -84,20 +79,18 @@ def _difference(
 
 
 def fingerprints_of(stored: Mapping[str, Any]) -> Fingerprints | None:
-    """The inputs study.json names; None where it was written before fingerprints were kept."""
-    found = stored.get("inputs")
-    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
-        return found
+    """The inputs in study.json; None if it is from before fingerprints were stored."""
+    names = stored.get("inputs")
+    if isinstance(names, dict) and all(isinstance(value, str) for value in names.values()):
+        return names
     return None if stored else {}
 
 
-def _kept(
-    recipe: Recipe, earlier: Sequence[Fingerprints], records: frozenset[str]
-) -> dict[str, str]:
+def _kept(recipe: Recipe, earlier: Sequence[Fingerprints], records: set[str]) -> dict[str, str]:
     kept: dict[str, str] = {}
-    for one in reversed(earlier):
+    for fingerprints in reversed(earlier):
         for trial in recipe.trials:
-            old = inputs.attached(trial, one).id
+            old = inputs.attached(trial, fingerprints).id
             if trial.id not in records and trial.id not in kept and old in records:
                 kept[trial.id] = old
     return kept

@@ -1,4 +1,4 @@
-"""How far a study has come: counted from its records, and from what its run, if one is on, says of itself."""
+"""How far a study has come: counted from its records, and from what its run, if there is one, reports."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deadhead.studies.store.records import Summary
-
 from .inputs import differing
 from .store import folder as place
 from .store import records
+from .store.records import Summary
 from .study import described
 
-LARGEST = 1e15  # of the seconds and counts of a run
+LARGEST = 1e15  # seconds or counts of a run
 
 
 @dataclass(frozen=True)
 class Running:
-    """A trial under way."""
+    """A running trial."""
 
     id: str
     seconds: float
@@ -28,7 +27,7 @@ class Running:
     quiet: float = 0.0  # seconds without a sign of life from its process
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
     """The counts of a study; `left` includes what is running."""
 
@@ -37,47 +36,45 @@ class Status:
     done: int
     failed: int
     left: int
-    others: int  # records of trials that the recipe no longer asks for
-    active: bool  # whether a run works on it now
+    others: int  # records of trials that the recipe no longer has
+    active: bool  # a run works on it now
     stopping: bool
     running: tuple[Running, ...]
-    eta: float | None  # seconds until all is done, as far as one can tell
+    eta: float | None  # seconds until all is done, if they can be estimated
     failures: tuple[str, ...]  # ids
-    reports: tuple[str, ...] = ()  # what went wrong in the last run and was put right
+    reports: tuple[str, ...] = ()  # what went wrong in the last run and was repaired
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used; they count as left
-    mixed: Mapping[str, int] = field(
-        default_factory=dict
-    )  # inputs that the records do not share -> number of versions
+    # inputs that differ between the records -> number of versions
+    mixed: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def status(folder: str | Path) -> Status:
-    """Look at a study, whether or not it is running."""
+    """The status of a study, whether or not it is running."""
     home = place.inside(Path(folder))
     study = described(home)
     planned = list(dict.fromkeys(trial for _, trial in study["cells"]))
     known, damaged = records.checked_states(home)
-    states = [known.get(trial, "left") for trial in planned]
+    states = {trial: known.get(trial, "left") for trial in planned}
+    counts = list(states.values())
     active = place.is_running(home)
     live = _live(home) if active else {}
-    left = states.count("left")
-    running = [_running(name, one, _age(live)) for name, one in live.get("running", {}).items()]
+    left = counts.count("left")
+    running = [_running(name, facts, _age(live)) for name, facts in live.get("running", {}).items()]
     return Status(
         name=study["name"],
         total=len(planned),
-        done=states.count("done"),
-        failed=states.count("failed"),
+        done=counts.count("done"),
+        failed=counts.count("failed"),
         left=left,
         others=len(known) - len(planned) + left,
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),
         eta=_eta(left, live, home, running),
-        failures=tuple(
-            trial for trial, state in zip(planned, states, strict=True) if state == "failed"
-        ),
+        failures=tuple(trial for trial, state in states.items() if state == "failed"),
         mixed=_mixed(home, planned) if study.get("earlier") else {},
         reports=_reports(home),
         damaged=tuple(damaged),
@@ -96,15 +93,14 @@ def _mixed(home: Path, planned: list[str]) -> dict[str, int]:
 
 
 def _live(home: Path) -> dict[str, Any]:
-    """What a run wrote about itself; nothing where that makes no sense."""
+    """What a run wrote about itself; nothing if that is damaged."""
     live = place.read_json(home / "live.json")
     if not isinstance(live, dict) or not isinstance(live.get("running"), dict):
         return {}
-    counts = [live.get(name) for name in ("started", "done", "failed", "workers")]
-    times = [
-        one.get("since") if isinstance(one, dict) else None for one in live["running"].values()
-    ]
-    return live if all(map(_is_number, (*counts, *times))) else {}
+    numbers = [live.get(name) for name in ("started", "done", "failed", "workers")]
+    for facts in live["running"].values():
+        numbers.append(facts.get("since") if isinstance(facts, dict) else None)
+    return live if all(map(_is_number, numbers)) else {}
 
 
 def _age(live: dict[str, Any]) -> float:
@@ -112,11 +108,11 @@ def _age(live: dict[str, Any]) -> float:
     return max(0.0, time.time() - _number(live.get("now")))
 
 
-def _running(name: str, one: dict[str, Any], age: float) -> Running:
-    since = max(0.0, time.time() - one["since"])  # what earlier versions wrote
-    seconds = _number(one["seconds"]) + age if "seconds" in one else since
-    quiet = _number(one["quiet"]) + age if "quiet" in one else 0.0
-    return Running(name, seconds, str(one.get("note", "")), quiet)
+def _running(name: str, facts: dict[str, Any], age: float) -> Running:
+    since = max(0.0, time.time() - facts["since"])  # earlier versions wrote only this
+    seconds = _number(facts["seconds"]) + age if "seconds" in facts else since
+    quiet = _number(facts["quiet"]) + age if "quiet" in facts else 0.0
+    return Running(name, seconds, str(facts.get("note", "")), quiet)
 
 
 def _number(value: Any) -> float:
@@ -129,29 +125,24 @@ def _is_number(value: Any) -> bool:
 
 
 def _eta(left: int, live: dict[str, Any], folder: Path, running: Sequence[Running]) -> float | None:
-    """Time to go, at the pace of this run; before its first trial is done, at the mean cost of those before.
+    """Seconds left: at the pace of this run; before its first trial is done, at the mean cost of others.
 
-    None where it cannot be told: nothing but trials is left that run longer than any did before.
+    None if only trials are left that have run longer than any other.
     """
     if not left:
         return 0.0
-    longest = _number(live.get("longest"))
-    if live.get("done") and left <= len(running) and max(one.seconds for one in running) > longest:
+    longest = max((trial.seconds for trial in running), default=0.0)
+    if live.get("done") and left <= len(running) and longest > _number(live.get("longest")):
         return None
-    finished = live.get("done", 0) + live.get("failed", 0)
-    if finished:
+    if finished := live.get("done", 0) + live.get("failed", 0):
         elapsed = live["elapsed"] if "elapsed" in live else time.time() - live["started"]
         return left * (_number(elapsed) + _age(live)) / finished
-    costs = [seconds(one) for one in records.summaries(folder).values() if one.state == "done"]
+    known = records.summaries(folder).values()
+    costs = [seconds(record) for record in known if record.state == "done"]
     return left * sum(costs) / len(costs) / max(1, live.get("workers", 1)) if costs else None
 
 
 def seconds(record: Summary) -> float:
-    """What the steps of a trial took together."""
-    return float(
-        sum(
-            value
-            for name, value in record.cost.items()
-            if name.endswith(" s") and isinstance(value, int | float)
-        )
-    )
+    """The time of all steps of a trial."""
+    times = (value for name, value in record.cost.items() if name.endswith(" s"))
+    return float(sum(value for value in times if isinstance(value, int | float)))

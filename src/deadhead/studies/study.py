@@ -1,7 +1,7 @@
 """A study: a recipe run in a folder. `run` is also how a study is resumed, extended and repaired.
 
-Trials whose record is there are not run again, so a kill costs what was running and nothing more, and
-a longer axis adds only what is missing.
+Trials that have a record do not run again, so a kill costs what was running and nothing more, and a
+longer axis adds only what is missing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,25 +18,25 @@ from typing import Any
 
 from deadhead.errors import unknown_name
 from deadhead.files import Syncer
-from deadhead.studies.execution.executors import EXECUTORS
-from deadhead.studies.execution.jobs import WORK, Control, Jobs, Workload
-from deadhead.studies.execution.watchdog import AUTO, Watchdog, check_timeout
-from deadhead.studies.recipe.display import published
-from deadhead.studies.recipe.load import Recipe, with_inputs
-from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import Record
-from deadhead.studies.store.validity import is_labels, is_recipe
 
 from . import missing_data
+from .execution.executors import EXECUTORS
+from .execution.jobs import WORK, Control, Jobs, Workload
+from .execution.watchdog import AUTO, Watchdog, check_timeout
+from .recipe.display import published
+from .recipe.load import Recipe, with_inputs
 from .resume import Resumed, fingerprints_of, resume
 from .store import folder as place
 from .store import records
 from .store import shared_work as shared
+from .store.folder import StudyError
+from .store.validity import is_labels, is_recipe
+from .trial import Trial
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a run came to."""
+    """The counts of a run."""
 
     total: int
     done: int
@@ -44,9 +44,7 @@ class Result:
     left: int
     ran: int  # trials run this time
     seconds: float
-    reports: tuple[
-        str, ...
-    ] = ()  # what went wrong on the way and was put right: damaged work, hanging trials
+    reports: tuple[str, ...] = ()  # what went wrong and was repaired: damaged work, hanging trials
 
 
 def run(
@@ -64,12 +62,12 @@ def run(
 ) -> Result:
     """Run all trials of a recipe that have no record yet.
 
-    accept_changed: continue although the model or the data is not what the records here were made with. The records
-        stay, and the study remembers that they read something else.
+    accept_changed: continue although the model or the data is not what the records here were made with. The
+        records stay, and the study remembers that they read something else.
     watch: called every half second with what is running.
     work: the function that runs one trial, as `module:name`.
     trial_timeout: seconds a trial may take; None for no limit. By default it may take as long as it makes
-        progress: it hangs if it makes none for 20 times as long as the longest trial took, or half an hour.
+        progress: it hangs if it makes none for 20 times the time of the longest trial, or half an hour.
     """
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
@@ -77,12 +75,10 @@ def run(
         raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
     check_timeout(trial_timeout, executor)
     start = time.monotonic()
-    reads, new = (
-        work == WORK,
-        not Path(out).exists(),
-    )  # what others do with a trial may need no data
-    if reads and new:
-        missing_data.check(recipe.trials)  # what is refused leaves no folder behind
+    reads = work == WORK  # other functions may need no data
+    is_new = not Path(out).exists()
+    if reads and is_new:
+        missing_data.check(recipe.trials)  # before a folder is created
     if reads:
         recipe = with_inputs(recipe)
     folder = place.prepare(Path(out))
@@ -91,14 +87,14 @@ def run(
         damaged = [*shared.set_aside(folder), *records.heal(folder)]
         (folder / "stop").unlink(missing_ok=True)
         known = records.states(folder)
-        held = resume(
+        resumed = resume(
             recipe, folder, known, accept_changed=accept_changed, retry_failed=retry_failed
         )
-        recipe, kept = held.recipe, held.kept
-        _describe(recipe, folder, held)
-        known |= {new: known[old] for new, old in kept.items()}
+        recipe = resumed.recipe
+        _describe(recipe, folder, resumed)
+        known |= {new: known[old] for new, old in resumed.kept.items()}
         todo = missing(recipe, known, retry_failed)
-        if reads and not new:
+        if reads and not is_new:
             missing_data.check(todo)
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
@@ -110,87 +106,90 @@ def run(
             watch=watch,
             watchdog=Watchdog(trial_timeout),
         )
-        jobs = Jobs(
-            todo,
-            shared.shared_keys(recipe.trials),
-            lambda key: shared.find(folder, key) is not None,
-        )
         for text in damaged:
             control.report(text)
-        syncer = Syncer(place.refused)
-        load = Workload(
-            jobs=jobs,
-            folder=folder,
-            finish=lambda record: _finish(record, folder, syncer),
-            control=control,
-            work=work,
-            workers=workers,
-            options=options,
-        )
-        try:
-            with control.signals(), syncer:
-                control.publish()
-                EXECUTORS[executor](load)
-        finally:
-            control.running.clear()
-            control.publish()
-            with suppress(OSError):
-                (folder / "stop").unlink(missing_ok=True)
-        ran = int(control.facts["done"] + control.facts["failed"])
+        _execute(EXECUTORS[executor], recipe, todo, control, work=work, options=options)
         known |= records.states(folder)
-        result = _result(recipe, known, ran, time.monotonic() - start, control.facts["reports"])
-        if not result.left:
-            shutil.rmtree(
-                folder / "training", ignore_errors=True
-            )  # of trials that were killed and are not asked for any more
-        return result
+        counts = Counter(known.get(trial.id, "left") for trial in recipe.trials)
+        if not counts["left"]:  # states of killed trials that the recipe no longer has
+            shutil.rmtree(folder / "training", ignore_errors=True)
+        return Result(
+            total=len(recipe.trials),
+            done=counts["done"],
+            failed=counts["failed"],
+            left=counts["left"],
+            ran=int(control.facts["done"] + control.facts["failed"]),
+            seconds=time.monotonic() - start,
+            reports=tuple(control.facts["reports"]),
+        )
 
 
-def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False) -> list[Any]:
-    """The trials without a record; with `retry_failed` also those that failed."""
-    wanted = (None, "failed") if retry_failed else (None,)
-    return [trial for trial in recipe.trials if known.get(trial.id) in wanted]
+def _execute(
+    execute: Callable[[Workload], None],
+    recipe: Recipe,
+    todo: list[Trial],
+    control: Control,
+    *,
+    work: str,
+    options: Mapping[str, Any] | None,
+) -> None:
+    """Run the trials; whatever happens, the status then says that none is running."""
+    folder, workers = control.folder, control.facts["workers"]
+    keys = shared.shared_keys(recipe.trials)
+    jobs = Jobs(todo, keys, lambda key: shared.find(folder, key) is not None)
+    syncer = Syncer(place.refused)
 
+    def finish(record: records.Record) -> None:
+        records.write(record, folder, syncer)
 
-def _finish(record: Record, folder: Path, syncer: Syncer) -> None:
-    records.write(record, folder, syncer)
-
-
-def _result(
-    recipe: Recipe, known: Mapping[str, str], ran: int, seconds: float, reports: Iterable[str]
-) -> Result:
-    states = [known.get(trial.id, "left") for trial in recipe.trials]
-    return Result(
-        len(states),
-        states.count("done"),
-        states.count("failed"),
-        states.count("left"),
-        ran,
-        seconds,
-        tuple(reports),
+    load = Workload(
+        jobs=jobs,
+        folder=folder,
+        finish=finish,
+        control=control,
+        work=work,
+        workers=workers,
+        options=options,
     )
+    try:
+        with control.signals(), syncer:
+            control.publish()
+            execute(load)
+    finally:
+        control.running.clear()
+        control.publish()
+        with suppress(OSError):
+            (folder / "stop").unlink(missing_ok=True)
 
 
-def _describe(recipe: Recipe, folder: Path, held: Resumed | None = None) -> None:
-    """Write down what is studied here."""
-    held = held or Resumed(recipe, {}, (), {})
-    cells = [
-        [dict(cell.labels), held.kept.get(cell.trial.id, cell.trial.id)] for cell in recipe.cells
-    ]
-    whole = {"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells}
-    whole |= {"inputs": dict(recipe.inputs)} if recipe.inputs else {}
-    whole |= {"earlier": list(held.earlier)} if held.earlier else {}
-    whole |= _published(recipe)
-    if whole != held.stored:
-        place.write(folder / "study.json", json.dumps(whole))
+def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False) -> list[Trial]:
+    """The trials without a record; with `retry_failed` also those that failed."""
+    states = (None, "failed") if retry_failed else (None,)
+    return [trial for trial in recipe.trials if known.get(trial.id) in states]
+
+
+def _describe(recipe: Recipe, folder: Path, resumed: Resumed | None = None) -> None:
+    """Write study.json."""
+    resumed = resumed or Resumed(recipe, {}, (), {})
+    cells = [(dict(cell.labels), cell.trial.id) for cell in recipe.cells]
+    study: dict[str, Any] = {
+        "format": 1,
+        "name": recipe.name,
+        "recipe": dict(recipe.data),
+        "cells": [[labels, resumed.kept.get(trial, trial)] for labels, trial in cells],
+    }
+    study |= {"inputs": dict(recipe.inputs)} if recipe.inputs else {}
+    study |= {"earlier": list(resumed.earlier)} if resumed.earlier else {}
+    study |= _published(recipe)
+    if study != resumed.stored:
+        place.write(folder / "study.json", json.dumps(study))
 
 
 def _published(recipe: Recipe) -> dict[str, Any]:
-    """The files of published numbers that its tables name, so that the folder has all that a report needs."""
+    """The published numbers that its tables name, so that the folder has all that a report needs."""
     tables = recipe.data.get("tables") or ()
-    names = dict.fromkeys(table["published"] for table in tables if table.get("published"))
     texts = {}
-    for name in names:
+    for name in dict.fromkeys(table["published"] for table in tables if table.get("published")):
         with suppress(OSError, UnicodeDecodeError):
             if (file := published(name, Path(recipe.source).parent)) is not None:
                 texts[name] = file.read_text(encoding="utf-8")
@@ -198,10 +197,10 @@ def _published(recipe: Recipe) -> dict[str, Any]:
 
 
 def described(folder: str | Path) -> dict[str, Any]:
-    """What `run` wrote down about a study: name, recipe, cells."""
+    """What `run` wrote about a study: name, recipe, cells."""
     home = place.inside(Path(folder))
     stored = place.read_json(home / "study.json")
-    if not isinstance(stored, dict) or stored.get("format") != 1 or not _has_cells(stored):
+    if not isinstance(stored, dict) or stored.get("format") != 1 or not _is_study(stored):
         raise StudyError(
             f"{home} is not a study: it has no study.json that can be read.",
             "name the folder `deadhead run` was given",
@@ -209,50 +208,45 @@ def described(folder: str | Path) -> dict[str, Any]:
     return stored
 
 
-def _has_cells(stored: Mapping[str, Any]) -> bool:
+def _is_study(stored: Mapping[str, Any]) -> bool:
+    if not isinstance(stored.get("name"), str) or not is_recipe(stored.get("recipe")):
+        return False
     cells = stored.get("cells")
-    if not isinstance(stored.get("name"), str) or not isinstance(stored.get("recipe"), dict):
-        return False
-    if not is_recipe(stored["recipe"]):
-        return False
-    return isinstance(cells, list) and all(
-        isinstance(cell, list)
-        and len(cell) == 2
-        and isinstance(cell[1], str)
-        and is_labels(cell[0])
-        for cell in cells
-    )
+    return isinstance(cells, list) and all(map(_is_cell, cells))
+
+
+def _is_cell(cell: Any) -> bool:
+    is_pair = isinstance(cell, list) and len(cell) == 2
+    return is_pair and isinstance(cell[1], str) and is_labels(cell[0])
 
 
 def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
-    """Delete the trained models that no trial waits for; how many, and their bytes. `dry` only counts.
+    """Delete the trained models that no trial needs; their number and bytes. `dry` only counts.
 
-    Trials that are left or failed keep what they need. A study that is extended later trains what it needs again.
+    Trials that are left or failed keep what they need. A longer study trains what it needs again.
     """
     home = place.inside(Path(folder))
     study = described(home)
     try:
-        trials = with_inputs(
-            Recipe(name=str(study["name"]), data=study["recipe"]), fingerprints_of(study) or {}
-        ).trials
+        recipe = Recipe(name=str(study["name"]), data=study["recipe"])
+        trials = with_inputs(recipe, fingerprints_of(study) or {}).trials
     except Exception as problem:  # it was not checked again, and may be from anybody
         raise StudyError(
-            f"the trials of {home} cannot be told from its study.json: {problem!r}.",
-            "give the command it was run with again",
+            f"the trials of {home} cannot be read from its study.json: {problem!r}.",
+            "repeat the command it was run with",
         ) from None
     with nullcontext() if dry else place.locked(home):
         known = records.states(home)
-        found = shared.spare(
-            home, trials, [trial for trial in trials if known.get(trial.id) != "done"]
-        )
-        total = sum(map(shared.size, found))
-        for one in found if not dry else ():
-            shared.drop(one)
-    return len(found), total
+        left = [trial for trial in trials if known.get(trial.id) != "done"]
+        homes = shared.spare(home, trials, left)
+        total = sum(map(shared.size, homes))
+        for work in homes if not dry else ():
+            shared.drop(work)
+    return len(homes), total
 
 
 def stop(folder: str | Path, *, now: bool = False) -> bool:
-    """Ask the run that works on a study to stop; False if none does."""
+    """Ask the run of a study to stop; False if there is none."""
     home = place.inside(Path(folder))
     if not place.is_running(home):
         return False

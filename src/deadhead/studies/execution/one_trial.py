@@ -61,7 +61,7 @@ def _attempt(
     tell: Callable[[str], None],
     steps: Mapping[str, Run] | None,
 ) -> Record:
-    state = State(run_trial, folder, tell=tell)
+    state = State(run=run_trial, folder=folder, tell=tell)
     try:
         verify(trial)
         for at in range(_resume(state, trial), len(trial.steps)):

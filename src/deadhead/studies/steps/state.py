@@ -1,4 +1,4 @@
-"""What a trial has come to: handed from step to step, and kept for other trials to go on from. Loads no torch."""
+"""What a trial has come to: passed from step to step, and saved for other trials to continue from. Loads no torch."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from deadhead.errors import FolderError
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.records import Record, dumps
 
+SAVED = ("removed", "epochs", "data", "versions", "details")
 
-@dataclass
+
+@dataclass(kw_only=True)
 class State:
     """What a trial has come to after some of its steps."""
 
     run: Callable[..., Record]  # runs another trial, for a step that needs one
-    folder: Path | None = None  # of the study
-    at: int = 0  # the place of the step that runs, counted from 0
-    model: Any = None  # as it is now; None until a step asks for it
-    weights: Path | None = (
-        None  # where the model lies when it is not loaded; None means that the trial begins
-    )
-    tokenizer: Any = None  # that of a model trained from scratch, which has one of its own
+    folder: Path | None = None  # the study
+    at: int = 0  # the place of the running step, counted from 0
+    model: Any = None  # as it is now; None until a step needs it
+    weights: Path | None = None  # of a model that is not loaded yet; None at the start of the trial
+    tokenizer: Any = None  # that of a model trained from scratch, which has its own
     ranking: Any = None
-    kept: dict[str, Any] = field(
-        default_factory=dict
-    )  # further weights or their files: of heads when it `began`, of all after the `first` epoch
+    # Further weights or their files: of heads when the trial `began`, of all after the `first` epoch.
+    kept: dict[str, Any] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, Any]] = field(default_factory=list)
@@ -35,41 +34,31 @@ class State:
     versions: dict[str, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
-    tell: Callable[[str], None] = lambda text: None  # a word on how it goes, for whoever watches
+    tell: Callable[[str], None] = lambda text: None  # reports progress
 
     def save(self, home: Path) -> None:
-        """Write what later steps of another trial can go on from."""
-        kept = {
-            name: getattr(self, name)
-            for name in ("removed", "epochs", "data", "versions", "details")
-        }
-        if self.ranking is not None:
+        """Write what later steps of another trial can continue from."""
+        if self.ranking is not None:  # the model is in the work before, or a restart follows
             self.ranking.save(home / "ranking.json")
-        elif (
-            self.model is not None
-        ):  # after a ranking comes a restart, or the same model that lies there already
+        elif self.model is not None:
             from deadhead.heads import save
+            from deadhead.training.history import read, write
 
             save(self.model, home / "model", self.tokenizer)
             for name, weights in self.kept.items():
-                from deadhead.training.history import read, write
-
-                write(
-                    home / f"{name}.safetensors",
-                    read(weights) if isinstance(weights, Path) else weights,
-                )
-        place.write(
-            home / "state.json", dumps(kept), durable=False
-        )  # the whole folder is synced before it gets its name
+                loaded = read(weights) if isinstance(weights, Path) else weights
+                write(home / f"{name}.safetensors", loaded)
+        values = {name: getattr(self, name) for name in SAVED}
+        place.write(home / "state.json", dumps(values), durable=False)  # the folder is synced later
 
     def restore(self, home: Path) -> None:
-        """Become the state another trial saved."""
-        kept = place.read_json(home / "state.json")
-        if not isinstance(kept, dict):
+        """Become the state that another trial saved."""
+        values = place.read_json(home / "state.json")
+        if not isinstance(values, dict):
             raise FolderError(
                 f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again"
             )
-        for name, value in kept.items():
+        for name, value in values.items():
             setattr(self, name, value)
         if (home / "ranking.json").is_file():
             from deadhead.ranking import Ranking

@@ -1,21 +1,21 @@
-"""The folder of a study: who may work in it, and how files come into it.
+"""The folder of a study: its files, its lock, and how files are written.
 
     STUDY/study.json        the recipe and its cells
     STUDY/records/ID.json   one finished trial each
-    STUDY/index.jsonl       a line per record, so that many are read quickly; made again when it does not fit
-    STUDY/shared/KEY/       work that several trials share, by the hash of what shaped it
-    STUDY/predictions/ID/   what the model of a trial said of each test set
-    STUDY/training/         states of trainings under way, to go on from after a kill
-    STUDY/damaged/          records and shared work that were found damaged, and were made again
+    STUDY/index.jsonl       a line per record, to read many quickly; rebuilt when it does not match
+    STUDY/shared/KEY/       work that trials share, by the hash of what shaped it
+    STUDY/predictions/ID/   the predictions of a trial on each test set
+    STUDY/training/         states of running trainings, to resume from after a kill
+    STUDY/damaged/          damaged records and shared work, which were repeated
     STUDY/logs/             what the workers printed
     STUDY/live.json         what the run is doing now
-    STUDY/stop              asks it to stop
-    STUDY/reserve           room for the records of trials that are running when the disk runs full
-    STUDY/lock              held by the one run that works here
+    STUDY/stop              a request to stop
+    STUDY/reserve           space for the records of running trials when the disk is full
+    STUDY/lock              locked by the run that works here
 
-Every file is written beside, synced and renamed (`deadhead.files`), so it is whole or absent, whoever is
-killed. What a power cut, a disk or another program cut short all the same is done again. No link is
-followed: a study folder from somebody else cannot make deadhead read or write outside of it.
+Every file is written to a draft, synced and renamed (`deadhead.files`), so it is whole or absent after a
+kill. What a power cut, a disk or another program damages nevertheless is repeated. No link is followed: a
+study folder from somebody else cannot make deadhead read or write outside of it.
 """
 
 from __future__ import annotations
@@ -38,22 +38,27 @@ BARRED = (errno.EROFS, errno.EACCES, errno.EPERM)
 MOST = 64 * 1024 * 1024  # bytes of one file; a record is some kilobytes
 TRIES = 25
 RESERVE = 256 * 1024  # bytes
+PARTS = (
+    *("records", "shared", "study.json", "index.jsonl", "live.json", "lock", "stop", "reserve"),
+    *("training", "predictions", "logs", "damaged"),
+)
+LINK = "is a link, and no link is followed in a study folder."
 
 
 class StudyError(DeadheadError):
-    """A study folder that cannot be used as asked: taken, full, read-only, of another recipe, damaged."""
+    """A study folder that cannot be used: locked, full, read-only, damaged, or of another recipe."""
 
 
 class DiskFull(StudyError):
-    """No room for a file of the study."""
+    """No space for a file of the study."""
 
 
 class GpuLost(StudyError):
-    """The GPU does not answer this process any more, and will not: no trial's fault, as far as one can tell."""
+    """The GPU does not answer this process any more; as far as we know, no trial caused that."""
 
 
 class ClusterLost(StudyError):
-    """The Ray cluster is gone: no trial's fault."""
+    """The Ray cluster is gone; no trial caused that."""
 
 
 class StudyTaken(StudyError):
@@ -61,7 +66,7 @@ class StudyTaken(StudyError):
 
 
 def write(path: Path, text: str, *, durable: bool = True) -> None:
-    """Put a file in its place, whole or not at all; without `durable` a power cut may still take it back."""
+    """Write a file, whole or not at all; without `durable` a power cut may still undo it."""
     try:
         files.write(path, text, durable=durable)
     except OSError as problem:
@@ -91,9 +96,9 @@ def json_or_none(text: str | bytes) -> Any:
 
 
 def put(path: Path, write: Callable[[Path], Any], option: str = "--out") -> None:
-    """Put a file that is made from a study in its place, whole or not at all; a link is replaced, a device written to.
+    """Write a file made from a study, whole or not at all; a link is replaced, a device written to.
 
-    option: with which the user named it.
+    option: the option of the command line that named the file.
     """
     try:
         files.put(path, write)
@@ -106,7 +111,7 @@ def refused(path: Path, problem: OSError, option: str = "--out") -> StudyError:
     if problem.errno in FULL:
         return DiskFull(
             f"the disk is full: {path} could not be written. What was finished before is kept.",
-            "free some space and give the same command again; it goes on where it stopped",
+            "free some space and repeat the command; it resumes where it stopped",
         )
     if problem.errno in BARRED:
         return StudyError(
@@ -120,7 +125,7 @@ def refused(path: Path, problem: OSError, option: str = "--out") -> StudyError:
 
 
 def prepare(folder: Path) -> Path:
-    """Make the folder of a study ready to be written to."""
+    """Create the folder of a study, or check that it can be written to."""
     for part in (folder, folder / "records", folder / "shared"):
         try:
             part.mkdir(parents=part == folder, exist_ok=True)
@@ -132,12 +137,12 @@ def prepare(folder: Path) -> Path:
     with suppress(OSError):
         reserve = folder / "reserve"
         if not reserve.exists() or reserve.stat().st_size < RESERVE:
-            reserve.write_bytes(os.urandom(RESERVE))  # noise, so that no file system packs it
+            reserve.write_bytes(os.urandom(RESERVE))  # no file system can compress it
     return folder
 
 
 def spend_reserve(folder: Path) -> bool:
-    """Give up the room kept for the last records; False if that has happened before."""
+    """Free the space kept for the last records; False if that has happened before."""
     try:
         (folder / "reserve").unlink()
     except OSError:
@@ -146,62 +151,40 @@ def spend_reserve(folder: Path) -> bool:
 
 
 def inside(folder: Path) -> Path:
-    """The folder, once it is sure that its parts do not lead out of it."""
+    """The folder, checked: it exists, and none of its parts is a link."""
     if not folder.is_dir():
         raise StudyError(
             f"there is no study at {folder}.",
             "name the folder that `deadhead run` was given with --out",
         )
-    for name in (
-        "records",
-        "shared",
-        "study.json",
-        "index.jsonl",
-        "live.json",
-        "lock",
-        "stop",
-        "reserve",
-        "training",
-        "predictions",
-        "logs",
-        "damaged",
-    ):
+    for name in PARTS:
         if (folder / name).is_symlink():
-            raise StudyError(
-                f"{folder / name} is a link, and no link is followed in a study folder.",
-                "put the file itself there",
-            )
+            raise StudyError(f"{folder / name} {LINK}", "put the file itself there")
     return folder
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a folder within a study that is a link or holds one."""
+    """Refuse a folder within a study that is a link or contains one."""
     if folder.is_symlink():
-        raise StudyError(
-            f"{folder} is a link, and no link is followed in a study folder.", "delete it"
-        )
+        raise StudyError(f"{folder} {LINK}", "delete it")
     for at, folders, names in os.walk(folder):
         for name in (*folders, *names):
-            if os.path.islink(os.path.join(at, name)):
-                raise StudyError(
-                    f"{os.path.join(at, name)} is a link, and no link is followed in a study folder.",
-                    f"delete {folder}",
-                )
+            if os.path.islink(path := os.path.join(at, name)):
+                raise StudyError(f"{path} {LINK}", f"delete {folder}")
 
 
 def no_room(problem: BaseException | None) -> bool:
-    """Whether an error, or what caused it, is that the disk is full; not every library says so with an OSError."""
+    """Whether an error, or its cause, is a full disk; not every library raises an OSError for it."""
+    text = os.strerror(errno.ENOSPC)
     while problem is not None:
-        if (isinstance(problem, OSError) and problem.errno in FULL) or os.strerror(
-            errno.ENOSPC
-        ) in str(problem):
+        if (isinstance(problem, OSError) and problem.errno in FULL) or text in str(problem):
             return True
         problem = problem.__cause__ or problem.__context__
     return False
 
 
 def set_aside(path: Path, damaged: Path) -> Path | None:
-    """Move a file or folder among the damaged ones; where it is now, or None if another process has moved it."""
+    """Move a file or folder to the damaged ones: its new path, or None if another process moved it."""
     try:
         damaged.mkdir(exist_ok=True)
         target = damaged / path.name
@@ -218,14 +201,14 @@ def set_aside(path: Path, damaged: Path) -> Path | None:
 
 
 def sweep(folder: Path) -> None:
-    """Throw away drafts that a killed run left behind. Only for the one who holds the lock."""
+    """Delete drafts of a killed run. Only for the process that has the lock."""
     for place in (folder, folder / "records", folder / "shared"):
         files.remove_drafts(place)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the study for one run; the system lets go of it when the process ends, however it ends."""
+    """Lock the study for one run; the system unlocks it when the process ends, however it ends."""
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as problem:
@@ -235,9 +218,10 @@ def locked(folder: Path) -> Iterator[None]:
             who = os.read(handle, 200).decode("utf-8", "replace").strip() or "another process"
             raise StudyTaken(
                 f"{folder} is being worked on by {who}. Nothing was started.",
-                f"watch it with: deadhead status {folder} --watch, or stop it with: deadhead stop {folder}",
+                f"watch it with: deadhead status {folder} --watch, "
+                f"or stop it with: deadhead stop {folder}",
             )
-        with suppress(OSError):  # a full disk must not keep a study from telling so itself
+        with suppress(OSError):  # a full disk is reported later, by the study itself
             os.ftruncate(handle, 0)
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
@@ -246,7 +230,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _take(handle: int) -> bool:
-    """Lock a file; tried for a moment, since whoever asks `is_running` holds it for an instant."""
+    """Lock a file; retry for a moment, since `is_running` locks it for an instant."""
     import fcntl
 
     for _ in range(TRIES):
@@ -260,7 +244,7 @@ def _take(handle: int) -> bool:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a run holds the study now."""
+    """Whether a run has locked the study now."""
     import fcntl
 
     try:

@@ -1,10 +1,9 @@
 """Records: one JSON file per finished trial, and a quick way to read very many of them.
 
-A record is everything the report needs about one trial. `write` renames it into place; `read` gives
-one back whole; `summaries` gives the trial, state, metrics and cost of all of them, out of an index
-that is only trusted for files whose size and time it knows. A file that is not as deadhead writes it
-(`validity`) is damaged: it counts as absent, `scan` lists it, and `heal` moves it out of the way.
-Loads no torch, and no pickle ever.
+A record is everything the report needs about one trial. `write` renames it into place; `read` returns one
+whole; `summaries` returns the trial, state, metrics and cost of all, from an index that is only trusted
+for files whose size and time it knows. A file that is not as deadhead writes it (`validity`) is damaged:
+it counts as absent, `scan` lists it, and `heal` moves it away. Loads no torch, and no pickle ever.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -28,60 +27,44 @@ from .validity import STATES, is_summary, problem
 FORMAT = 1
 SUMMARY = ("state", "trial", "metrics", "cost")
 BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
-ID = re.compile(
-    "[0-9a-f]{16}"
-)  # what a trial's id looks like: other files in the folder are somebody else's
+ID = re.compile("[0-9a-f]{16}")  # of a trial; other files in the folder are somebody else's
 MOST_NAMED = 5  # damaged records that a message names
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One trial and what came of it."""
+    """One trial and its results."""
 
     trial: Trial
-    state: str  # of STATES
+    state: str  # one of STATES
     removed: tuple[str, ...] = ()  # heads in their printed form, encoder.3.7
     metrics: Mapping[str, float] = field(default_factory=dict)  # "de/test/accuracy" -> 0.64
+    _: KW_ONLY
     epochs: tuple[Mapping[str, Any], ...] = ()  # one row per epoch of training
-    cost: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # seconds per step, parameters before and after, memory
+    cost: Mapping[str, Any] = field(default_factory=dict)  # seconds per step, parameters, memory
     versions: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)  # "de/test" -> fingerprint
-    shared: Mapping[str, str] = field(
-        default_factory=dict
-    )  # step -> key of the work under STUDY/shared
-    details: Mapping[str, Any] = field(default_factory=dict)  # what else a step found
+    shared: Mapping[str, str] = field(default_factory=dict)  # step -> key under STUDY/shared
+    details: Mapping[str, Any] = field(default_factory=dict)  # further results of steps
     error: str | None = None  # the traceback, when failed
 
     def to_json(self) -> str:
-        parts = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "trial"
-        }  # asdict would copy all of it
-        return (
-            dumps(
-                {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content), **parts}
-            )
-            + "\n"
-        )
+        names = (name for name in self.__dataclass_fields__ if name != "trial")
+        parts = {name: getattr(self, name) for name in names}  # asdict would copy all of it
+        first = {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content)}
+        return dumps({**first, **parts}) + "\n"
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Record:
-        parts = {
-            name: stored[name]
-            for name in cls.__dataclass_fields__
-            if name not in ("trial", "removed", "epochs")
-        }
-        return cls(
-            Trial(stored["trial"]),
-            removed=tuple(stored["removed"]),
-            epochs=tuple(stored["epochs"]),
-            **parts,
-        )
+        parts = {name: stored[name] for name in cls.__dataclass_fields__}
+        parts |= {"trial": Trial(stored["trial"])}
+        parts |= {name: tuple(stored[name]) for name in ("removed", "epochs")}
+        return cls(**parts)
 
 
 def dumps(value: Any) -> str:
-    """Plain JSON that any language can read: what is no number (NaN) is null, and what numpy made becomes a number."""
+    """Plain JSON that any language can read: NaN is null, and numbers of numpy are numbers."""
     try:
         return json.dumps(value, default=_simple, allow_nan=False)
     except ValueError:
@@ -105,16 +88,15 @@ def _finite(value: Any) -> Any:
 
 def target(folder: Path, name: str) -> Path:
     if os.path.basename(name) != name or name.startswith("."):
-        raise StudyError(
-            f"{name!r} is not the id of a trial.", f"deadhead status {folder} --failures shows some"
-        )
+        hint = f"deadhead status {folder} --failures shows some"
+        raise StudyError(f"{name!r} is not the id of a trial.", hint)
     return folder / "records" / f"{name}.json"
 
 
 def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
-    """Put a record in its place, and a line about it into the index.
+    """Write a record, and a line about it in the index.
 
-    On a full disk the reserve is spent on it; DiskFull is raised all the same, so that no more is begun.
+    On a full disk the reserve is used for it, and DiskFull is raised nevertheless, to start no more trials.
     syncer: syncs it to the disk while the caller continues; without one it is synced at once.
     """
     file = target(folder, record.trial.id)
@@ -126,9 +108,8 @@ def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
         raise
     if syncer is not None:
         syncer.add(file)
-    add(
-        folder, [_line(file, record.state, lean(record.trial.content), record.metrics, record.cost)]
-    )
+    line = _line(file, record.state, lean(record.trial.content), record.metrics, record.cost)
+    add(folder, [line])
     return file
 
 
@@ -138,15 +119,13 @@ def read(folder: str | Path, name: str) -> Record:
 
 
 def read_within(folder: Path, name: str) -> Record:
-    """The same, in a folder that `place.inside` has looked at: for whoever reads very many."""
+    """The same in a folder that `place.inside` has checked: to read very many."""
     file = target(folder, name)
     try:
         stored = json.loads(place.read(file))
     except FileNotFoundError:
-        raise StudyError(
-            f"there is no record {name} in {folder}.",
-            f"deadhead status {folder} tells what is done",
-        ) from None
+        hint = f"deadhead status {folder} shows what is done"
+        raise StudyError(f"there is no record {name} in {folder}.", hint) from None
     except (OSError, ValueError, RecursionError) as unreadable:
         raise _damaged(file, repr(unreadable)) from None
     if reason := problem(stored, name):
@@ -155,15 +134,13 @@ def read_within(folder: Path, name: str) -> Record:
 
 
 def _damaged(file: Path, reason: str) -> StudyError:
-    return StudyError(
-        f"{file} is damaged: {reason}.",
-        "give the command of the study again: `deadhead run` runs the trial again",
-    )
+    hint = "repeat the command of the study: `deadhead run` runs the trial again"
+    return StudyError(f"{file} is damaged: {reason}.", hint)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What the index keeps of a record."""
+    """What the index has of a record."""
 
     id: str
     time: float  # when it was written, seconds since 1970
@@ -179,11 +156,11 @@ def lean(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Scan:
-    """What lies in the folder of the records."""
+    """The content of the folder of records."""
 
     known: Mapping[str, Summary] = field(default_factory=dict)  # by trial id
     damaged: Mapping[str, str] = field(default_factory=dict)  # id -> what is wrong with the file
-    fresh: bool = False  # whether the index did not know some of them
+    fresh: bool = False  # the index did not have some of them
 
 
 def summaries(folder: Path) -> dict[str, Summary]:
@@ -192,24 +169,19 @@ def summaries(folder: Path) -> dict[str, Summary]:
 
 
 def scan(folder: Path) -> Scan:
-    """All records by trial id, and what is damaged; files that are none (foreign, links) are skipped."""
+    """All records by trial id, and what is damaged; other files and links are skipped."""
     home = place.inside(Path(folder))
     files = _files(home / "records")
     known = _index(home / "index.jsonl", files)
     damaged: dict[str, str] = {}
     fresh = False
-    for name, stamp in files.items():
+    for name, (_, time) in files.items():
         if name not in known:
             stored, reason = _stored(home, name)
             if reason is None:
-                known[name] = Summary(
-                    name,
-                    stamp[1] / 1e9,
-                    stored["state"],
-                    lean(stored["trial"]),
-                    stored["metrics"],
-                    stored["cost"],
-                )
+                parts = {part: stored[part] for part in SUMMARY}
+                parts["trial"] = lean(stored["trial"])
+                known[name] = Summary(id=name, time=time / 1e9, **parts)
                 fresh = True
             elif reason and ID.fullmatch(name):
                 damaged[name] = reason
@@ -230,69 +202,67 @@ def _stored(home: Path, name: str) -> tuple[Any, str | None]:
 
 
 def damage(names: Collection[str]) -> str:
-    """What a reader is told about damaged records; empty if there are none."""
+    """A sentence about damaged records; empty if there are none."""
     if not names:
         return ""
-    several = sorted(names)
-    more = f" and {len(several) - MOST_NAMED:,} more" if len(several) > MOST_NAMED else ""
-    start = "1 record is damaged" if len(several) == 1 else f"{len(several):,} records are damaged"
-    it = "it" if len(several) == 1 else "them"
-    return f"{start} and not shown: {', '.join(several[:MOST_NAMED])}{more}; `deadhead run` runs {it} again"
+    count, named = len(names), ", ".join(sorted(names)[:MOST_NAMED])
+    more = f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else ""
+    start, it = ("1 record is", "it") if count == 1 else (f"{count:,} records are", "them")
+    return f"{start} damaged and not shown: {named}{more}; `deadhead run` runs {it} again"
 
 
 def heal(folder: Path) -> list[str]:
-    """Move damaged records to STUDY/damaged, and bring the index up to the others; a sentence about each that was moved.
+    """Move damaged records to STUDY/damaged and update the index; a sentence about each that was moved.
 
-    Only for the one who holds the lock.
+    Only for the process that has the lock.
     """
-    found = scan(folder)
+    content = scan(folder)
     reports = []
-    for name, reason in found.damaged.items():
+    for name, reason in content.damaged.items():
         if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
             reports.append(
-                f"records/{name}.json was damaged ({reason}): moved to {moved.relative_to(folder)}, and the trial runs again"
+                f"records/{name}.json was damaged ({reason}): "
+                f"moved to {moved.relative_to(folder)}, and the trial runs again"
             )
     index, lines = folder / "index.jsonl", 0
     if index.exists():
         with open(index, "rb") as file:
             lines = sum(1 for _ in file)
-    if found.fresh or lines > 2 * len(found.known) + 100:
-        whole = (
-            _line(target(folder, one.id), one.state, one.trial, one.metrics, one.cost)
-            for one in found.known.values()
-        )
-        place.write(index, "".join(whole), durable=False)  # made again from the records
+    if content.fresh or lines > 2 * len(content.known) + 100:
+        known = content.known.values()
+        text = (_line(target(folder, r.id), r.state, r.trial, r.metrics, r.cost) for r in known)
+        place.write(index, "".join(text), durable=False)
     return reports
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
     """The record files with size and time."""
-    found = {}
+    files = {}
     try:
         for entry in os.scandir(folder):
             if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
                 stat = entry.stat(follow_symlinks=False)
-                found[entry.name[:-5]] = (stat.st_size, stat.st_mtime_ns)
+                files[entry.name[:-5]] = (stat.st_size, stat.st_mtime_ns)
     except FileNotFoundError:
-        raise StudyError(
-            f"{folder.parent} is not a study: it has no records.",
-            "name the folder that `deadhead run` was given",
-        ) from None
-    return found
+        hint = "name the folder that `deadhead run` was given"
+        raise StudyError(f"{folder.parent} is not a study: it has no records.", hint) from None
+    return files
 
 
 def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
-    """What the index knows about files that are as they were when it was written."""
+    """What the index has about files that are as they were when it was written."""
     known = {}
-    for name, size, time, *parts in _parsed(_text(file)):
+    for name, size, time, state, trial, metrics, cost in _parsed(_text(file)):
         if files.get(name) == (size, time):
-            known[name] = Summary(name, time / 1e9, *parts)
+            known[name] = Summary(
+                id=name, time=time / 1e9, state=state, trial=trial, metrics=metrics, cost=cost
+            )
     return known
 
 
 def _text(file: Path) -> bytes:
     try:
-        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        handle = os.open(file, os.O_RDONLY | NO_LINK)
     except OSError:
         return b""
     with open(handle, "rb") as index:
@@ -300,17 +270,17 @@ def _text(file: Path) -> bytes:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """The whole lines of an index; the beginning of one that a killed run could not finish is left out."""
+    """The whole lines of an index, without one that a killed run could not finish."""
     return [line for line in text.split(b"\n") if line[:2] == b'["' and line[-2:] == b"}]"]
 
 
 def _parsed(text: bytes) -> Iterator[list[Any]]:
     """The lines as lists; all at once, which is quick, unless one of them is damaged."""
     try:
-        found = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
+        rows = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
     except (ValueError, RecursionError):
-        found = [place.json_or_none(line) for line in _lines(text)]
-    rows = (row for row in found if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
+        rows = [place.json_or_none(line) for line in _lines(text)]
+    rows = (row for row in rows if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
     yield from (row for row in rows if isinstance(row[0], str) and is_summary(row[3:]))
 
 
@@ -320,18 +290,21 @@ def states(folder: Path) -> dict[str, str]:
 
 
 def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """The state of every record, read from the beginnings of the index's lines where it knows the file; and the ids of damaged ones."""
+    """The state of every record, and the ids of damaged ones.
+
+    Reads only the beginnings of the lines of the index, for files that the index knows.
+    """
     home = place.inside(Path(folder))
     files = _files(home / "records")
     known: dict[str, str] = {}
     for line in _lines(_text(home / "index.jsonl")):
         parts = line[:200].split(b", ", 4)
-        name, state = (
-            parts[0][2:-1].decode("utf-8", "replace"),
-            parts[3][1:-1].decode("utf-8", "replace") if len(parts) == 5 else "",
-        )
-        if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
-            known[name] = state
+        if len(parts) == 5:
+            name, state = (
+                part.decode("utf-8", "replace") for part in (parts[0][2:-1], parts[3][1:-1])
+            )
+            if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
+                known[name] = state
     damaged = []
     for name in files.keys() - known.keys():
         stored, reason = _stored(home, name)
@@ -352,13 +325,10 @@ def _line(file: Path, *parts: Any) -> str:
 
 
 def add(folder: Path, lines: Iterable[str]) -> None:
-    """Append lines to the index. That it fails is no loss: the index is made again from the records."""
+    """Append lines to the index. A failure is harmless: the index is rebuilt from the records."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
     try:
-        handle = os.open(
-            folder / "index.jsonl",
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0),
-            0o666,
-        )
+        handle = os.open(folder / "index.jsonl", flags, 0o666)
     except OSError:
         return
     try:

@@ -1,9 +1,9 @@
-"""Work that several trials share, such as one fine-tuning that many prunings start from.
+"""Work that trials share, such as one fine-tuning that many prunings start from.
 
-Each piece is a folder named by the hash of all that shaped it (`Trial.keys`), put in place by one
-rename: it is whole or absent. `whole.json` lists its files, so that one which was cut short later is
-noticed: such work counts as absent, is moved to STUDY/damaged, and is done again. Only JSON and
-safetensors are ever read back, and no link is followed.
+Each piece is a folder named by the hash of all that shaped it (`Trial.keys`), put in place by one rename:
+it is whole or absent. `whole.json` lists its files, so that damage is noticed: damaged work counts as
+absent, is moved to STUDY/damaged, and is repeated. Only JSON and safetensors are read back, and no link
+is followed.
 """
 
 from __future__ import annotations
@@ -27,37 +27,31 @@ WHOLE = "whole.json"
 
 
 def shared_keys(trials: Iterable[Trial]) -> Mapping[str, int]:
-    """The keys of work that more than one trial has a use for, and how many do; a model trained from scratch is kept for one."""
-    several = list(trials)
-    counted = Counter(key for trial in several for key in trial.work)
-    dear = {
-        key
-        for trial in several
-        for at, key in trial.keys.items()
-        if trial.protocol[at].builds_model
+    """The keys of work that is kept, with the number of trials that use it.
+
+    Work of more than one trial is kept, and models trained from scratch, which are expensive.
+    """
+    trials = list(trials)
+    counts = Counter(key for trial in trials for key in trial.work)
+    scratch = {
+        key for trial in trials for at, key in trial.keys.items() if trial.protocol[at].builds_model
     }
-    return {key: n for key, n in counted.items() if n > 1 or key in dear}
+    return {key: n for key, n in counts.items() if n > 1 or key in scratch}
 
 
 def spare(folder: Path, trials: Iterable[Trial], left: Iterable[Trial]) -> list[Path]:
-    """Trained models under the study that no trial left waits for.
+    """Trained models of these trials that no trial left needs.
 
-    Not rankings, which are small, nor models trained from scratch, which are dear. Of other recipes nothing is known.
+    Not rankings, which are small, nor models trained from scratch. Work of other recipes stays.
     """
-    several = list(trials)
-    trained = {
-        key
-        for trial in several
-        for one in (*trial.sources, trial)
-        for at, key in one.keys.items()
-        if one.protocol[at].trains and not one.protocol[at].builds_model
-    }
-    waited = {key for trial in left for key in trial.work}
-    return [
-        home
-        for key in sorted(trained - waited)
-        if (home := find(folder, key)) is not None and not (home / "ranking.json").exists()
-    ]
+    trained = set()
+    for trial in (part for whole in trials for part in (*whole.sources, whole)):
+        for at, key in trial.keys.items():
+            if trial.protocol[at].trains and not trial.protocol[at].builds_model:
+                trained.add(key)
+    needed = {key for trial in left for key in trial.work}
+    homes = (find(folder, key) for key in sorted(trained - needed))
+    return [home for home in homes if home is not None and not (home / "ranking.json").exists()]
 
 
 def size(home: Path) -> int:
@@ -66,7 +60,7 @@ def size(home: Path) -> int:
 
 
 def drop(home: Path) -> None:
-    """Take a piece of work away, by one rename: it is whole or absent."""
+    """Delete a piece of work; it is renamed first, so that it is whole or absent."""
     draft = files.draft_of(home)
     try:
         os.rename(home, draft)
@@ -76,14 +70,13 @@ def drop(home: Path) -> None:
 
 
 def find(folder: Path, key: str) -> Path | None:
-    """The folder of a piece of work, if it is there and whole; refused if it holds what deadhead would not have written."""
+    """The folder of a piece of work, if it is there and whole; refused if it has foreign files."""
     home = folder / "shared" / key
     if not os.path.lexists(home):
         return None
     if home.is_symlink() or not home.is_dir():
         raise StudyError(f"{home} is not a folder.", "delete it; it will be made again")
-    stranger = next(_strangers(home), None)
-    if stranger is not None:
+    if (stranger := next(_strangers(home), None)) is not None:
         raise StudyError(
             f"{stranger} does not belong in a study: only plain {', '.join(READ)} files are read.",
             f"delete {home}",
@@ -100,7 +93,7 @@ def _strangers(home: Path) -> Iterator[Path]:
 
 
 def damage(home: Path, *, deep: bool = False) -> str | None:
-    """What is wrong with a piece of work; None if it is whole. `deep` also compares the content with its hash."""
+    """What is wrong with a piece of work; None if it is whole. `deep` compares hashes too."""
     if not (home / WHOLE).exists():
         return _damage_of_old(home)
     listed = read_json(home / WHOLE)
@@ -123,7 +116,7 @@ def damage(home: Path, *, deep: bool = False) -> str | None:
 
 
 def _damage_of_old(home: Path) -> str | None:
-    """The same of work that an earlier version kept, which has no list of its files."""
+    """The same for work of an earlier version, which has no list of its files."""
     from deadhead.training.history import is_whole
 
     if not (home / "state.json").is_file():
@@ -142,48 +135,39 @@ def _hash(path: Path) -> str:
 
 
 def set_aside(folder: Path, keys: Iterable[str] | None = None, *, deep: bool = False) -> list[str]:
-    """Move damaged work to STUDY/damaged, so that it is done again; a sentence about each. Without keys, all work is checked."""
+    """Move damaged work to STUDY/damaged; a sentence about each piece. Without keys, check all work."""
     reports = []
     for key in sorted(os.listdir(folder / "shared") if keys is None else set(keys)):
         home = folder / "shared" / key
-        if (
-            home.is_symlink()
-            or not home.is_dir()
-            or files.is_draft(key)
-            or next(_strangers(home), None)
-        ):
-            continue  # `find` refuses what deadhead did not write
+        if home.is_symlink() or not home.is_dir() or files.is_draft(key):
+            continue
+        if next(_strangers(home), None):
+            continue  # `find` refuses it
         reason = damage(home, deep=deep)
         if reason is not None and (target := move(home, folder / "damaged")) is not None:
-            reports.append(
-                f"shared/{key} was damaged ({reason}): moved to {target.relative_to(folder)} and done again"
-            )
+            moved = f"moved to {target.relative_to(folder)} and done again"
+            reports.append(f"shared/{key} was damaged ({reason}): {moved}")
     return reports
 
 
 def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
-    """Write a piece of work beside its place and rename it there."""
+    """Write a piece of work to a draft and rename it."""
     home = folder / "shared" / key
 
     def fill(draft: Path) -> None:
         write(draft)
-        for stranger in list(
-            _strangers(draft)
-        ):  # a model takes along files that no trial reads, such as vocab.txt
-            stranger.unlink()
-        found = sorted(path for path in draft.rglob("*") if path.is_file())
+        for stranger in list(_strangers(draft)):
+            stranger.unlink()  # a saved model has files that no trial reads, such as vocab.txt
         listed = {
             path.relative_to(draft).as_posix(): {"size": path.stat().st_size, "sha256": _hash(path)}
-            for path in found
+            for path in sorted(draft.rglob("*"))
+            if path.is_file()
         }
-        (draft / WHOLE).write_text(
-            json.dumps({"format": 1, "files": listed}, indent=1), encoding="utf-8"
-        )
+        text = json.dumps({"format": 1, "files": listed}, indent=1)
+        (draft / WHOLE).write_text(text, encoding="utf-8")
 
     set_aside(folder, [key])
     try:
-        files.put_folder(
-            home, fill, replace=False
-        )  # another may have been quicker, with the same work
+        files.put_folder(home, fill, replace=False)  # another process may have been quicker
     except OSError as problem:
         raise refused(home, problem) from problem
