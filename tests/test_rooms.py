@@ -48,7 +48,7 @@ ALLOWED = {
     "rank_data": "errors forward models tasks",
     "training": "device errors files forward heads layout models numerics papers tasks",
     # studies
-    "studies.fields": "errors files hub tasks",
+    "studies.fields": "errors files hub options tasks",
     "studies.step": "registry studies.fields",
     "studies.removal": "strategies",
     "studies.trial": "studies.fields studies.removal studies.step",
@@ -64,7 +64,7 @@ ALLOWED = {
     "studies.trial version",
     "studies.resume": "studies.inputs studies.recipe studies.store",
     "studies.study": "errors files studies.execution studies.missing_data studies.recipe "
-    "studies.resume studies.store",
+    "studies.resume studies.store studies.trial",
     "studies.status": "studies.inputs studies.store studies.study",
     "studies.plan": "errors hub numerics papers studies.execution studies.inputs "
     "studies.missing_data studies.recipe studies.removal studies.resume studies.status "

@@ -302,7 +302,7 @@ def test_a_record_comes_back_as_it_was() -> None:
         "done",
         ("encoder.0.1",),
         {"de/test/f1": 0.1 + 0.2},
-        ({"loss": 1e-9},),
+        epochs=({"loss": 1e-9},),
     )
     assert Record.from_dict(json.loads(record.to_json())) == record
 
@@ -402,7 +402,7 @@ def test_trials_that_cannot_be_told_are_not_cleaned(search_file: Path, tmp_path:
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())
     file.write_text(json.dumps({**stored, "recipe": {"steps": ["x"], "axes": 3}}))
-    with pytest.raises(StudyError, match=r"cannot be told from its study\.json"):
+    with pytest.raises(StudyError, match=r"cannot be read from its study\.json"):
         clean(tmp_path / "s")
 
 

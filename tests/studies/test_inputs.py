@@ -117,7 +117,7 @@ def test_accepted_changes_mark_the_old_records_and_share_no_work(
         run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial").ran == 0
     )  # asked once, not again
     text = CliRunner().invoke(app, ["status", str(world / "s")]).output
-    assert "do not share their inputs" in text
+    assert "the records have different inputs: the data of pos in" in text
     assert "do not share their inputs: the data of pos in" in json.dumps(
         content(world / "s")["tables"]
     )

@@ -167,7 +167,10 @@ def test_one_spelling_for_equal_measures() -> None:
     [
         ("measure=[entropi]", "Did you mean 'entropy'"),
         ("measure=[{embeddings: {sentence: 3}}]", "Did you mean 'sentences'"),
-        ("measure=[{embeddings: {sentences: many}}]", "`sentences` of embeddings expects a whole number from 2, got 'many'"),
+        (
+            "measure=[{embeddings: {sentences: many}}]",
+            "`sentences` of embeddings expects a whole number from 2, got 'many'",
+        ),
         ("measure=[3]", "a list of names"),
         ("finetune.first=yes please", "true"),
     ],

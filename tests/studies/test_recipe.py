@@ -194,7 +194,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             6,
             "fixed.finetune.preset: no preset 'weak-lnk-bert'. Did you mean 'weak-link-bert'?",
         ),
-        ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: 1.5 is not a whole number from 0."),
+        ("[0, 1, 2]", "[0, 1.5]", 10, "axes.draw[1]: expected a whole number from 0, got 1.5."),
         (
             "rows: remove",
             "rows: remov",

@@ -69,11 +69,11 @@ def record_of(trial: Trial) -> Record:
             for one in places
             for metric in ("micro_f1", "accuracy", "macro_f1")
         },
-        (
+        epochs=(
             {"step": 0, "number": 1, "loss": 0.5, "micro_f1": 0.4},
             {"step": 0, "number": 2, "loss": 0.25, "micro_f1": None},
         ),
-        {
+        cost={
             "finetune s": 1.5,
             "heads before": 12,
             "parameters": 1000,
@@ -81,10 +81,10 @@ def record_of(trial: Trial) -> Record:
             "memory MiB": 7,
             "reused": "abc",
         },
-        {"deadhead": "0", "torch": "2"},
-        {one: digest(one) for one in places},
-        {"finetune": "abc"},
-        {
+        versions={"deadhead": "0", "torch": "2"},
+        data={one: digest(one) for one in places},
+        shared={"finetune": "abc"},
+        details={
             "ranking": {
                 "method": "gradient",
                 "languages": [trial.get("source")],

@@ -1,4 +1,4 @@
-"""What a field of a trial is, and the fields that every trial has (SHARED); the others are with their steps.
+"""What a field of a trial is, and the fields that several steps share; the others are with their steps.
 
 Names are checked against the registries; options are checked by `deadhead.options`.
 """
@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.files.model_folder import MARKER
 from deadhead.hub import split as split_name
+from deadhead.options import Bound, problems
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
 
 Path = tuple[str | int, ...]  # the place of a value in a recipe
@@ -27,7 +28,7 @@ class Field:
     name: str
     about: str  # one line, for people
     check: Callable[[Any], Iterator[Problem]]  # what is wrong with a value; paths begin within it
-    types: tuple[type, ...] = ()  # of its value in a stored trial, lists being of texts; () is any
+    types: tuple[type, ...] = ()  # in a stored trial, where lists are of texts; () is any
     default: Any = None
     canonical: Callable[[Any], Any] = lambda value: value  # one spelling of equal values; or None
     single: bool = False  # a trial has one value of it, so that a list of values is an axis
@@ -39,10 +40,8 @@ WORLD = ("world/encoder", "world/seq2seq")
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
-def unknown(
-    given: Mapping[str, Any], known: Iterable[str], path: Path, kind: str
-) -> Iterator[Problem]:
-    for name in given:
+def unknown(names: Iterable[str], known: Iterable[str], path: Path, kind: str) -> Iterator[Problem]:
+    for name in names:
         if name not in known:
             yield (*path, name), unknown_name(kind, name, known).message
 
@@ -53,7 +52,7 @@ def among(value: Any, known: Collection[str]) -> bool:
 
 def _model(value: Any) -> Iterator[Problem]:
     if not isinstance(value, str) or not value:
-        yield (), "this is a folder or a name on the hub."
+        yield (), "expected a folder or a name on the hub."
     elif value.startswith("world/") and value not in WORLD and not File(value).is_dir():
         yield (), unknown_name("model of the small world", value, WORLD).message
     elif value.startswith((".", "/", "~")) and not any(
@@ -94,49 +93,71 @@ def is_whole(value: Any, least: int = 0, most: int = 2**32 - 1) -> bool:
 
 def check_seed(value: Any) -> Iterator[Problem]:
     if not is_whole(value):
-        yield (), f"{value!r} is not a whole number from 0."
+        yield (), f"expected a whole number from 0, got {value!r}."
 
 
-# The options of `data`: those of load_data and encode, with what each may be.
-DATA_OPTIONS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    # where files lie changes no number, so only the embedded world is named in a recipe
-    "root": (lambda v: v == "world", "world; name a folder of data with --data or DEADHEAD_DATA"),
-    "source": (lambda v: isinstance(v, str), "the name of a corpus"),
-    "cut": (lambda v: among(v, ("auto", "given", "pooled")), "auto, given or pooled"),
-    "deduplicate": (lambda v: isinstance(v, bool), "true or false"),
-    "merge": (lambda v: isinstance(v, bool), "true or false"),
-    "document_starts": (lambda v: among(v, ("keep", "drop")), "keep or drop"),
-    "malformed": (lambda v: among(v, ("error", "drop")), "error or drop"),
-    "parts": (
-        lambda v: all(is_whole(n, 1, 10) for n in (v.values() if isinstance(v, dict) else [v])),
-        "1 to 10, or {de: 3}",
+def _are_parts(value: Any) -> bool:
+    numbers = value.values() if isinstance(value, dict) else [value]
+    return all(is_whole(number, 1, 10) for number in numbers)
+
+
+World = Annotated[
+    str, Bound(lambda v: v == "world", "world; name a folder of data with --data or DEADHEAD_DATA")
+]
+Parts = Annotated[Any, Bound(_are_parts, "1 to 10, or {de: 3}")]
+TargetParts = Annotated[
+    int,
+    Bound(
+        lambda v: is_whole(v, 1, 10), "1 to 10, for the languages in train that are not in source"
     ),
-    "target_parts": (
-        lambda v: is_whole(v, 1, 10),
-        "1 to 10, of the languages in train that are not in source",
-    ),
-    "examples": (lambda v: is_whole(v, 1), "a number of training rows"),
-    "exact": (
-        lambda v: isinstance(v, bool),
-        "true (refuse fewer training rows than `examples`) or false",
-    ),
-    "max_length": (lambda v: is_whole(v, 4, 100_000), "a number of sub-words"),
-    "align": (lambda v: among(v, ("first", "all")), "first or all"),
-    "long": (lambda v: among(v, ("split", "cut")), "split or cut"),
-}
+]
+Rows = Annotated[int, Bound(lambda v: is_whole(v, 1), "a number of training rows")]
+Length = Annotated[
+    int, Bound(lambda v: is_whole(v, 4, 100_000), "a number of sub-words, 4 or more")
+]
+UNSET: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """The field `data`: options of `load_data` and `encode`, which have the defaults."""
+
+    root: World = UNSET  # the folder of other data changes no number, so no recipe names it
+    source: str = UNSET
+    cut: Literal["auto", "given", "pooled"] = UNSET
+    deduplicate: bool = UNSET
+    merge: bool = UNSET
+    document_starts: Literal["keep", "drop"] = UNSET
+    malformed: Literal["error", "drop"] = UNSET
+    parts: Parts = UNSET
+    target_parts: TargetParts = UNSET
+    examples: Rows = UNSET
+    exact: bool = UNSET  # refuse fewer training rows than `examples`
+    max_length: Length = UNSET
+    align: Literal["first", "all"] = UNSET
+    long: Literal["split", "cut"] = UNSET
+    task_file: str = UNSET  # the hash of a task file, for the id
+
+    @classmethod
+    def parse(cls, value: Mapping[str, Any] | None) -> DataOptions:
+        known = cls.__dataclass_fields__
+        return cls(**{name: item for name, item in (value or {}).items() if name in known})
+
+    def chosen(self, *names: str) -> dict[str, Any]:
+        """Those of these options that are set."""
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def _data(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        yield (), f"this is a mapping; known are {', '.join(DATA_OPTIONS)}."
+        known = (name for name in DataOptions.__dataclass_fields__ if name != "task_file")
+        yield (), f"expected a mapping with some of {', '.join(known)}."
         return
-    yield from unknown(value, DATA_OPTIONS, (), "option of data")
+    for name, problem in problems("data", DataOptions, value, hidden=("task_file",)):
+        yield (name,), problem.message
     if value.get("exact") is True and "examples" not in value:
         yield ("exact",), "this needs `examples`, the number of training rows that matters."
-    for name in value.keys() & DATA_OPTIONS.keys():
-        fits, wanted = DATA_OPTIONS[name]
-        if not fits(value[name]):
-            yield (name,), f"{value[name]!r} was met; wanted is {wanted}."
 
 
 def options_by_name(value: Any) -> dict[str, dict[str, Any]]:

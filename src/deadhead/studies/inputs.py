@@ -1,9 +1,9 @@
-"""What trials read, by content: a fingerprint of every model folder and data file a study depends on.
+"""What trials read, by content: a fingerprint of every model folder and data file of a study.
 
-A trial names its model and its data; the names do not say what the files hold. So before a study runs,
-each name gets a fingerprint: the hash of its files, or the revision of a model on the hub. The
-fingerprints become part of the trial, and so of its id and of the work it shares with others: two
-trials that read different files are never the same trial. What is bundled with deadhead needs none.
+A trial names its model and its data; the names do not identify the content. So before a study runs, each
+name gets a fingerprint: the hash of its files, or the revision of a model on the hub. The fingerprints
+become part of the trial, and so of its id and of the work it shares with others: two trials that read
+different files are never the same trial. What is bundled with deadhead needs none.
 
 Hashing gigabytes of weights at every start would be slow, so hashes are kept in the cache folder by
 path, size, times and inode. Nothing here loads torch.
@@ -31,12 +31,7 @@ from .trial import Trial, digest
 Fingerprints = Mapping[str, str]
 
 BUNDLED = "world"  # models and data inside the package
-WHERE = (
-    "root",
-    "source",
-    "cut",
-    "deduplicate",
-)  # options of `data` that decide which files are read
+WHERE = ("root", "source", "cut", "deduplicate")  # options of `data` that decide which files
 MODEL_FILES = (".safetensors", ".json", ".txt", ".model", ".jinja")  # weights, config, tokenizer
 CHUNK = 1 << 20
 MOST_NAMED = 6  # changed inputs that a message names
@@ -47,7 +42,7 @@ class InputsChanged(StudyError):
 
 
 def fingerprints(trials: Iterable[Trial]) -> dict[str, str]:
-    """The fingerprint of every input of these trials, as far as it can be had without the network failing."""
+    """The fingerprint of every input of these trials; a hub that does not answer is skipped."""
     names = dict.fromkeys(name for trial in trials for name in _names(trial).values())
     return {name: value for name in names if (value := _fingerprint(name))}
 
@@ -66,28 +61,28 @@ def changed(before: Fingerprints, now: Fingerprints) -> list[str]:
 
 def described(names: Iterable[str]) -> str:
     """Inputs for a message: `the model ./mine; the data of pos in en (train)`."""
-    several = list(map(_describe, names))
-    more = [f"and {len(several) - MOST_NAMED} more"] if len(several) > MOST_NAMED else []
-    return "; ".join([*several[:MOST_NAMED], *more])
+    texts = list(map(_describe, names))
+    more = [f"and {len(texts) - MOST_NAMED} more"] if len(texts) > MOST_NAMED else []
+    return "; ".join([*texts[:MOST_NAMED], *more])
 
 
 def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Inputs that the contents of trials name alike and read differently, with the number of versions.
+    """Inputs with one name and different content among these trials, with the number of versions.
 
-    A content without fingerprints, as earlier versions wrote them, counts as a version of its own.
+    A trial without fingerprints, as earlier versions wrote them, counts as another version.
     """
     versions: dict[str, set[str]] = {}
     unknown: set[tuple[str, str]] = set()
     for content in trials:
         model, task = str(content.get("model")), str(content.get("task"))
-        held = content.get("inputs")
-        if not isinstance(held, Mapping):
+        inputs = content.get("inputs")
+        if not isinstance(inputs, Mapping):
             unknown.add((model, task))
             continue
         options = {
             name: value for name, value in (content.get("data") or {}).items() if name in WHERE
         }
-        for place, value in held.items():
+        for place, value in inputs.items():
             versions.setdefault(_name(place, model, task, options), set()).add(str(value))
     for name, values in versions.items():
         kind, what, *_ = json.loads(name)
@@ -97,34 +92,28 @@ def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def verify(trial: Trial) -> None:
-    """Raise an error if a file changed after the trial got its fingerprints: the study would mix two versions."""
-    names = _names(trial) if trial.get("inputs") else {}
-    now = {place: _fingerprint(name) for place, name in names.items()}
-    stale = [
-        names[place]
-        for place, value in now.items()
-        if value and _held(trial, place) not in ("", value)
-    ]
+    """Raise an error if a file changed after the trial got its fingerprints."""
+    names = _names(trial) if trial.inputs else {}
+    stale = []
+    for place, name in names.items():
+        now = _fingerprint(name)
+        if now and trial.inputs.get(place, now) not in ("", now):
+            stale.append(name)
     if stale:
         raise InputsChanged(
             f"files changed while the study was running: {described(stale)}.",
-            "put the old files back and give the same command again, or start a new study with --out",
+            "restore the old files and repeat the command, or start a new study with --out",
         )
-
-
-def _held(trial: Trial, place: str) -> str:
-    inputs = trial.get("inputs")
-    return str(inputs.get(place, "")) if isinstance(inputs, Mapping) else ""
 
 
 def _names(trial: Trial) -> dict[str, str]:
     """The inputs of a trial: place in its content (`model`, `data en/train`) -> name in the study."""
-    model, task, data = str(trial.get("model")), str(trial.get("task")), trial.get("data") or {}
-    options = {name: data[name] for name in WHERE if name in data}
+    model, task, data = str(trial.get("model")), trial.task, trial.data
+    options = data.chosen(*WHERE)
     places = []
     if not any(step.builds_model for step in trial.protocol) and not _is_bundled(model):
         places.append("model")
-    if data.get("root") != BUNDLED or Path(BUNDLED).is_dir():
+    if data.root != BUNDLED or Path(BUNDLED).is_dir():
         places += [trial.input_name(*triple) for triple in dict.fromkeys(trial.reads())]
     return {place: _name(place, model, task, options) for place in places}
 
@@ -167,7 +156,7 @@ def _of_model(name: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _hub_revision(name: str) -> str | None:
-    """The commit of a hub model: of the copy that is here, else as the hub says; None where neither answers."""
+    """The commit of a hub model: of the local copy, else of the hub; None if neither answers."""
     import huggingface_hub
     from huggingface_hub.utils import HFValidationError
 
@@ -183,7 +172,7 @@ def _hub_revision(name: str) -> str | None:
         return huggingface_hub.model_info(base, revision=revision, timeout=5.0).sha
     except HFValidationError:
         return None
-    except Exception:  # no network, no such model, no right to see it: the trial itself says which
+    except Exception:  # no network, no such model, no access: the trial itself reports which
         return None
 
 
@@ -194,9 +183,8 @@ def _of_data(task: str, language: str, split: str, where: Mapping[str, Any]) -> 
         places = data_files(task, language, split, **where)
     except DeadheadError:
         return None  # `missing_data` reports what is missing
-    return digest(
-        [place if not Path(place).is_file() else file_hash(Path(place)) for place in places]
-    )
+    files = (Path(place) for place in places)
+    return digest([file_hash(f) if f.is_file() else p for f, p in zip(files, places, strict=True)])
 
 
 def file_hash(file: Path) -> str:

@@ -77,9 +77,9 @@ def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooF
     first: dict[tuple[str, str, str], Trial] = {}
     needed: Counter[tuple[str, str, str]] = Counter()
     for trial in trials:
-        if not trial.data.get("examples") or (only_exact and not trial.data.get("exact")):
+        if not trial.data.examples or (only_exact and not trial.data.exact):
             continue
-        options = json.dumps(trial.data, sort_keys=True)
+        options = json.dumps(trial.get("data"), sort_keys=True)
         training = (place for place, step in enumerate(trial.protocol) if step.trains)
         for lang in sorted({lang for place in training for lang in trial.languages(place)}):
             first.setdefault((trial.task, lang, options), trial)
@@ -87,9 +87,9 @@ def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooF
     short = []
     for key, trial in first.items():
         task, lang, _ = key
-        expected, got = int(trial.data["examples"]), available_rows(trial, lang)
+        expected, got = trial.data.examples, available_rows(trial, lang)
         if got is not None and got < expected:
-            exact = bool(trial.data.get("exact"))
+            exact = bool(trial.data.exact)
             short.append(TooFewRows(f"{task} in {lang}", expected, got, exact, needed[key]))
     return short
 
@@ -104,13 +104,13 @@ def available_rows(trial: Trial, lang: str) -> int | None:
     if isinstance(place, DataError):
         return None
     if place.startswith("hub:"):
-        hub = hub_set(task_of(trial.task).hub, lang, data.get("source"))
-        if hub is None or "parts" in data:
+        hub = hub_set(task_of(trial.task).hub, lang, data.source)
+        if hub is None or data.parts:
             return None
         return hub.rows.get(lang, hub.rows.get("-".join(reversed(lang.split("-")))))
-    is_file = "parts" not in data and Path(place).is_file()
-    if is_file and estimated_rows(place) > MARGIN * data["examples"]:
-        return int(data["examples"])
+    is_file = not data.parts and Path(place).is_file()
+    if is_file and estimated_rows(place) > MARGIN * data.examples:
+        return data.examples
     try:
         return rows_there(trial, lang)
     except DataError:

@@ -201,12 +201,12 @@ def _memory() -> float | None:
 
 def _operations(trial: Trial, step: str, count: Callable[[str, str, str], int | None]) -> float:
     """Operations of one training; `count` gives the rows of a training file."""
-    world = trial.data.get("root") == "world"
+    world = trial.data.root == "world"
     usual = WORLD_ROWS if world else ROWS.get(trial.task.partition("-")[0], USUAL_ROWS)
     where = json.dumps(place_options(trial), sort_keys=True)
     languages = trial.languages(trial.steps.index(step))
     rows = [usual if world else count(trial.task, lang, where) or usual for lang in languages]
-    used = sum(min(number, trial.data.get("examples") or number) for number in rows)
+    used = sum(min(number, trial.data.examples or number) for number in rows)
     return float(WORK * _weights(trial) * used * (trial.get(step) or {}).get("epochs", 1))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .fields import as_list, options_by_name
+from .fields import DataOptions, as_list, options_by_name
 from .removal import Removal
 from .step import STEPS, Read, Step, fields, is_inspected
 
@@ -55,9 +55,9 @@ class Trial:
     def task(self) -> str:
         return str(self.get("task"))
 
-    @property
-    def data(self) -> dict[str, Any]:
-        return self.get("data") or {}
+    @cached_property
+    def data(self) -> DataOptions:
+        return DataOptions.parse(self.get("data"))
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -145,7 +145,7 @@ class Trial:
 
     def _data(self, place: int) -> dict[str, Any]:
         """The options of the data up to a step, without `parts` of languages that are not read yet."""
-        data = dict(self.data)
+        data = dict(self.get("data") or {})
         if isinstance(data.get("parts"), Mapping):
             work = [i for i, s in enumerate(self.protocol[: place + 1]) if s.trains or s.ranks]
             read = {lang for i in work for lang in self.languages(i)}

@@ -109,7 +109,8 @@ def _axis(
         at = (i,) if isinstance(spec, list) and len(spec) == len(points) else ()
         for whole in _whole_values(name, value, grid, fixed):
             problems = fields()[field].check(whole)
-            yield from (((*at, *rest) if "." not in name else at, told) for rest, told in problems)
+            for rest, message in problems:
+                yield ((*at, *rest) if "." not in name else at), message
 
 
 def _whole_values(
@@ -164,13 +165,13 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
             )
     steps = [STEPS[name] for name in data["steps"]]
     for path, grid in _grids(data):
-        given = {*fixed, *(name.partition(".")[0] for name in grid)}
+        names = {*fixed, *(name.partition(".")[0] for name in grid)}
         choices = {
             name: [v for part in (fixed, grid) if name in part for v in values(name, part[name])]
-            for name in given
+            for name in names
         }
         if data.get("search"):
-            if "remove" in given:
+            if "remove" in names:
                 yield ("search",), "a search sets `remove` itself."
             choices.setdefault("remove", []).append({"lowest": 1})
         yield from ((path, message) for message in _missing(steps, {*choices}))
@@ -187,24 +188,24 @@ def _is_in(here: Any, path: list[str]) -> bool:
     return here is not None
 
 
-def _missing(steps: list[Step], given: set[str]) -> Iterator[str]:
+def _missing(steps: list[Step], names: set[str]) -> Iterator[str]:
     for name in ("model", "task"):
-        if name not in given:
+        if name not in names:
             yield f"no {name} is given; put it under fixed, or make it an axis."
     works = any(step.trains or step.ranks or step.inspects for step in steps)
-    if works and not given & {"source", "train"}:
+    if works and not names & {"source", "train"}:
         yield "no language is given: name the source."
-    if any(step.ranks for step in steps) and "source" not in given:
+    if any(step.ranks for step in steps) and "source" not in names:
         yield "heads are ranked on the languages of `source`, which is not given."
     for step in dict.fromkeys(steps):
         for name in step.needs:
-            if name not in given:
+            if name not in names:
                 example = fields()[name].example
                 yield f"the step {step.name} needs `{name}`{example and f', such as {example}'}."
     used = {field.name for step in steps for field in step.fields}
     for step in STEPS.values():
         for field in step.fields:
-            if field not in SHARED and field.needs_step and field.name in given - used:
+            if field not in SHARED and field.needs_step and field.name in names - used:
                 yield f"`{field.name}` is given, but no step uses it; add {step.name} to steps."
 
 

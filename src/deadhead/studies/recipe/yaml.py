@@ -1,4 +1,4 @@
-"""YAML that is nothing but data, and that remembers the line each value stood on.
+"""YAML that is nothing but data, with the line of every value.
 
 A recipe may come from anybody, so only plain mappings, lists, texts and numbers are read: a tag, an
 anchor or a key given twice is refused. Scalars are read by the YAML 1.2 rules, in which `no` is a
@@ -69,14 +69,8 @@ def read(text: str, name: str) -> Document:
         raise RecipeError(f"{name} has {len(text):,} characters; a recipe has at most {LARGEST:,}.")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        anchor = next(
-            (
-                event
-                for event in yaml.parse(text, Loader=yaml.SafeLoader)
-                if isinstance(event, yaml.AliasEvent)
-            ),
-            None,
-        )
+        events = yaml.parse(text, Loader=yaml.SafeLoader)
+        anchor = next((event for event in events if isinstance(event, yaml.AliasEvent)), None)
     except RecursionError:
         raise RecipeError(
             f"{name} is nested too deeply.", "a recipe is a few levels deep"
@@ -106,10 +100,10 @@ def scalar(text: str) -> Any:
 
 def _unreadable(problem: Any, name: str) -> RecipeError:
     mark = getattr(problem, "problem_mark", None)
-    told = getattr(problem, "problem", None) or str(problem).splitlines()[0]
+    reason = getattr(problem, "problem", None) or str(problem).splitlines()[0]
     return RecipeError(
-        f"{name}{f':{mark.line + 1}' if mark else ''}: this is not YAML: {told}.",
-        "look at the brackets, quotes and indents",
+        f"{name}{f':{mark.line + 1}' if mark else ''}: this is not YAML: {reason}.",
+        "check the brackets, quotes and indents",
     )
 
 
@@ -134,12 +128,12 @@ def _value(node: Any, path: Path, document: Document) -> Any:
 
 def _mapping(node: Any, path: Path, document: Document) -> dict[str, Any]:
     _refuse_tag(node, "map", path, document)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, child in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key.value, str):
             raise RecipeError(f"{document.name}:{line}: a field must have a plain name.")
-        if key.value in found:
+        if key.value in values:
             raise RecipeError(
                 f"{document.name}:{line}: {dotted((*path, key.value))} is given twice.",
                 "keep one of the two",
@@ -148,13 +142,13 @@ def _mapping(node: Any, path: Path, document: Document) -> dict[str, Any]:
             raise RecipeError(
                 f"{document.name}:{line}: << merges are not read.", "write the fields out"
             )
-        found[key.value] = _value(child, (*path, key.value), document)
+        values[key.value] = _value(child, (*path, key.value), document)
         document.lines[(*path, key.value)] = line
-    return found
+    return values
 
 
-def _refuse_tag(node: Any, wanted: str, path: Path, document: Document) -> None:
-    if node.tag not in (f"tag:yaml.org,2002:{wanted}", "!"):
+def _refuse_tag(node: Any, kind: str, path: Path, document: Document) -> None:
+    if node.tag not in (f"tag:yaml.org,2002:{kind}", "!"):
         raise RecipeError(
             f"{document.where(path)}: the tag {node.tag} is not plain data.",
             "write the value without a tag",

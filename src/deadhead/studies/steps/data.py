@@ -1,4 +1,4 @@
-"""The rows a trial reads: its task, languages and options of `data`, kept for the next trials of the process. Loads no torch."""
+"""The rows that a trial reads, cached for the next trials of the process. Loads no torch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 from deadhead.errors import DataError
+from deadhead.studies.fields import DataOptions
 from deadhead.studies.trial import Trial
 from deadhead.tasks import Dataset, concatenate, load_data
 from deadhead.tasks.dataset import shuffled
 
-# Options of `data`: those of `encode`, those that are only part of the id, and those that decide
-# where data is. All but the first two are for `load_data`.
-ENCODE = ("max_length", "align", "long")
-FOR_ID = ("task_file",)
-PLACE = ("root", "source", "cut")
+ENCODE = ("max_length", "align", "long")  # options of `encode`; the others are for `load_data`
+PLACE = ("root", "source", "cut")  # options that decide where data is
 TOO_FEW_HINT = (
     "add the missing data, lower data.examples, "
     "or train on what there is with --set fixed.data.exact=false"
@@ -38,12 +36,12 @@ class Shortfall:
 
 def place_options(trial: Trial) -> dict[str, Any]:
     """The options that decide where the data of a trial is."""
-    return {name: trial.data[name] for name in PLACE if name in trial.data}
+    return trial.data.chosen(*PLACE)
 
 
 def encode_options(trial: Trial) -> dict[str, Any]:
     """The options that decide how the data of a trial is cut into sub-words."""
-    return {name: trial.data[name] for name in ENCODE if name in trial.data}
+    return trial.data.chosen(*ENCODE)
 
 
 @lru_cache(maxsize=64)
@@ -85,8 +83,8 @@ def dataset(trial: Trial, languages: list[str], split: str, task: str | None = N
 def _options(
     trial: Trial, languages: list[str], split: str, task: str | None = None, exact: bool = True
 ) -> str:
-    skipped = (*ENCODE, *FOR_ID, *(() if exact else ("exact",)))
-    options = {name: value for name, value in trial.data.items() if name not in skipped}
+    skipped = {*ENCODE, "task_file", *(() if exact else ("exact",))}
+    options = trial.data.chosen(*(DataOptions.__dataclass_fields__.keys() - skipped))
     if "root" not in options and "DEADHEAD_DATA" in os.environ:
         options["root"] = os.environ["DEADHEAD_DATA"] or None  # the next run may name another
     names = (trial.input_name(task, lang, split) for lang in languages)
@@ -101,7 +99,7 @@ def rows_there(trial: Trial, lang: str) -> int:
 
 def shortfalls(trial: Trial, languages: list[str]) -> list[Shortfall]:
     """The languages with fewer training rows than `data.examples`."""
-    expected = trial.data.get("examples")
+    expected = trial.data.examples
     if expected is None:
         return []
     options = _options(trial, languages, "train")

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deadhead.hub import at_commit
 from deadhead.measures import MeasureInputs
@@ -29,12 +29,8 @@ from deadhead.tasks import (
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.reading.records import UNSPACED
 
-from .data import ENCODE, Shortfall, dataset, shortfalls
-
-if TYPE_CHECKING:
-    from deadhead.studies.trial import Trial
-
-    from .state import State
+from .data import Shortfall, dataset, encode_options, shortfalls
+from .state import State
 
 WORLD = "world/"
 
@@ -56,7 +52,7 @@ def home(model: str) -> str:
 
 def model_of(trial: Trial) -> str:
     """The path or hub name of the trial's model, at the commit that the trial names."""
-    return at_commit(home(trial.get("model")), (trial.get("inputs") or {}).get("model"))
+    return at_commit(home(trial.get("model")), trial.inputs.get("model"))
 
 
 @lru_cache(maxsize=4)
@@ -67,7 +63,7 @@ def _tokenizer(folder: str, fingerprint: str | None = None) -> Any:
 def tokenizer(state: State, trial: Trial) -> Any:
     """The tokenizer of the trial's model; a model trained from scratch has its own."""
     if not any(step.builds_model for step in trial.protocol):
-        return _tokenizer(model_of(trial), (trial.get("inputs") or {}).get("model"))
+        return _tokenizer(model_of(trial), trial.inputs.get("model"))
     if state.tokenizer is None:
         state.tokenizer = _tokenizer(str(state.weights))
     return state.tokenizer
@@ -97,7 +93,7 @@ def encoded(
     elif examples is not None and examples > len(data):
         _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
-    options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
+    options = encode_options(trial)
     windows = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
     if data.notes or windows.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
@@ -157,7 +153,7 @@ def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches
     each = -(-most // len(languages))
     sets = [_recorded(state, trial, lang, split) for lang in languages]
     sets = [replace(data, rows=data.rows[:each]) for data in sets]
-    options = {name: value for name, value in (trial.get("data") or {}).items() if name in ENCODE}
+    options = encode_options(trial)
     labels = labels_of(state.model, trial)
     data = sets[0] if len(sets) == 1 else concatenate(sets)
     return batches(encode(data, tokenizer(state, trial), labels=labels, **options), device=device())
@@ -244,7 +240,7 @@ def look_ahead(trial: Trial) -> None:
 def _pretrained(trial: Trial, at: int) -> Any:
     """The pretrained model with a new classifier for the task, drawn with the trial's seed."""
     place = trial.steps.index("finetune", at)
-    task = task_of(trial.get("task"))
+    task = task_of(trial.task)
     labels = None
     if task.traits.label_unit != "text":
         labels = dataset(trial, trial.languages(place), "train").labels
@@ -253,7 +249,7 @@ def _pretrained(trial: Trial, at: int) -> Any:
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
     """The labels of the model, in its order; None for translation."""
-    if task_of(trial.get("task")).traits.label_unit == "text":
+    if task_of(trial.task).traits.label_unit == "text":
         return None
     return label_names(model)
 

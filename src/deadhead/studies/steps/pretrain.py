@@ -25,7 +25,7 @@ def _check(value: Any) -> Iterator[Problem]:
                 f"expected a number of sub-words, {MIN_SIZE} or more, got {value['vocabulary']!r}.",
             )
         if not is_whole(value.get("seed", 0)):
-            yield ("seed",), f"{value['seed']!r} is not a whole number from 0."
+            yield ("seed",), f"expected a whole number from 0, got {value['seed']!r}."
     yield from check(value, ("vocabulary", "seed"))
 
 
