@@ -190,7 +190,7 @@ def test_own_trials_beside_included(folder: Path) -> None:
         (ONE + "figures: {kind: curve}", "figures: expected a list of figures"),
         (
             ONE.replace("source: en", "source: en, data: {target_parts: 11}"),
-            "1 to 10, of the languages in train",
+            "`target_parts` of data expects 1 to 10, for the languages in train",
         ),
     ],
 )

@@ -41,7 +41,7 @@ class RankEach(Step):
 
     def run(self, state: State, trial: Trial) -> None:
         from deadhead import ranking
-        from deadhead.ranking.merge import merge
+        from deadhead.rankers.merge import merge
 
         with ExitStack() as stack:
             folder = state.folder or prepare(Path(stack.enter_context(TemporaryDirectory())))
