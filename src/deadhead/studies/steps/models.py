@@ -16,6 +16,7 @@ from typing import Any
 from deadhead.hub import at_commit
 from deadhead.measures import MeasureInputs
 from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
+from deadhead.studies.trial import Trial
 from deadhead.tasks import (
     Batches,
     Dataset,
