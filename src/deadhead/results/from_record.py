@@ -12,7 +12,7 @@ from .cells import as_dict
 from .model import Measurement, RankedHeads
 from .task_facts import task_facts
 
-STAGES = ("before", "first", "after")  # of training
+STAGES = ("before", "first", "after")  # when a trial measures
 
 
 def ranking_of(record: Record) -> RankedHeads | None:

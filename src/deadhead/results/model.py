@@ -23,7 +23,7 @@ class OnTask:
 
     model: str
     task: str  # without the corpus: `slots` for `slots-atis`
-    kind: str = ""  # of the task: classify, tag, translate; empty where it is not known
+    kind: str = ""  # classify, tag or translate; empty where the task is unknown
 
     @property
     def translated(self) -> bool:

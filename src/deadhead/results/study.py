@@ -51,7 +51,7 @@ class Study:
 
     home: Path
     description: Mapping[str, Any]  # what `run` stored: name, recipe, cells
-    summaries: Mapping[str, Summary]  # of the records, by trial id
+    summaries: Mapping[str, Summary]  # what the index keeps, by trial id
     cells: tuple[Cell, ...]
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used
     published: Mapping[str, Rows] = field(default_factory=dict)  # file -> its rows
@@ -111,7 +111,7 @@ class Study:
             labels = (variant[name] for cell in self.cells for variant in cell.variants([name]))
         elif name == "setting":
             places = dict.fromkeys((cell.train, cell.languages) for cell in self.cells)
-            labels = (setting("+".join(train), one) for train, some in places for one in some)
+            labels = (setting("+".join(train), code) for train, codes in places for code in codes)
         elif name == "parts":
             labels = (cell.parts(language) for cell in self.cells for language in cell.languages)
         else:
@@ -227,7 +227,7 @@ class Study:
     @cached_property
     def _done(self) -> list[Summary]:
         """In the order of trial ids: a folder lists its files in any order."""
-        return [one for _, one in sorted(self.summaries.items()) if one.state == "done"]
+        return [summary for _, summary in sorted(self.summaries.items()) if summary.state == "done"]
 
     @cached_property
     def rankings(self) -> tuple[RankedHeads, ...]:

@@ -91,8 +91,8 @@ def expected_best(scores: Sequence[float], k: int) -> float:
 class SeedComparison(NamedTuple):
     """The best of the pruned trials against the best of the same number of unpruned seeds."""
 
-    gain: float  # of the best pruned trial over the unpruned model
-    by_luck: float  # of the best of as many unpruned seeds
+    gain: float  # best pruned trial over the unpruned model
+    by_luck: float  # best of as many unpruned seeds over it
     excess: float  # gain - by_luck
     p: float  # probability of at least this excess if pruning were only another seed
 
@@ -140,7 +140,7 @@ class Excess(NamedTuple):
     high: float
     p: float  # probability of a mean this far from 0 if either side were ahead as often
     pairs: int
-    groups: int  # of pairs that are independent of each other
+    groups: int  # groups are independent of each other
 
 
 def beyond_luck(
