@@ -45,11 +45,12 @@ def rank_batches(
     the method needs no labels.
     """
     if isinstance(data, list):
-        return _unlabelled(model, tokenizer, data, {}, size or BATCH, max_length)
+        return _unlabelled(model, tokenizer, data, size=size, max_length=max_length)
     label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
     if label_free and not is_encoder_decoder(model):  # a decoder beside an encoder reads the labels
         texts = texts_of(data)
-        return _unlabelled(model, tokenizer, texts, data.notes, size or BATCH, max_length)
+        unlabelled, facts = _unlabelled(model, tokenizer, texts, size=size, max_length=max_length)
+        return unlabelled, {**facts, "notes": {**data.notes, **facts["notes"]}}
     try:
         labels = labels_for(model, data)
     except DataError as problem:
@@ -64,19 +65,19 @@ def rank_batches(
 
 
 def _unlabelled(
-    model: Any, tokenizer: Any, texts: Texts, notes: Mapping[str, int], size: int, max_length: int
+    model: Any, tokenizer: Any, texts: Texts, *, size: int | None, max_length: int
 ) -> tuple[Any, dict[str, Any]]:
     if is_encoder_decoder(model):
         raise DataError(
             f"{type(model).__name__} reads two texts, one with its decoder.",
             "name a translation task with --task",
         )
-    unlabelled = text_batches(texts, tokenizer, size=size, max_length=max_length)
+    unlabelled = text_batches(texts, tokenizer, size=size or BATCH, max_length=max_length)
     return unlabelled.batches, {
         "examples": unlabelled.examples,
         "windows": unlabelled.examples,
         "padding": round(unlabelled.padding, 4),
-        "notes": {**notes, **unlabelled.notes},
+        "notes": dict(unlabelled.notes),
         "fingerprint": fingerprint(texts),
     }
 

@@ -1,4 +1,4 @@
-"""Every command is in the table, in a file of its name and in the reference; its help is complete."""
+"""Every command is in the table, has a file of its name and a complete help text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deadhead evaluate`: numbers in points, their uncertainty, and what differs between models beyond chance."""
+"""`deadhead evaluate`: numbers in points, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import predict
 
 
-def said(*words: object) -> str:
+def message(*words: object) -> str:
     result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -37,17 +37,17 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = predict(
         model, data, tokenizer=small_tasks.tokenizer()
     ).texts  # what it says is right, in two of three sentences
-    wanted = ["the dog runs" if i % 3 == 0 else text for i, text in enumerate(texts)]
+    expected = ["the dog runs" if i % 3 == 0 else text for i, text in enumerate(texts)]
     (home / "dev.en").write_text("".join(row.texts[0] + "\n" for row in data.data.rows))
-    (home / "dev.de").write_text("".join(text + "\n" for text in wanted))
+    (home / "dev.de").write_text("".join(text + "\n" for text in expected))
     (home / "mine.yaml").write_text(
         "kind: translate\nmetrics: [bleu_13a, bleu]\nfiles: {dev: dev.en|dev.de}\n"
     )
     return home
 
 
-def test_every_bleu_is_shown_in_points(translator: Path) -> None:
-    given = (
+def test_every_bleu_is_printed_in_points(translator: Path) -> None:
+    arguments = (
         translator / "model",
         "--task-file",
         translator / "mine.yaml",
@@ -56,11 +56,11 @@ def test_every_bleu_is_shown_in_points(translator: Path) -> None:
         "--device",
         "cpu",
     )
-    (scores,) = json.loads(said("evaluate", *given, "--json"))["scores"].values()
+    (scores,) = json.loads(message("evaluate", *arguments, "--json"))["scores"].values()
     assert 5 < scores["en-de"]["bleu_13a"] < 100
-    shown = said("evaluate", *given)
-    assert f" {scores['en-de']['bleu_13a']:.2f} " in shown
-    assert "tok:13a" in shown
+    table = message("evaluate", *arguments)
+    assert f" {scores['en-de']['bleu_13a']:.2f} " in table
+    assert "tok:13a" in table
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def taggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def given(home: Path, *more: object) -> tuple[object, ...]:
+def arguments(home: Path, *more: object) -> tuple[object, ...]:
     words = (
         "evaluate",
         home / "less",
@@ -102,55 +102,60 @@ def given(home: Path, *more: object) -> tuple[object, ...]:
 
 
 def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
-    told = json.loads(said(*given(taggers, "--json")))
+    printed = json.loads(message(*arguments(taggers, "--json")))
     less, more = (str(taggers / name) for name in ("less", "more"))
     for model in (less, more):
         for lang in ("en", "de"):
-            one = told["intervals"][model][lang]
-            assert one["value"] == told["scores"][model][lang]["accuracy"]
+            one = printed["intervals"][model][lang]
+            assert one["value"] == printed["scores"][model][lang]["accuracy"]
             assert one["low"] <= one["value"] <= one["high"]
             assert one["low"] < one["high"]
-    assert list(told["differences"]) == [more]
-    gain = told["differences"][more]["mean"]
+    assert list(printed["differences"]) == [more]
+    gain = printed["differences"][more]["mean"]
     assert gain["value"] == pytest.approx(
-        told["intervals"][more]["mean"]["value"] - told["intervals"][less]["mean"]["value"]
+        printed["intervals"][more]["mean"]["value"] - printed["intervals"][less]["mean"]["value"]
     )
     assert 0 < gain["low"] < gain["high"]
     assert gain["p"] < 0.05
-    assert (told["examples"], told["resamples"], told["seed"]) == ({"en": 50, "de": 50}, 1000, 0)
-    shown = said(*given(taggers))
+    assert (printed["examples"], printed["resamples"], printed["seed"]) == (
+        {"en": 50, "de": 50},
+        1000,
+        0,
+    )
+    table = message(*arguments(taggers))
     assert (
         f"{100 * gain['value']:+.2f} [{100 * gain['low']:+.2f}, {100 * gain['high']:+.2f}], p {gain['p']:.3f}"
-        in shown
+        in table
     )
-    assert "1,000 bootstrap samples of sentences (seed 0)" in shown
+    assert "1,000 bootstrap samples of sentences (seed 0)" in table
 
 
 def test_the_same_seed_draws_the_same(taggers: Path) -> None:
     one, same, other = (
-        json.loads(said(*given(taggers, "--json", "--seed", seed)))["intervals"]
+        json.loads(message(*arguments(taggers, "--json", "--seed", seed)))["intervals"]
         for seed in (1, 1, 2)
     )
     assert one == same != other
 
 
 def test_fewer_examples_are_less_sure(taggers: Path) -> None:
-    told = json.loads(said(*given(taggers, "--json", "--max-examples", 10)))
-    assert told["examples"] == {"en": 10, "de": 10}
-    whole = json.loads(said(*given(taggers, "--json")))
+    printed = json.loads(message(*arguments(taggers, "--json", "--max-examples", 10)))
+    assert printed["examples"] == {"en": 10, "de": 10}
+    whole = json.loads(message(*arguments(taggers, "--json")))
     widths = [
         one["high"] - one["low"]
-        for one in (facts["intervals"][str(taggers / "less")]["mean"] for facts in (told, whole))
+        for one in (facts["intervals"][str(taggers / "less")]["mean"] for facts in (printed, whole))
     ]
     assert widths[0] > widths[1]
 
 
 def test_it_takes_an_auto_class_and_a_precision(taggers: Path) -> None:
-    words = given(
+    words = arguments(
         taggers, "--auto", "AutoModelForTokenClassification", "--dtype", "float64", "--json"
     )
     assert (
-        json.loads(said(*words))["scores"] == json.loads(said(*given(taggers, "--json")))["scores"]
+        json.loads(message(*words))["scores"]
+        == json.loads(message(*arguments(taggers, "--json")))["scores"]
     )
     with pytest.raises(DataError, match="BertModel does not fit letters"):
-        said(*given(taggers, "--auto", "AutoModel"))
+        message(*arguments(taggers, "--auto", "AutoModel"))

@@ -1,4 +1,4 @@
-"""`deadhead finetune`: it says how it goes, survives a kill, keeps the precision and takes only so many examples."""
+"""`deadhead finetune`: its output, and how it resumes after a kill."""
 
 from __future__ import annotations
 
@@ -67,25 +67,27 @@ def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    with safe_open(folder / "model.safetensors", "pt") as held:
-        return {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118
+    with safe_open(folder / "model.safetensors", "pt") as stored:
+        return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
-def test_every_epoch_is_scored_and_said(reviews: Path, tmp_path: Path) -> None:
+def test_every_epoch_is_scored_and_printed(reviews: Path, tmp_path: Path) -> None:
     result = learn(reviews, tmp_path / "out", "--json")
-    told = json.loads(result.stdout)
-    assert (told["metric"], told["dev"], len(told["scores"])) == ("accuracy", {"en": 8}, 3)
-    for number, (scores, loss) in enumerate(zip(told["scores"], told["losses"], strict=True), 1):
+    printed = json.loads(result.stdout)
+    assert (printed["metric"], printed["dev"], len(printed["scores"])) == ("accuracy", {"en": 8}, 3)
+    for number, (scores, loss) in enumerate(
+        zip(printed["scores"], printed["losses"], strict=True), 1
+    ):
         assert (
             f"epoch {number}/3: mean loss {loss:.3f}, dev accuracy {100 * scores['accuracy']:.2f}, "
             in result.stderr
         )
-    shown = learn(reviews, tmp_path / "again").stdout
-    assert f"dev (8 examples): accuracy {100 * told['scores'][0]['accuracy']:.2f}; " in shown
-    assert f"best after epoch {told['best']}" in shown
+    table = learn(reviews, tmp_path / "again").stdout
+    assert f"dev (8 examples): accuracy {100 * printed['scores'][0]['accuracy']:.2f}; " in table
+    assert f"best after epoch {printed['best']}" in table
 
 
-def test_a_language_without_dev_data_is_said(reviews: Path, tmp_path: Path) -> None:
+def test_a_language_without_dev_data_is_reported(reviews: Path, tmp_path: Path) -> None:
     result = learn(reviews, tmp_path / "de", "--json", lang="de")
     assert "no dev data of reviews in de, so its epochs are not scored" in result.stderr
     assert (json.loads(result.stdout)["dev"], json.loads(result.stdout)["best"]) == ({}, None)
@@ -95,9 +97,9 @@ def test_a_language_without_dev_data_is_said(reviews: Path, tmp_path: Path) -> N
     with pytest.raises(DeadheadError, match="--weights best needs dev data"):
         learn(reviews, tmp_path / "best", "--weights", "best", lang="de")
     (reviews.parent / "de-dev.tsv").write_text((reviews.parent / "en-dev.tsv").read_text())
-    shown = learn(reviews, tmp_path / "two", lang="en,de").stderr
-    assert "dev accuracy" in shown
-    assert "(en " in shown
+    table = learn(reviews, tmp_path / "two", lang="en,de").stderr
+    assert "dev accuracy" in table
+    assert "(en " in table
     assert not (tmp_path / "best").exists()
 
 
@@ -135,9 +137,9 @@ def test_killed_it_resumes_to_the_same_weights(
     again = learn(reviews, tmp_path / "killed", "--json")
     assert "resuming after epoch 2 of 3" in again.stderr
     assert "epoch 1/3" not in again.stderr
-    told = json.loads(again.stdout)
+    printed = json.loads(again.stdout)
     for name in ("losses", "scores", "best"):
-        assert told[name] == whole[name]
+        assert printed[name] == whole[name]
     want, got = weights(tmp_path / "whole"), weights(tmp_path / "killed")
     assert all(torch.equal(want[name], got[name]) for name in want)
     assert not (tmp_path / "killed" / ".training").exists()
@@ -167,16 +169,16 @@ def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> N
         load(ENCODER, dtype=dtype), tmp_path / "small", AutoTokenizer.from_pretrained(ENCODER)
     )
     name = str(dtype).removeprefix("torch.")
-    shown = learn(reviews, tmp_path / "out", model=small).stdout
-    assert f"trained in float32, written in {name}" in shown
+    table = learn(reviews, tmp_path / "out", model=small).stdout
+    assert f"trained in float32, written in {name}" in table
     assert {
         tensor.dtype for tensor in weights(tmp_path / "out").values() if tensor.is_floating_point()
     } == {dtype}
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == name
-    told = json.loads(
+    printed = json.loads(
         learn(reviews, tmp_path / "wide", "--dtype", "float32", "--json", model=small).stdout
     )
-    assert told["dtype"] == "float32"
+    assert printed["dtype"] == "float32"
     wide = weights(tmp_path / "wide")
     assert {tensor.dtype for tensor in wide.values() if tensor.is_floating_point()} == {
         torch.float32
@@ -187,10 +189,10 @@ def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> N
         learn(reviews, tmp_path / "x", "--dtype", "float31")
 
 
-def test_so_many_examples_of_each_set(reviews: Path, tmp_path: Path) -> None:
-    told = json.loads(learn(reviews, tmp_path / "out", "--max-examples", 5, "--json").stdout)
-    assert (told["examples"], told["dev"]) == (5, {"en": 5})
-    assert "rows left out by --max-examples: 7" in told["notes"]
+def test_max_examples_of_each_set(reviews: Path, tmp_path: Path) -> None:
+    printed = json.loads(learn(reviews, tmp_path / "out", "--max-examples", 5, "--json").stdout)
+    assert (printed["examples"], printed["dev"]) == (5, {"en": 5})
+    assert "rows left out by --max-examples: 7" in printed["notes"]
 
 
 def test_the_best_weights_are_those_of_the_best_epoch(reviews: Path, tmp_path: Path) -> None:
@@ -201,12 +203,12 @@ def test_the_best_weights_are_those_of_the_best_epoch(reviews: Path, tmp_path: P
         "text\tlabel\n"
         + "".join(f"{text}\t{'bad' if label == 'good' else 'good'}\n" for text, label in ROWS * 2)
     )
-    told = json.loads(learn(reviews, tmp_path / "best", "--weights", "best", "--json").stdout)
-    assert told["best"] < 3
+    printed = json.loads(learn(reviews, tmp_path / "best", "--weights", "best", "--json").stdout)
+    assert printed["best"] < 3
     args = ("--resamples", 10, "--task-file", reviews, "--lang", "en", "--device", "cpu", "--json")
     result = CliRunner().invoke(app, [str(word) for word in ("evaluate", tmp_path / "best", *args)])
     (scores,) = json.loads(result.stdout)["scores"].values()
-    assert scores["en"]["accuracy"] == told["scores"][told["best"] - 1]["accuracy"]
+    assert scores["en"]["accuracy"] == printed["scores"][printed["best"] - 1]["accuracy"]
     learn(reviews, tmp_path / "last")
     last, best = weights(tmp_path / "last"), weights(tmp_path / "best")
     assert any(not torch.equal(last[name], best[name]) for name in last)

@@ -1,4 +1,4 @@
-"""`deadhead heads`, `prune`, `bench` and `export`, as a user types them: output, exit codes, and errors without a traceback."""
+"""`deadhead heads`, `prune`, `bench`, `export`: output, exit codes, errors without traceback."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_heads_of_a_pruned_model(typed: Type, bert: Path, tmp_path: Path) -> Non
     ]
 
 
-def test_heads_that_go_together_are_said_to(typed: Type, llama: Path, tmp_path: Path) -> None:
+def test_heads_that_share_weights_are_explained(typed: Type, llama: Path, tmp_path: Path) -> None:
     assert "Every 2 consecutive heads share one key/value head" in typed("heads", llama).out
     save(tiny("albert"), tmp_path)
     assert "a removed head is removed from all of them" in typed("heads", tmp_path).out
@@ -234,14 +234,14 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("how", "gone"), WAYS, ids=[" ".join(w) for w, _ in WAYS])
-def test_prune(how: tuple[str, ...], gone: int, typed: Type, bert: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "missing"), WAYS, ids=[" ".join(w) for w, _ in WAYS])
+def test_prune(how: tuple[str, ...], missing: int, typed: Type, bert: Path, tmp_path: Path) -> None:
     done = typed("prune", bert, *how, "--out", tmp_path, "--json")
     assert (done.code, done.err) == (0, "")
     facts = json.loads(done.out)
     model = load(tmp_path)
-    assert len(facts["removed"]) == gone
-    assert facts["left"] == len(discover(model)) == 8 - gone
+    assert len(facts["removed"]) == missing
+    assert facts["left"] == len(discover(model)) == 8 - missing
     assert facts["removed"] == [str(h) for h in discover(model).removed]
     assert facts["parameters"] == [
         sum(p.numel() for p in m.parameters()) for m in (load(bert), model)
@@ -251,7 +251,7 @@ def test_prune(how: tuple[str, ...], gone: int, typed: Type, bert: Path, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-def test_prune_drops_the_bias_of_emptied_layers_if_asked(
+def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
     form: str, typed: Type, bert: Path, tmp_path: Path
 ) -> None:
     for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
@@ -360,7 +360,7 @@ def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path
     assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
 
 
-def test_prune_says_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_prune_prints_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None:
     done = typed("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path, "--form", "padded")
     assert done.out.startswith("1 of 8 heads removed, ")
     assert str(tmp_path) in done.out
@@ -396,13 +396,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("how", "said"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
+@pytest.mark.parametrize(("how", "message"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
 def test_prune_refuses_with_1_and_writes_nothing(
-    how: tuple[str, ...], said: str, typed: Type, bert: Path, tmp_path: Path
+    how: tuple[str, ...], message: str, typed: Type, bert: Path, tmp_path: Path
 ) -> None:
     done = typed("prune", bert, *how, "--out", tmp_path / "out")
     assert (done.code, done.out) == (1, "")
-    assert said in done.err
+    assert message in done.err
     assert done.err
     assert clean(done)
     assert not (tmp_path / "out").exists()
@@ -416,7 +416,7 @@ def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])
-def test_prune_says_what_it_kept(claimed: str | None, typed: Type, tmp_path: Path) -> None:
+def test_prune_prints_what_it_kept(claimed: str | None, typed: Type, tmp_path: Path) -> None:
     """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
     build = transformers.BertModel(
         transformers.BertConfig(
@@ -530,9 +530,9 @@ def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
         "bytes": 5,
         **facts,
     }
-    told = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
-    assert "takes input_ids, token_type_ids, gives logits" in told
-    assert f"equal to the model in {bert} on 5 batches" in told
+    printed = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
+    assert "takes input_ids, token_type_ids, gives logits" in printed
+    assert f"equal to the model in {bert} on 5 batches" in printed
 
 
 def test_export_without_the_extra(

@@ -1,4 +1,4 @@
-"""`--auto`, `--dtype` and `--device` of the commands that load a model: they reach the model, and mistakes get one clear error."""
+"""`--auto`, `--dtype` and `--device` of the commands that load a model."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ def test_prune(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "asked"),
+    ("words", "options"),
     [
         (("bench", "--against", "other"), {"auto": "AutoModel", "dtype": "float16"}),
         (("export", "--onnx", "model.onnx"), {"auto": "AutoModel", "dtype": "float16"}),
     ],
 )
 def test_bench_and_export_hand_them_on(
-    words: tuple[str, ...], asked: dict[str, str], bert: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], options: dict[str, str], bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def note(*_: object, **options: Any) -> Any:
-        given.update(options)
+        arguments.update(options)
         raise DeadheadError("enough")
 
     monkeypatch.setattr("deadhead.heads.verify.bench.bench", note)
     monkeypatch.setattr(sys.modules[export.__module__], "exported", note)
     command, *further = words
     typed(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
-    assert asked.items() <= given.items()
+    assert options.items() <= arguments.items()
 
 
 @pytest.mark.parametrize(

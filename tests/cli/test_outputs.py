@@ -65,7 +65,8 @@ WRONG = [
     ),
     (
         (*RANK, "--out", "old.json"),
-        "--out old.json: the file already exists.\n  Hint: name another file, or add --force to overwrite it",
+        "--out old.json: the file already exists.\n"
+        "  Hint: name another file, or add --force to overwrite it",
     ),
     (
         (*RANK, "--out", "r.json", "--plot", "nodir/r.html"),
@@ -79,7 +80,8 @@ WRONG = [
     ((*PRUNE, "--out", "link"), "is MODEL itself, which would be overwritten."),
     (
         (*PRUNE, "--out", "full"),
-        "--out full: the folder is not empty.\n  Hint: name another folder, or add --force to overwrite its files",
+        "--out full: the folder is not empty.\n"
+        "  Hint: name another folder, or add --force to overwrite its files",
     ),
     ((*PRUNE, "--out", "nodir/small"), "--out nodir/small: there is no folder nodir."),
     ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Hint: name a folder"),

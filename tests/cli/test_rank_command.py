@@ -33,10 +33,10 @@ LABELS = ("O", "B-PER", "I-PER")
 
 
 def app() -> typer.Typer:
-    made = typer.Typer(pretty_exceptions_enable=False)
-    made.command()(rank)
-    made.command()(compare)
-    return made
+    built = typer.Typer(pretty_exceptions_enable=False)
+    built.command()(rank)
+    built.command()(compare)
+    return built
 
 
 def run(*words: object) -> str:
@@ -52,15 +52,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a small tagger, the same without a classifier, and sentences in two languages."""
     folder = tmp_path_factory.mktemp("rank")
     vocabulary = {name: i for i, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
+    built = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    built.pre_tokenizer = pre_tokenizers.Whitespace()
+    built.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B [SEP]",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=built,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
@@ -119,7 +119,7 @@ def ask(place: Path, out: Path, *more: object, model: str = "tagger") -> str:
 
 
 def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
-    shown = ask(place, tmp_path / "r.json", "--plot", tmp_path / "r.svg")
+    table = ask(place, tmp_path / "r.json", "--plot", tmp_path / "r.svg")
     ranking = Ranking.load(tmp_path / "r.json")
     assert len(ranking) == 8
     assert ranking.data["examples"] == 12
@@ -128,14 +128,14 @@ def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
         "en",
         "dev",
     )
-    assert str(ranking.lowest(1)[0]) in shown
-    assert str(ranking.highest(1)[0]) in shown
-    assert "lowest" in shown
+    assert str(ranking.lowest(1)[0]) in table
+    assert str(ranking.highest(1)[0]) in table
+    assert "lowest" in table
     assert (tmp_path / "r.svg").read_text().startswith("<svg")
 
 
 def test_rank_as_json_with_options(place, tmp_path):
-    told = json.loads(
+    printed = json.loads(
         ask(
             place,
             tmp_path / "r.json",
@@ -148,13 +148,13 @@ def test_rank_as_json_with_options(place, tmp_path):
             5,
         )
     )
-    assert (told["method"], told["options"]["unit"], told["options"]["normalize"]) == (
+    assert (printed["method"], printed["options"]["unit"], printed["options"]["normalize"]) == (
         "taylor",
         "per_example",
         True,
     )
-    assert told["data"]["examples"] == 5
-    assert told["lowest"] == [str(h) for h in Ranking.load(tmp_path / "r.json").lowest(8)]
+    assert printed["data"]["examples"] == 5
+    assert printed["lowest"] == [str(h) for h in Ranking.load(tmp_path / "r.json").lowest(8)]
 
 
 def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_path):
@@ -169,7 +169,7 @@ def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_p
 def test_compare(place, tmp_path):
     ask(place, tmp_path / "en.json")
     ask(place, tmp_path / "flat.json", "--method", "ablation")
-    told = json.loads(
+    printed = json.loads(
         run(
             "compare",
             tmp_path / "en.json",
@@ -180,23 +180,23 @@ def test_compare(place, tmp_path):
             "--json",
         )
     )
-    assert told["spearman"][0][2] == pytest.approx(1)
-    assert told["spearman"][0][1] == told["spearman"][1][0]
-    assert [pair["overlap"]["m"] for pair in told["pairs"]] == [2, 2, 2]
-    shown = run("compare", tmp_path / "en.json", tmp_path / "flat.json")
-    assert "Spearman" in shown
-    assert "by chance" in shown
-    assert told["methods"] == ["taylor", "ablation", "taylor"]
+    assert printed["spearman"][0][2] == pytest.approx(1)
+    assert printed["spearman"][0][1] == printed["spearman"][1][0]
+    assert [pair["overlap"]["m"] for pair in printed["pairs"]] == [2, 2, 2]
+    table = run("compare", tmp_path / "en.json", tmp_path / "flat.json")
+    assert "Spearman" in table
+    assert "by chance" in table
+    assert printed["methods"] == ["taylor", "ablation", "taylor"]
     for name in ("en taylor", "flat ablation", "en taylor / flat ablation"):
-        assert name in " ".join(shown.replace("┃", " ").replace("│", " ").split())
-    assert "rankings are of different methods: taylor, ablation" in " ".join(shown.split())
+        assert name in " ".join(table.replace("┃", " ").replace("│", " ").split())
+    assert "rankings are of different methods: taylor, ablation" in " ".join(table.split())
 
 
 def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
     ask(place, tmp_path / "en.json")
-    shown = run("compare", tmp_path / "en.json", tmp_path / "en.json")
-    assert "taylor" not in shown
-    assert "methods" not in shown
+    table = run("compare", tmp_path / "en.json", tmp_path / "en.json")
+    assert "taylor" not in table
+    assert "methods" not in table
 
 
 def test_compare_refuses_rankings_of_different_models(place, tmp_path):
@@ -214,8 +214,8 @@ def test_compare_refuses_rankings_of_different_models(place, tmp_path):
     Ranking(fewer.scores, fewer.layout, "gradient", model="elsewhere").save(
         tmp_path / "elsewhere.json"
     )
-    shown = " ".join(run("compare", tmp_path / "en.json", tmp_path / "elsewhere.json").split())
-    assert "These rankings are of different models: tagger, elsewhere." in shown
+    table = " ".join(run("compare", tmp_path / "en.json", tmp_path / "elsewhere.json").split())
+    assert "These rankings are of different models: tagger, elsewhere." in table
 
 
 def test_mistakes_cost_no_time(place, tmp_path):
@@ -271,7 +271,7 @@ def test_labels_of_the_data_that_the_model_does_not_know(place, tmp_path):
         ask(place, tmp_path / "r.json", model=relabelled(place, tmp_path, "O", "B-LOC", "I-LOC"))
 
 
-def test_a_few_labels_the_model_does_not_know_are_told(place, tmp_path):
+def test_a_few_unknown_labels_are_reported(place, tmp_path):
     (tmp_path / "ner").mkdir()
     (tmp_path / "ner" / "en-dev.iob2").write_text("dog\tB-PER\ncat\tB-LOC\nruns\tO\na\tO\n\n")
     words = (
@@ -286,22 +286,22 @@ def test_a_few_labels_the_model_does_not_know_are_told(place, tmp_path):
         "--out",
         tmp_path / "r.json",
     )
-    shown = run("rank", place / "tagger", *words)
-    assert "does not know 25.0% of the labels" in shown
+    table = run("rank", place / "tagger", *words)
+    assert "does not know 25.0% of the labels" in table
     data = Ranking.load(tmp_path / "r.json").data
     assert (data["unknown_labels"], data["notes"]) == (0.25, {"labels the model does not know": 1})
 
 
-def test_what_is_split_and_left_out_is_told(place, tmp_path):
-    shown = ask(place, tmp_path / "r.json", "--max-length", 5, "--batch", 4)
+def test_split_and_left_out_data_is_reported(place, tmp_path):
+    table = ask(place, tmp_path / "r.json", "--max-length", 5, "--batch", 4)
     data = Ranking.load(tmp_path / "r.json").data
     split = data["notes"]["sentences split"]
     assert split > 0
     assert (data["examples"], data["windows"]) == (12, 12 + split)
     assert 0 < data["padding"] < 1
-    assert f"sentences split: {split}" in shown
-    assert f"12 examples in {12 + split} windows" in " ".join(shown.split())
-    assert "% padding" in " ".join(shown.split())
+    assert f"sentences split: {split}" in table
+    assert f"12 examples in {12 + split} windows" in " ".join(table.split())
+    assert "% padding" in " ".join(table.split())
 
 
 def test_a_task_file(place, tmp_path):

@@ -1,4 +1,4 @@
-"""`deadhead rank` of models without labels: plain text or the texts of a task, `--loss self` and statistics of attention."""
+"""`deadhead rank` without labels: plain text, or the texts of a task."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ def test_plain_text(embedder: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text(
         "Maria bought a red car .\n\nThe dog sleeps .\nThe car .\tA house .\n"
     )
-    told = ranked(embedder, tmp_path / "r.json", "--text", tmp_path / "texts.txt", "--loss", "self")
+    printed = ranked(
+        embedder, tmp_path / "r.json", "--text", tmp_path / "texts.txt", "--loss", "self"
+    )
     assert (
-        told["method"],
-        told["options"]["loss"],
-        told["data"]["text"],
-        told["data"]["examples"],
+        printed["method"],
+        printed["options"]["loss"],
+        printed["data"]["text"],
+        printed["data"]["examples"],
     ) == ("taylor", "self", "texts.txt", 3)
     assert len(Ranking.load(tmp_path / "r.json")) == 40
     sharp = ranked(
@@ -66,20 +68,24 @@ def test_plain_text(embedder: Path, tmp_path: Path) -> None:
 
 
 def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
-    given = ("--task", "pos", "--lang", "de", "--data", "world", "--max-examples", 6)
-    told = ranked(embedder, tmp_path / "r.json", *given, "--loss", "self", "--method", "ablation")
-    assert (told["data"]["task"], told["data"]["lang"], told["data"]["examples"]) == (
+    arguments = ("--task", "pos", "--lang", "de", "--data", "world", "--max-examples", 6)
+    printed = ranked(
+        embedder, tmp_path / "r.json", *arguments, "--loss", "self", "--method", "ablation"
+    )
+    assert (printed["data"]["task"], printed["data"]["lang"], printed["data"]["examples"]) == (
         "pos",
         "de",
         6,
     )
-    assert told["data"]["notes"]["rows left out by --max-examples"] > 0
+    assert printed["data"]["notes"]["rows left out by --max-examples"] > 0
     assert (
-        ranked(embedder, tmp_path / "e.json", *given, "--method", "confidence")["data"]["examples"]
+        ranked(embedder, tmp_path / "e.json", *arguments, "--method", "confidence")["data"][
+            "examples"
+        ]
         == 6
     )
     with pytest.raises(DataError, match=r"(?s)does not fit pos.*--loss self"):
-        ranked(embedder, tmp_path / "x.json", *given)
+        ranked(embedder, tmp_path / "x.json", *arguments)
 
 
 def test_mistakes_cost_no_time(tmp_path: Path) -> None:
@@ -116,17 +122,17 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
         *texts_of(load_data("pos", "en", "dev", root="world"))[:7],
         ("The dog .", "A very red car sleeps ."),
     ]
-    made = text_batches(texts, tokenizer, size=3, max_length=8)
-    assert made.examples == 8 == sum(len(batch["input_ids"]) for batch in made.batches)
+    built = text_batches(texts, tokenizer, size=3, max_length=8)
+    assert built.examples == 8 == sum(len(batch["input_ids"]) for batch in built.batches)
     want = sorted(tokenizer(*one, truncation=True, max_length=8)["input_ids"] for one in texts)
     got = sorted(
         row[mask.bool()].tolist()
-        for batch in made.batches
+        for batch in built.batches
         for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
     )
     assert got == want
     assert (
-        made.notes["texts cut off"]
+        built.notes["texts cut off"]
         == sum(len(tokenizer(*one)["input_ids"]) > 8 for one in texts)
         > 0
     )

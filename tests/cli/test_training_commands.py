@@ -1,4 +1,4 @@
-"""`deadhead finetune` and `deadhead evaluate`: what they make and say is what the library does, and mistakes are told."""
+"""`deadhead finetune` and `evaluate` do what the library does, and refuse mistakes."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def asked(*arguments: object) -> str:
-    return told_by("evaluate", *arguments, "--data", "world", "--device", "cpu", "--resamples", 50)
+def evaluated(*arguments: object) -> str:
+    return output_of(
+        "evaluate", *arguments, "--data", "world", "--device", "cpu", "--resamples", 50
+    )
 
 
-def told_by(*arguments: object) -> str:
+def output_of(*arguments: object) -> str:
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -58,23 +60,23 @@ def told_by(*arguments: object) -> str:
 
 
 def test_it_gives_the_numbers_of_the_library(folder: Path) -> None:
-    told = json.loads(
-        asked(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--json")
+    printed = json.loads(
+        evaluated(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--json")
     )
-    assert (told["task"], told["split"], told["metric"]) == ("pos", "dev", "micro_f1")
+    assert (printed["task"], printed["split"], printed["metric"]) == ("pos", "dev", "micro_f1")
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
     sets = {
         lang: encode(load_data("pos", lang, "dev", root="world"), tokenizer, max_length=256)
         for lang in ("en", "de")
     }
     whole = AutoModelForTokenClassification.from_pretrained(folder / "whole")
-    assert told["scores"][str(folder / "whole")] == evaluate(whole, sets)
-    assert told["scores"][str(folder / "whole")] != told["scores"][str(folder / "half")]
+    assert printed["scores"][str(folder / "whole")] == evaluate(whole, sets)
+    assert printed["scores"][str(folder / "whole")] != printed["scores"][str(folder / "half")]
 
 
 def test_models_stand_side_by_side(folder: Path) -> None:
-    wanted = json.loads(
-        asked(
+    expected = json.loads(
+        evaluated(
             folder / "whole",
             folder / "half",
             "--task",
@@ -87,25 +89,25 @@ def test_models_stand_side_by_side(folder: Path) -> None:
         )
     )["scores"]
     whole, half = (
-        [100 * scores["micro_f1"] for scores in wanted[str(folder / name)].values()]
+        [100 * scores["micro_f1"] for scores in expected[str(folder / name)].values()]
         for name in ("whole", "half")
     )
-    shown = asked(
+    table = evaluated(
         folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test"
     )
-    assert "micro F1, test" in shown
+    assert "micro F1, test" in table
     for own, other in [*zip(whole, half, strict=True), (sum(whole) / 2, sum(half) / 2)]:
-        assert f"{own:.2f} [" in shown
-        assert f"{other:.2f} [" in shown
-        assert f"{other - own:+.2f} [" in shown
-    assert "mean" not in asked(folder / "whole", "--task", "pos", "--lang", "de")
+        assert f"{own:.2f} [" in table
+        assert f"{other:.2f} [" in table
+        assert f"{other - own:+.2f} [" in table
+    assert "mean" not in evaluated(folder / "whole", "--task", "pos", "--lang", "de")
 
 
 def test_mistakes(folder: Path) -> None:
     with pytest.raises(DataError, match="does not fit pos"):
-        asked(ENCODER, "--task", "pos", "--lang", "en")
+        evaluated(ENCODER, "--task", "pos", "--lang", "en")
     with pytest.raises(DataError, match="are not the labels of slots"):
-        asked(folder / "whole", "--task", "slots", "--lang", "en")
+        evaluated(folder / "whole", "--task", "slots", "--lang", "en")
     for wrong in (["--lang", "en"], ["--task", "pos", "--lang", ","]):
         assert CliRunner().invoke(app, ["evaluate", "nowhere", *wrong]).exit_code == 2
 
@@ -130,7 +132,7 @@ def reviews(tmp_path: Path) -> Path:
 
 
 def learn(model: Path, reviews: Path, out: Path, *more: object) -> str:
-    given = (
+    options = (
         "--task-file",
         reviews,
         "--lang",
@@ -148,14 +150,14 @@ def learn(model: Path, reviews: Path, out: Path, *more: object) -> str:
         "--seed",
         3,
     )
-    return told_by("finetune", model, *given, *more)
+    return output_of("finetune", model, *options, *more)
 
 
 def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
-    gone = [f"encoder.{layer}.{head}" for layer in (0, 2) for head in range(8)]
-    start = save(prune(load(ENCODER), gone), tmp_path / "start", tokenizer)
-    shown = learn(start, reviews, tmp_path / "out")
+    missing = [f"encoder.{layer}.{head}" for layer in (0, 2) for head in range(8)]
+    start = save(prune(load(ENCODER), missing), tmp_path / "start", tokenizer)
+    table = learn(start, reviews, tmp_path / "out")
     torch.manual_seed(3)
     names = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
     model = load(start, auto=AutoModelForSequenceClassification, dtype=torch.float32, **names)
@@ -165,21 +167,21 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path:
         encode(load_data(str(reviews), "en", "train"), tokenizer),
         Settings(epochs=2, rate=1e-3, batch=4, seed=3),
     )
-    made = load(tmp_path / "out")
-    assert [str(head) for head in discover(made).removed] == gone
-    assert made.config.id2label == names["id2label"]
+    built = load(tmp_path / "out")
+    assert [str(head) for head in discover(built).removed] == missing
+    assert built.config.id2label == names["id2label"]
     assert all(
-        torch.equal(weight, made.state_dict()[name]) for name, weight in model.state_dict().items()
+        torch.equal(weight, built.state_dict()[name]) for name, weight in model.state_dict().items()
     )
     assert any(
         not torch.equal(weight, before[name]) for name, weight in model.state_dict().items()
     )  # it did learn
     assert (
         f"12 examples, 2 epochs, mean loss {history.epochs[0].loss:.3f}, {history.epochs[1].loss:.3f}; "
-        in shown
+        in table
     )
     again = json.loads(
-        told_by(
+        output_of(
             "evaluate",
             tmp_path / "out",
             "--task-file",
@@ -194,7 +196,7 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path:
     assert set(again["scores"][str(tmp_path / "out")]["en"]) == {"accuracy", "macro_f1"}
 
 
-def test_one_that_knows_the_labels_goes_on_in_its_own_order(reviews: Path, tmp_path: Path) -> None:
+def test_a_model_that_knows_the_labels_keeps_its_order(reviews: Path, tmp_path: Path) -> None:
     names = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
     known = save(
         load(ENCODER, auto=AutoModelForSequenceClassification, **names),
@@ -235,7 +237,7 @@ def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> N
 def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(
     reviews: Path, tmp_path: Path
 ) -> None:
-    given = (
+    options = (
         "--task-file",
         reviews,
         "--lang",
@@ -254,9 +256,11 @@ def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(
         (("--preset", "contributions"), 42),
         (("--preset", "contributions", "--seed", 5), 5),
     ):
-        assert json.loads(told_by("finetune", ENCODER, *given, *more))["settings"]["seed"] == seed
+        assert (
+            json.loads(output_of("finetune", ENCODER, *options, *more))["settings"]["seed"] == seed
+        )
     result = CliRunner().invoke(
-        app, ["finetune", *map(str, (ENCODER, *given, "--option", "epochs=2"))]
+        app, ["finetune", *map(str, (ENCODER, *options, "--option", "epochs=2"))]
     )
     assert (result.exit_code, "given twice" in result.output) == (2, True)
 
@@ -282,4 +286,6 @@ def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews: Path, tmp_p
     start = save(model, tmp_path / "start", tokenizer)
     learn(start, reviews, tmp_path / "out")
     assert load(tmp_path / "out").config.pad_token_id == tokenizer.pad_token_id
-    told_by("evaluate", tmp_path / "out", "--task-file", reviews, "--lang", "en", "--device", "cpu")
+    output_of(
+        "evaluate", tmp_path / "out", "--task-file", reviews, "--lang", "en", "--device", "cpu"
+    )

@@ -1,4 +1,4 @@
-"""Tiny data and models of the three kinds, the same in every process: what training tests are made of."""
+"""Tiny data and models of the three kinds, the same in every process."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ TRANSLATING = Task("small", "translate", ("bleu",), ("en-en",))
 
 
 def tokenizer() -> Any:
-    made = Tokenizer(
+    built = Tokenizer(
         models.WordLevel({word: i for i, word in enumerate([*SPECIAL, *WORDS])}, "[UNK]")
     )
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing(
+    built.pre_tokenizer = pre_tokenizers.Whitespace()
+    built.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     names = ["input_ids", "token_type_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=built,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
@@ -88,10 +88,18 @@ def bert(
 ) -> Any:
     torch.manual_seed(0)
     config = BertConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=16, num_labels=labels, initializer_range=0.2,
-        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout if attention_dropout is None else attention_dropout,
-        max_position_embeddings=32, **more,
-    )  # fmt: skip
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        vocab_size=16,
+        num_labels=labels,
+        initializer_range=0.2,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout if attention_dropout is None else attention_dropout,
+        max_position_embeddings=32,
+        **more,
+    )
     return kind(config)
 
 
@@ -102,8 +110,22 @@ def tagger(**options: Any) -> Any:
 def marian(dropout: float = 0.0) -> Any:
     torch.manual_seed(0)
     config = MarianConfig(
-        vocab_size=16, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
-        decoder_ffn_dim=48, max_position_embeddings=96, pad_token_id=0, eos_token_id=3, decoder_start_token_id=0, forced_eos_token_id=3, dropout=dropout,
-        init_std=0.2, num_beams=1, scale_embedding=True,
-    )  # fmt: skip
+        vocab_size=16,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=96,
+        pad_token_id=0,
+        eos_token_id=3,
+        decoder_start_token_id=0,
+        forced_eos_token_id=3,
+        dropout=dropout,
+        init_std=0.2,
+        num_beams=1,
+        scale_embedding=True,
+    )
     return MarianMTModel(config)

@@ -16,13 +16,13 @@ from deadhead.training.loss import loss_sum
 @pytest.mark.parametrize("kind", ["foxes", "letters", "pairs"])
 def test_picked_batches_are_the_batches(kind: str, request: pytest.FixtureRequest) -> None:
     encoded = request.getfixturevalue(kind)
-    feed, made = Feed(encoded, "cpu"), batches(encoded, size=7, seed=1)
-    for numbers, wanted in zip(made.numbers, made, strict=True):
+    feed, built = Feed(encoded, "cpu"), batches(encoded, size=7, seed=1)
+    for numbers, expected in zip(built.numbers, built, strict=True):
         got = feed(torch.from_numpy(numbers), feed.shape(numbers))
-        assert got.keys() == wanted.keys()
-        assert all(torch.equal(got[name], wanted[name]) for name in wanted)
+        assert got.keys() == expected.keys()
+        assert all(torch.equal(got[name], expected[name]) for name in expected)
         assert int(feed.labelled(torch.from_numpy(numbers))) == int(
-            (wanted["labels"] != IGNORED).sum()
+            (expected["labels"] != IGNORED).sum()
         )
 
 
@@ -33,17 +33,17 @@ def test_filler_and_wider_shapes_leave_the_loss_alone(
     encoded = request.getfixturevalue(kind)
     model = (small_tasks.bert() if kind == "foxes" else small_tasks.tagger()).double().eval()
     feed, numbers = Feed(encoded, "cpu"), np.array([3, 1, 20])
-    plain = loss_sum(model, feed(torch.from_numpy(numbers), feed.shape(numbers)))
+    simple = loss_sum(model, feed(torch.from_numpy(numbers), feed.shape(numbers)))
     more = torch.from_numpy(filled(numbers, 8))
     shape = feed.shape(numbers, few=True)
-    made = loss_sum(model, feed(more, Shape(8, shape.width, shape.label_width)))
-    torch.testing.assert_close(made, plain, rtol=0, atol=1e-10)
+    built = loss_sum(model, feed(more, Shape(8, shape.width, shape.label_width)))
+    torch.testing.assert_close(built, simple, rtol=0, atol=1e-10)
     assert int(feed.labelled(more)) == int(feed.labelled(torch.from_numpy(numbers)))
     other = loss_sum(
         model,
         feed(torch.from_numpy(np.resize(numbers, 8)), Shape(8, shape.width, shape.label_width)),
     )
-    assert abs(float((other - plain).detach())) > 0.1  # the same rows with their labels do count
+    assert abs(float((other - simple).detach())) > 0.1  # the same rows with their labels do count
 
 
 def test_shapes_are_few() -> None:

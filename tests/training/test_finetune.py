@@ -1,4 +1,4 @@
-"""The training loop: the same numbers again, the numbers of a plain loop, masked as pruned, parts as whole."""
+"""The training loop: reproducible, equal to a simple loop, masked as pruned, parts as whole."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_parts_train_as_the_whole(
 def test_out_of_memory_halves_and_changes_nothing(
     letters: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = trained(small_tasks.tagger(dropout=0.0).double(), letters)
+    simple = trained(small_tasks.tagger(dropout=0.0).double(), letters)
     model = small_tasks.tagger(dropout=0.0).double()
     seen: list[int] = []
     forward = model.bert.encoder.forward
@@ -133,7 +133,7 @@ def test_out_of_memory_halves_and_changes_nothing(
 
     monkeypatch.setattr(model.bert.encoder, "forward", tight)
     history = trained(model, letters)
-    np.testing.assert_allclose(history.losses, plain.losses, rtol=1e-6)
+    np.testing.assert_allclose(history.losses, simple.losses, rtol=1e-6)
     assert seen[:4] == [8, 4, 2, 2]
     assert sum(n > 3 for n in seen) == 2  # it is learned once
     assert any(
@@ -290,8 +290,8 @@ def test_best_last_and_first_weights(foxes: Encoded) -> None:
     history = trained(model, foxes, score=score, keep_first=True)
     assert (history.best, history.scores, history.metric) == (2, {"score": 0.9}, "score")
     assert torch.equal(weights(model), seen[2])
-    for which, wanted in (("best", seen[1]), ("first", seen[0]), ("last", seen[2])):
-        assert torch.equal(weights(history.restore(model, which)), wanted)
+    for which, expected in (("best", seen[1]), ("first", seen[0]), ("last", seen[2])):
+        assert torch.equal(weights(history.restore(model, which)), expected)
     assert not torch.equal(seen[0], seen[1])
 
 
@@ -378,7 +378,9 @@ def test_token_budget(pairs: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_progress_tells_of_every_update(foxes: Encoded, capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_called_after_every_update(
+    foxes: Encoded, capfd: pytest.CaptureFixture[str]
+) -> None:
     ticks: list[Tick] = []
     finetune(small_tasks.bert(), foxes, FAST, progress=ticks.append)
     assert [(t.epoch, t.update) for t in ticks] == [(e, u) for e in (1, 2, 3) for u in range(1, 6)]
@@ -388,11 +390,11 @@ def test_progress_tells_of_every_update(foxes: Encoded, capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
-def test_bad_input_is_told_before_training(
+def test_bad_input_is_refused_before_training(
     foxes: Encoded, letters: Encoded, pairs: Encoded, cache: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deadhead.training.loop.Run", None)  # nothing starts
-    for model, data, told in (
+    for model, data, printed in (
         (small_tasks.bert(labels=2), foxes, "the model has 2 labels and the training data has 3"),
         (small_tasks.bert(), pairs, "which BertForSequenceClassification does not do"),
         (
@@ -406,7 +408,7 @@ def test_bad_input_is_told_before_training(
             "no label of the training data",
         ),
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=printed):
             trained(model, data)
     wide = small_tasks.tagger()
     wide.config.max_position_embeddings = 8
@@ -436,15 +438,15 @@ def test_bad_input_is_told_before_training(
         trained(small_tasks.bert(), foxes, {"epochs": 1})  # type: ignore[arg-type]
 
 
-def test_a_score_that_is_no_number_is_told(foxes: Encoded) -> None:
-    for found in (None, "x", {"f1": None}):
+def test_a_score_that_is_no_number_is_refused(foxes: Encoded) -> None:
+    for actual in (None, "x", {"f1": None}):
         with pytest.raises(DataError, match="`score` returned"):
             trained(
-                small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, found=found: found
+                small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, actual=actual: actual
             )
 
 
-def test_unusual_input_is_dealt_with_and_told(foxes: Encoded, cache: Any) -> None:
+def test_unusual_input_is_handled_and_noted(foxes: Encoded, cache: Any) -> None:
     history = trained(small_tasks.bert(), foxes, Settings(batch=500, epochs=2))
     assert [e.updates for e in history.epochs] == [1, 1]
     assert (

@@ -1,4 +1,4 @@
-"""CUDA graphs: on a GPU the same losses as step by step; elsewhere the same with a stand-in that replays by running again."""
+"""CUDA graphs: on a GPU the same losses as step by step; elsewhere with a fake device."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class OnCpu(Graphs):
         self.updater.forget()
         if any(shape.rows > self.limit for shape in shapes):
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        made = Recorded()
-        made.work = lambda: self._update(shapes)  # type: ignore[attr-defined]
-        return made
+        built = Recorded()
+        built.work = lambda: self._update(shapes)  # type: ignore[attr-defined]
+        return built
 
 
 class Stream:
@@ -94,8 +94,8 @@ def test_replayed_updates_are_the_updates(
 ) -> None:
     encoded = request.getfixturevalue(data)
     settings = Settings(**{**SETTINGS.to_dict(), "accumulate": accumulate})
-    captured, plain = both(lambda: build(dropout=0.0).double(), encoded, settings)
-    np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
+    captured, simple = both(lambda: build(dropout=0.0).double(), encoded, settings)
+    np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
     assert captured.losses[-1] < captured.losses[0]
     assert 12 - 2 * 3 <= Recorded.replays < 12  # the first of each shape is run as it is
     assert captured.notes == []
@@ -106,8 +106,8 @@ def test_memory_that_runs_out_while_capturing_halves_the_parts(
     letters: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OnCpu, "limit", 5)
-    captured, plain = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
-    np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
+    captured, simple = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
+    np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
     assert any("4 parts of up to 4" in note for note in captured.notes)
     assert Recorded.replays > 0
 
@@ -117,8 +117,8 @@ def test_what_cannot_be_captured_is_run_one_by_one(
     letters: Encoded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OnCpu, "_capture", _refuses)
-    captured, plain = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
-    np.testing.assert_allclose(captured.losses, plain.losses, rtol=1e-5)
+    captured, simple = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
+    np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
     assert any(
         "could not be captured as a CUDA graph: operation not permitted" in note
         for note in captured.notes
@@ -171,13 +171,13 @@ def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: 
     mask = batch["attention_mask"].bool()
     assert not mask.all()
     with torch.no_grad():
-        plain = model(**batch).logits[mask]
+        simple = model(**batch).logits[mask]
         ready = model(
             **{**batch, "attention_mask": additive(batch["attention_mask"], torch.float64)}
         ).logits[mask]
         none = model(**{**batch, "attention_mask": None}).logits[mask]
-    torch.testing.assert_close(ready, plain, rtol=0, atol=1e-10)
-    assert (none - plain).abs().max() > 1e-4  # the padding would have been seen
+    torch.testing.assert_close(ready, simple, rtol=0, atol=1e-10)
+    assert (none - simple).abs().max() > 1e-4  # the padding would have been seen
 
 
 @pytest.mark.skipif(not CUDA, reason="needs a GPU")
@@ -193,11 +193,11 @@ def test_on_a_gpu_graphs_give_the_losses_of_single_steps(
             for _ in range(2)
         ]
         captured = finetune(models[0], letters, settings, device="cuda", progress=False, **options)
-        plain = finetune(
+        simple = finetune(
             models[1], letters, settings, device="cuda", progress=False, graphs=False, **options
         )
         assert captured.notes == []
-        np.testing.assert_allclose(captured.losses, plain.losses, rtol=0.05)
+        np.testing.assert_allclose(captured.losses, simple.losses, rtol=0.05)
 
 
 def test_nothing_of_cuda_is_touched_elsewhere(

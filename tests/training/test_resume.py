@@ -40,18 +40,18 @@ def weights(model: Any) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(
+def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(
     letters: Encoded, cache: Path, tmp_path: Path
 ) -> None:
     whole = small_tasks.tagger()
-    wanted = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
+    reference = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
     run = subprocess.run(
         [sys.executable, "-c", KILLED, str(cache), str(tmp_path / "trial")],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert run.returncode == -signal.SIGKILL, run.stderr
-    held = json.loads((tmp_path / "trial" / "history.json").read_text())
-    assert (held["state"], len(held["epochs"])) == ("running", 2)
+    stored = json.loads((tmp_path / "trial" / "history.json").read_text())
+    assert (stored["state"], len(stored["epochs"])) == ("running", 2)
     ticks: list[Any] = []
     torch.manual_seed(99)  # neither the numbers of this process nor the weights given matter
     model = small_tasks.tagger()
@@ -68,12 +68,12 @@ def test_killed_in_mid_epoch_it_goes_on_to_the_same_numbers(
     assert [(t.epoch, t.update) for t in ticks] == [
         (e, u) for e in (3, 4) for u in range(1, 6)
     ]  # only what was missing
-    assert history.losses == wanted.losses
-    assert [e.scores for e in history.epochs] == [e.scores for e in wanted.epochs]
+    assert history.losses == reference.losses
+    assert [e.scores for e in history.epochs] == [e.scores for e in reference.epochs]
     assert torch.equal(weights(model), weights(whole))
     for which in ("first", "best", "last"):
         assert torch.equal(
-            weights(history.restore(model, which)), weights(wanted.restore(whole, which))
+            weights(history.restore(model, which)), weights(reference.restore(whole, which))
         )
     assert sorted(f.name for f in (tmp_path / "trial").iterdir()) == [
         "best.safetensors",
@@ -99,7 +99,7 @@ def test_kernels_that_were_switched_off_before_change_no_number(letters: Encoded
     )
 
 
-def test_a_training_that_goes_on_with_other_kernels_says_so(foxes: Encoded, tmp_path: Path) -> None:
+def test_a_training_resumed_with_other_kernels_is_noted(foxes: Encoded, tmp_path: Path) -> None:
     def stop(tick: Any) -> None:
         if tick.epoch == 3:
             raise KeyboardInterrupt
@@ -112,14 +112,16 @@ def test_a_training_that_goes_on_with_other_kernels_says_so(foxes: Encoded, tmp_
         with pytest.raises(KeyboardInterrupt):
             finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=stop)
         state = tmp_path / folder / "epoch-2" / "history.json"
-        held = json.loads(state.read_text())
-        state.write_text(json.dumps(held if before is None else {**held, "kernels": before}))
+        stored = json.loads(state.read_text())
+        state.write_text(json.dumps(stored if before is None else {**stored, "kernels": before}))
         history = finetune(
             small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False
         )
-        said = [note for note in history.notes if "last digits may differ" in note]
-        assert len(said) == (folder == "elsewhere")
-        assert not said or said[0].startswith("epochs 1 to 2 were computed with NEON with oneDNN")
+        output = [note for note in history.notes if "last digits may differ" in note]
+        assert len(output) == (folder == "elsewhere")
+        assert not output or output[0].startswith(
+            "epochs 1 to 2 were computed with NEON with oneDNN"
+        )
 
 
 def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) ->
     assert not torch.equal(weights(model), weights(small_tasks.bert()))
 
 
-def test_parts_that_memory_asked_for_stay_when_it_goes_on(letters: Encoded, tmp_path: Path) -> None:
+def test_parts_that_memory_needed_stay_when_it_resumes(letters: Encoded, tmp_path: Path) -> None:
     """With dropout, smaller parts draw other numbers, so a run that goes on with more memory must not take larger ones."""
 
     def tight(memory: bool) -> Any:
@@ -152,12 +154,12 @@ def test_parts_that_memory_asked_for_stay_when_it_goes_on(letters: Encoded, tmp_
         if (tick.epoch, tick.update) == (3, 3):
             raise KeyboardInterrupt
 
-    wanted = finetune(tight(False), letters, SETTINGS, progress=False)
+    reference = finetune(tight(False), letters, SETTINGS, progress=False)
     with pytest.raises(KeyboardInterrupt):
         finetune(tight(False), letters, SETTINGS, folder=tmp_path, progress=stop)
     again = finetune(tight(True), letters, SETTINGS, folder=tmp_path, progress=False)
-    assert again.losses == wanted.losses
-    assert again.notes == wanted.notes != []
+    assert again.losses == reference.losses
+    assert again.notes == reference.notes != []
 
 
 def _fails(_: Any) -> None:
@@ -250,9 +252,9 @@ def test_the_folder_of_a_model_cut_differently_is_refused(foxes: Encoded, tmp_pa
 def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:
     settings = Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
     history = finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=False)
-    held = json.loads((tmp_path / "history.json").read_text())
-    assert held["state"] == history.state == "failed"
-    assert held["reason"] == history.reason
+    stored = json.loads((tmp_path / "history.json").read_text())
+    assert stored["state"] == history.state == "failed"
+    assert stored["reason"] == history.reason
     ticks: list[Any] = []
     assert (
         finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=ticks.append).reason

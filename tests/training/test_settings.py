@@ -83,9 +83,9 @@ def test_presets_are_those_of_the_papers() -> None:
 
 
 def test_grids_are_those_of_the_papers() -> None:
-    made = grid("weak-link-bert", "qqp")
-    assert len(made) == 4 * 5
-    assert {(s.rate, s.batch) for s in made} == {
+    built = grid("weak-link-bert", "qqp")
+    assert len(built) == 4 * 5
+    assert {(s.rate, s.batch) for s in built} == {
         (r, b) for r in (2e-5, 3e-5, 4e-5, 5e-5) for b in (8, 16, 32, 64, 128)
     }
     assert len(grid("mbert-prunability")) == 4 * 3
@@ -136,10 +136,12 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) ->
 
 def test_whole_numbers_may_be_written_with_a_point() -> None:
     """As a spreadsheet or JSON of another language has them."""
-    made = Settings(batch=8.0, epochs=2.0, accumulate=2.0, tokens=60.0)  # type: ignore[arg-type]
-    assert made == Settings(batch=8, epochs=2, accumulate=2, tokens=60)
-    assert all(isinstance(n, int) for n in (made.batch, made.epochs, made.accumulate, made.tokens))
-    assert made.patience is None
+    built = Settings(batch=8.0, epochs=2.0, accumulate=2.0, tokens=60.0)  # type: ignore[arg-type]
+    assert built == Settings(batch=8, epochs=2, accumulate=2, tokens=60)
+    assert all(
+        isinstance(n, int) for n in (built.batch, built.epochs, built.accumulate, built.tokens)
+    )
+    assert built.patience is None
 
 
 def test_misspelt_names_are_guessed() -> None:

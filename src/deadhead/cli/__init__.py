@@ -1,7 +1,8 @@
 """The command line: each command parses its options, calls the library and prints the result.
 
-A command is a function in a file of the same name, and its name in COMMANDS. No torch is loaded to
-show help. Exit codes: 0 success, 1 failure (one message on standard error), 2 wrong usage.
+A command is a function in a file of the same name, and its name in COMMANDS. Most of its lines are
+its options. No torch is loaded to show help. Exit codes: 0 success, 1 failure (one message on
+standard error), 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -22,25 +23,11 @@ from deadhead.version import __version__
 from ._command import Command
 
 MODELS, STUDIES = "Commands", "Studies"  # panels of the help
-COMMANDS = {  # in the order of the help
-    "heads": MODELS,
-    "finetune": MODELS,
-    "rank": MODELS,
-    "compare": MODELS,
-    "prune": MODELS,
-    "evaluate": MODELS,
-    "bench": MODELS,
-    "export": MODELS,
-    "demo": STUDIES,
-    "run": STUDIES,
-    "plan": STUDIES,
-    "recipes": STUDIES,
-    "status": STUDIES,
-    "stop": STUDIES,
-    "clean": STUDIES,
-    "claims": STUDIES,
-    "report": STUDIES,
-    "serve": STUDIES,
+COMMANDS = {  # name -> panel, in the order of the help
+    **dict.fromkeys(("heads", "finetune", "rank", "compare", "prune", "evaluate"), MODELS),
+    **dict.fromkeys(("bench", "export"), MODELS),
+    **dict.fromkeys(("demo", "run", "plan", "recipes", "status", "stop", "clean"), STUDIES),
+    **dict.fromkeys(("claims", "report", "serve"), STUDIES),
 }
 GROUPS = ("data",)  # files with more than one command
 

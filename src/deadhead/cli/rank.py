@@ -106,13 +106,14 @@ def rank(
     from deadhead.rank_data import rank_batches, sample_texts
     from deadhead.rankers import check_method, ranker
     from deadhead.rankers import rank as score
+    from deadhead.tasks import draw_examples
 
     needs_labels = check_method(method, loss, options)
     place = device_named(device)
     chosen: Any
     if known is not None:
         where = {"root": data, "source": source}
-        chosen = _data(known, str(lang), split, where, max_examples, seed)
+        chosen = draw_examples(_data(known, str(lang), split, where), max_examples, seed)
         named = {"task": known if isinstance(known, str) else known.name, "lang": lang}
         named["split"] = split
     elif needs_labels:
@@ -191,14 +192,11 @@ def _check_plot(file: Path | None) -> None:
             raise MissingExtra(PACKAGES[package], "report", "a plot of a ranking")
 
 
-def _data(
-    task: str | Task, lang: str, split: str, where: dict[str, Any], most: int | None, seed: int
-) -> Dataset:
-    from deadhead.tasks import draw_examples, load_data
+def _data(task: str | Task, lang: str, split: str, where: dict[str, Any]) -> Dataset:
+    from deadhead.tasks import load_data
 
     languages = opt.languages_from(lang)
-    data = load_data(task, languages[0] if len(languages) == 1 else languages, split, **where)
-    return draw_examples(data, most, seed)
+    return load_data(task, languages[0] if len(languages) == 1 else languages, split, **where)
 
 
 def _print_ranking(ranking: Ranking, out: Path) -> None:

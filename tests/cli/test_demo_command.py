@@ -30,17 +30,19 @@ WORDS = [word for text in SMALL for word in ("--set", text)]
 def test_the_recipe_asks_the_three_questions() -> None:
     recipe = load("demo")
     assert recipe.data["fixed"]["targets"] == LANGUAGES
-    asked = [json.dumps(cell.labels["remove"]) for cell in recipe.cells if cell.labels["seed"] == 0]
+    removals = [
+        json.dumps(cell.labels["remove"]) for cell in recipe.cells if cell.labels["seed"] == 0
+    ]
     assert {
         '"none"',
         '{"lowest": 20}',
         '{"highest": 20}',
         '{"random": 90}',
         '{"layers": "top 1"}',
-    } <= {*asked}
-    assert len(recipe.trials) == len(recipe.cells) == 3 * len(asked)
-    shown = {label for table in recipe.data["tables"] for label in table["where"]["remove"]}
-    assert len(shown) == len(asked)  # every number is in a table
+    } <= {*removals}
+    assert len(recipe.trials) == len(recipe.cells) == 3 * len(removals)
+    cells = {label for table in recipe.data["tables"] for label in table["where"]["remove"]}
+    assert len(cells) == len(removals)  # every number is in a table
 
 
 @pytest.mark.slow
@@ -74,9 +76,9 @@ def test_without_the_extra_it_ends_before_it_trains(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
-    said = capsys.readouterr()
-    assert "a page with figures needs the package 'vl-convert-python'" in said.err
-    assert command("report") in said.err
+    printed = capsys.readouterr()
+    assert "a page with figures needs the package 'vl-convert-python'" in printed.err
+    assert command("report") in printed.err
     assert not list(tmp_path.iterdir())
 
 
@@ -103,10 +105,10 @@ def table(
     }
 
 
-def drawn(given: dict[str, Any], width: int) -> str:
+def drawn(arguments: dict[str, Any], width: int) -> str:
     file = io.StringIO()
     console = Console(width=width, file=file, force_terminal=True, color_system="standard")
-    console.print(as_rich(given, console))
+    console.print(as_rich(arguments, console))
     return file.getvalue()
 
 

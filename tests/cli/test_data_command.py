@@ -59,7 +59,7 @@ def test_check_as_json(folder: Path) -> None:
     assert rows[0]["fingerprint"] != rows[1]["fingerprint"]
 
 
-def test_check_names_the_malformed_line_and_goes_on(folder: Path) -> None:
+def test_check_names_the_malformed_line_and_continues(folder: Path) -> None:
     (folder / "ner/en-test.txt").write_text("Piet\tB-PER\nloopt\n")
     done = run(app, ["check", str(folder)])
     assert done.exit_code == 1

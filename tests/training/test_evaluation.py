@@ -1,19 +1,16 @@
-"""Evaluation: predictions in any company of batch-mates, kept and scored again, many languages, translations."""
+"""Evaluation: predictions do not depend on the batch, are kept and scored again, and translate."""
 
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-
-sys.path.insert(0, str(Path(__file__).parent / "training"))
 import small_tasks
+import torch
 
 from deadhead.errors import DataError, FolderError
 from deadhead.tasks import Encoded, Row, batches, collect, dataset, encode, score
@@ -29,10 +26,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def by_hand(model: Any, encoded: Encoded) -> list[Any]:
     """One window at a time."""
-    made = batches(encoded, size=1)
+    built = batches(encoded, size=1)
     model.eval()
     with torch.no_grad():
-        return collect(made, [model(**batch).logits.argmax(-1) for batch in made])
+        return collect(built, [model(**batch).logits.argmax(-1) for batch in built])
 
 
 @pytest.mark.parametrize("tokens", [None, 30, 1])
@@ -41,9 +38,9 @@ def test_predictions_are_those_of_each_window_alone(tokens: int | None, cache: P
         (small_tasks.bert(), small_tasks.classify(cache)),
         (small_tasks.tagger(), small_tasks.tag(cache, max_length=8)),
     ):
-        found = predict(model.train(), data, tokens=tokens)
-        assert found.named() == by_hand(model, data)
-        assert len({str(one) for one in found.named()}) > 1
+        actual = predict(model.train(), data, tokens=tokens)
+        assert actual.named() == by_hand(model, data)
+        assert len({str(one) for one in actual.named()}) > 1
     assert data.notes["sentences split"] > 3  # windows were put together again
 
 
@@ -54,7 +51,7 @@ def test_predict_leaves_the_model_as_it_was(cache: Path) -> None:
     assert all(p.grad is None and not p.is_inference() for p in model.parameters())
 
 
-def test_words_cut_off_are_said_to_be_the_first_label(cache: Path) -> None:
+def test_words_cut_off_get_the_first_label(cache: Path) -> None:
     data = small_tasks.tag(cache, max_length=6, long="cut")
     assert data.notes["words cut off"] > 3
     assert predict(small_tasks.tagger(), data).named() == by_hand(small_tasks.tagger(), data)
@@ -67,12 +64,12 @@ def test_many_languages_with_one_model_and_again_from_what_was_kept(
     train = small_tasks.tag(cache, n=60)
     finetune(model, train, Settings(batch=8, rate=1e-2, epochs=4), progress=False)
     sets = {name: small_tasks.tag(cache, n=12, seed=seed) for name, seed in (("de", 1), ("ar", 2))}
-    found = evaluate(model, sets, folder=tmp_path)
-    assert set(found) == {"de", "ar"}
-    assert found["de"]["accuracy"] > 0.8
-    assert found["de"] == score(small_tasks.TAGGING, by_hand(model, sets["de"]), sets["de"].data)
+    actual = evaluate(model, sets, folder=tmp_path)
+    assert set(actual) == {"de", "ar"}
+    assert actual["de"]["accuracy"] > 0.8
+    assert actual["de"] == score(small_tasks.TAGGING, by_hand(model, sets["de"]), sets["de"].data)
     again = rescore(tmp_path, {name: one.data for name, one in sets.items()})
-    assert again == found
+    assert again == actual
     other = small_tasks.Task("other", "tag", ("chunk_f1",), ("en",), labels=("A", "B", "C"))
     assert rescore(tmp_path, {"de": sets["de"].data}, other)["de"].keys() == {"chunk_f1"}
     with pytest.raises(DataError, match="not of this"):
@@ -81,12 +78,16 @@ def test_many_languages_with_one_model_and_again_from_what_was_kept(
 
 def test_kept_predictions_are_small_and_whole(cache: Path, tmp_path: Path) -> None:
     data = small_tasks.tag(cache, n=400)
-    made = predict(small_tasks.tagger(), data)
-    path = made.save(tmp_path / "deep" / "en.npz")
-    assert path.stat().st_size < len(made.numbers)
+    built = predict(small_tasks.tagger(), data)
+    path = built.save(tmp_path / "deep" / "en.npz")
+    assert path.stat().st_size < len(built.numbers)
     back = Predictions.load(path)
-    assert back.named() == made.named()
-    assert (back.labels, back.task, back.fingerprint) == (made.labels, made.task, made.fingerprint)
+    assert back.named() == built.named()
+    assert (back.labels, back.task, back.fingerprint) == (
+        built.labels,
+        built.task,
+        built.fingerprint,
+    )
     assert [f.name for f in path.parent.iterdir()] == ["en.npz"]
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DataError, match="holds no predictions"):
@@ -95,7 +96,7 @@ def test_kept_predictions_are_small_and_whole(cache: Path, tmp_path: Path) -> No
 
 def test_out_of_memory_halves_the_batch(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = small_tasks.tagger(), small_tasks.tag(cache)
-    wanted = predict(model, data)
+    expected = predict(model, data)
     forward, seen = model.bert.encoder.forward, []
 
     def tight(hidden: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -105,26 +106,26 @@ def test_out_of_memory_halves_the_batch(cache: Path, monkeypatch: pytest.MonkeyP
         return forward(hidden, *args, **kwargs)
 
     monkeypatch.setattr(model.bert.encoder, "forward", tight)
-    assert np.array_equal(predict(model, data).numbers, wanted.numbers)
+    assert np.array_equal(predict(model, data).numbers, expected.numbers)
     assert seen[:4] == [40, 20, 10, 5]
     assert max(seen[3:]) == 5
 
 
-def test_labels_the_model_does_not_know_count_as_wrong_and_are_told(cache: Path) -> None:
+def test_unknown_labels_count_as_wrong_and_are_reported(cache: Path) -> None:
     rows = [Row(("the", "fox"), ("A", "Z")), Row(("dog",), ("A",))]
     data = dataset(small_tasks.Task("small", "tag", ("accuracy",), ("en",)), "xx", "test", rows)
     encoded = encode(data, small_tasks.tokenizer(), labels=("A", "B", "C"), cache=cache)
     with pytest.warns(
         UserWarning, match="xx has labels that the model does not know, which count as wrong: Z"
     ):
-        found = evaluate(small_tasks.tagger(), {"xx": encoded})
-    assert found["xx"]["accuracy"] <= 2 / 3
+        actual = evaluate(small_tasks.tagger(), {"xx": encoded})
+    assert actual["xx"]["accuracy"] <= 2 / 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         evaluate(small_tasks.tagger(), {"en": small_tasks.tag(cache)})
 
 
-def test_bad_input_is_told_before_anything_is_run(
+def test_bad_input_is_refused_before_anything_is_run(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, data = small_tasks.tagger(), small_tasks.tag(cache)
@@ -167,13 +168,13 @@ def test_translations_are_those_of_each_sentence_alone(
     assert len(set(together.texts)) > 5
     assert together.texts != tuple(row.texts[0] for row in data.data.rows)
     assert max(len(text.split()) for text in together.texts) <= 14 + 2 + 50
-    found = evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams, folder=tmp_path)[
+    actual = evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams, folder=tmp_path)[
         "en-en"
     ]
-    assert found["bleu"] > 0
-    assert "tok:intl" in found.signature
-    assert found.signature in repr(found)
+    assert actual["bleu"] > 0
+    assert "tok:intl" in actual.signature
+    assert actual.signature in repr(actual)
     assert json.loads((tmp_path / "en-en.json").read_text()) == {
-        "metrics": dict(found),
-        "signature": found.signature,
+        "metrics": dict(actual),
+        "signature": actual.signature,
     }
