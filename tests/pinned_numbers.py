@@ -198,7 +198,14 @@ def drawn_rows(spec: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def head_numbers(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {**facts, "rankings": list(facts["rankings"].values())}
+    measures = facts["measures"]
+    return {
+        "rankings": list(facts["rankings"].values()),
+        "entropy": measures.get("entropy", {}),
+        "weights": measures.get("weights", {}).get("after"),
+        "removed": facts["removed"],
+        "effect": facts["effect"],
+    }
 
 
 def record_numbers(record: Mapping[str, Any]) -> list[Any]:

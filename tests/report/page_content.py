@@ -86,8 +86,10 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
         "heads": {
             head: {
                 "rankings": {"gradient, en": rng.random(), "lrp, en": rng.random()},
-                "entropy": {"before": 1 + rng.random(), "after": 0.5 + rng.random()},
-                "weights": rng.random() / 100,
+                "measures": {
+                    "entropy": {"before": 1 + rng.random(), "after": 0.5 + rng.random()},
+                    "weights": {"after": rng.random() / 100},
+                },
                 "removed": sum(head in record["removed"] for record in records.values()),
                 "effect": {lang: round(rng.gauss(0, 1), 3) for lang in LANGUAGES},
             }
@@ -275,7 +277,7 @@ def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
         ("ranking", "Ranking: gradient, en"),
         ("ranking", "Ranking: lrp, en"),
         ("entropy", "Attention entropy before training"),
-        ("weights", "Weight change"),
+        ("weights", "Change of weights by training"),
     ]
     found = [
         {

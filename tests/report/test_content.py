@@ -125,9 +125,9 @@ def test_measures_are_maps(tmp_path: Path) -> None:
         return replace(drawn(trial, labels), details={"measures": stages})
 
     made = content(study(tmp_path, DRAWN, measured))
-    assert made["heads"][HEADS[1]]["entropy"] == {"before": 1.5, "after": 2.0}
-    assert made["heads"][HEADS[0]]["entropy"] == {"before": 1.5}
-    assert (made["heads"][HEADS[1]]["weights"], made["heads"][HEADS[0]]["weights"]) == (0.001, None)
+    assert made["heads"][HEADS[1]]["measures"]["entropy"] == {"before": 1.5, "after": 2.0}
+    assert made["heads"][HEADS[0]]["measures"] == {"entropy": {"before": 1.5}}
+    assert made["heads"][HEADS[1]]["measures"]["weights"] == {"after": 0.001}
     assert {"entropy", "weights"} <= {one["what"] for one in made["maps"]}
 
 
@@ -429,8 +429,8 @@ axes: {draw: [0, 1]}
     made = content(study(tmp_path, recipe, outcome))
     assert made["findings"] == [
         "Training narrows the attention of heads: mean entropy goes from 2.00 to 1.50 nats (2 trials).",
-        "Training changes the weights of encoder layer 1 most (0.002 on average) and of encoder "
-        "layer 0 least (0.001; 2 trials).",
+        "The change of weights by training is largest in encoder layer 1 (0.002 in the mean) and "
+        "smallest in encoder layer 0 (0.001; 2 trials).",
         "Sentences of different languages are mixed after training: the silhouette of languages goes "
         "from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
     ]
@@ -443,7 +443,7 @@ axes: {draw: [0, 1]}
         "After one epoch the mean is 40.0, after all epochs 70.0.",
     ]
     assert {one["title"].split(":")[0] for one in made["maps"] if one["what"] == "weights"} == {
-        "Weight change after training"
+        "Change of weights by training"
     }
 
 

@@ -21,7 +21,7 @@ class Entropy(Measure):
     """The entropy of every head that is left, by its name."""
 
     label: ClassVar[str] = "Attention entropy"
-    help: ClassVar[str] = "How widely each head attends: 0 where it reads a single token."
+    help: ClassVar[str] = "How widely each head attends: zero where it reads a single token."
     legend: ClassVar[str] = "entropy, nats"
     reads: ClassVar[Literal["training data"]] = "training data"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head
+from deadhead.measures import MEASURES, Measure
 from deadhead.results import RankedHeads, Study
 from deadhead.results.from_record import by_stage, ranking_of
 from deadhead.studies.store.records import Record
@@ -14,7 +15,7 @@ from deadhead.studies.store.records import Record
 from .labels import joined
 
 BLOCKS = ("encoder", "decoder", "cross")  # in the order of the page
-BY_HEAD = ("entropy", "weights")  # measures with a value for each head
+RANKING, REMOVED, ENTROPY_CHANGE = "ranking", "removed", "entropy_change"
 
 
 def layout(study: Study) -> dict[str, list[int]]:
@@ -35,15 +36,21 @@ def _named(record: Record) -> Iterator[str]:
     yield from record.removed
     if (ranking := ranking_of(record)) is not None:
         yield from ranking.scores
-    for measures in by_stage(record).values():
-        for name in BY_HEAD:
-            yield from measures.get(name) or {}
+    for measured in by_stage(record).values():
+        for name in map_measures():
+            yield from measured.get(name) or {}
 
 
-def measured_names(study: Study) -> set[str]:
+def map_measures() -> dict[str, type[Measure]]:
+    """The measures that have a number for each head."""
+    return {name: measure for name, measure in MEASURES.items() if measure.drawn_as == "map"}
+
+
+def measured_in(study: Study) -> dict[str, type[Measure]]:
     """The measures that some record has."""
     stages = (by_stage(record).values() for record in study.records.values())
-    return {name for measures in stages for measured in measures for name in measured}
+    names = {name for measures in stages for measured in measures for name in measured}
+    return {name: measure for name, measure in MEASURES.items() if name in names}
 
 
 def ranking_name(study: Study, record: Record, ranking: RankedHeads) -> str:

@@ -6,6 +6,7 @@ options that a recipe may set, with their defaults and checks, and its methods b
     x: str = axis(required=True)            the name of one axis
     panels: tuple[str, ...] = axes()        one axis, or a list of axes
     value: str = word("score", "drop")      one of a few words; the first is the default
+    show: str = choice(function)            one of the words that the function returns
 
 `problems` checks an entry of a recipe, `read` turns it into its spec.
 """
@@ -86,12 +87,16 @@ def axes() -> Any:
     return option(check, (), read=lambda v: (v,) if isinstance(v, str) else tuple(v))
 
 
-def word(*words: str, default: str | None = None, required: bool = False) -> Any:
-    def check(value: Any, names: Names | None) -> Iterator[Problem]:
-        if value not in words:
-            yield (), unknown_name("value", value, words).message
+def word(*words: str, default: str | None = None) -> Any:
+    return choice(lambda: words, words[0] if default is None else default)
 
-    return option(check, words[0] if default is None else default, required)
+
+def choice(words: Callable[[], Collection[str]], default: str = "", required: bool = False) -> Any:
+    def check(value: Any, names: Names | None) -> Iterator[Problem]:
+        if value not in words():
+            yield (), unknown_name("value", value, words()).message
+
+    return option(check, default, required)
 
 
 def flag() -> Any:

@@ -8,30 +8,45 @@ from statistics import fmean
 from typing import ClassVar
 
 from deadhead.layout import Head
-from deadhead.report.head_values import layout, measured_names
-from deadhead.report.spec import Chart, Figure, Suggested, axis, word
+from deadhead.report.head_values import (
+    ENTROPY_CHANGE,
+    RANKING,
+    REMOVED,
+    layout,
+    map_measures,
+    measured_in,
+)
+from deadhead.report.spec import Chart, Figure, Suggested, axis, choice
 from deadhead.results import Study
 from deadhead.results.from_record import ranking_of
 
 from .charts import Row, distinct, head_maps
-from .records import SHOWS, chosen, head_values
+from .records import chosen, head_values, shows
 
 MOST_PANELS = 12
 MOST_REMOVALS = 9  # labels that make panels in a suggested figure
-CHANGES = ("weights", "entropy_change")  # values that say how far something moved
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Figure):
-    """A ranking, an entropy, a change of weights, or how often each head was removed."""
+    """A ranking, a measure, or how often each head was removed."""
 
     kind: ClassVar[str] = "heads"
 
-    show: str = word(*SHOWS, required=True)
+    show: str = choice(shows, required=True)
     panels: str = axis()
 
     def usual_title(self) -> str:
         return f"Heads: {self.show}"
+
+    @property
+    def _is_change(self) -> bool:
+        measure = map_measures().get(self.show)
+        return self.show == ENTROPY_CHANGE or (measure is not None and measure.is_change)
+
+    def explanation(self, chart: Chart) -> str:
+        measure = map_measures().get(self.show)
+        return measure.help if measure is not None else ""
 
     def draw(self, study: Study) -> Chart | None:
         maps: dict[str, list[Mapping[str, float]]] = {}  # panel -> maps that are averaged
@@ -39,7 +54,7 @@ class Heads(Figure):
             for panel, values in head_values(study, cell, record, self.show, self.panels):
                 maps.setdefault(panel, []).append(values)
         every: list[str] = []
-        if self.show == "removed":
+        if self.show == REMOVED:
             maps = {panel: of_panel for panel, of_panel in maps.items() if any(of_panel)}
             every = all_heads(layout(study))
         panels = list(maps)[:MOST_PANELS]
@@ -54,23 +69,21 @@ class Heads(Figure):
             rows,
             self.heading(study) + cut_note(len(maps), MOST_PANELS),
             panels=panels,
-            legend=SHOWS[self.show],
-            scheme="cividis" if self.show in CHANGES else "viridis",
+            legend=shows()[self.show],
+            scheme="cividis" if self._is_change else "viridis",
         )
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
         if any(ranking_of(record) for record in study.records.values()):
-            yield 10, cls(title="Ranking of heads", show="ranking")
-        measured = measured_names(study)
-        if "entropy" in measured:
-            yield 30, cls(title="Attention entropy", show="entropy")
-        if "weights" in measured:
-            yield 30, cls(title="Change of weights by training", show="weights")
+            yield 10, cls(title="Ranking of heads", show=RANKING)
+        for name, measure in measured_in(study).items():
+            if measure.drawn_as == "map":
+                yield 30, cls(title=measure.label, show=name)
         if any(record.removed for record in study.records.values()):
             few = "remove" in study.axes and len(study.labels("remove")) <= MOST_REMOVALS
             title = "Heads removed, share of trials"
-            yield 30, cls(title=title, show="removed", panels="remove" if few else "")
+            yield 30, cls(title=title, show=REMOVED, panels="remove" if few else "")
 
 
 def cut_note(panels: int, most: int) -> str:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
 
-from deadhead.report.spec import Chart, Figure, axis, word
+from deadhead.report.spec import Chart, Figure, axis, choice
 from deadhead.results import Study
 from deadhead.results.statistics import layer_rows
 
 from .charts import Row, curves, distinct
-from .records import SHOWS, chosen, head_values
+from .records import chosen, head_values, shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Layers(Figure):
 
     kind: ClassVar[str] = "layers"
 
-    show: str = word(*SHOWS, default="weights")
+    show: str = choice(shows, "weights")
     lines: str = axis()
 
     def usual_title(self) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from deadhead.report.head_values import measured_names
+from deadhead.measures import MEASURES, Measure
+from deadhead.report.head_values import measured_in
 from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 from deadhead.results.cells import as_dict
 from deadhead.results.from_record import by_stage
+from deadhead.studies.store.records import Record
 
 from .charts import Row, clouds, distinct
 from .heads import cut_note
@@ -34,12 +37,11 @@ class Points(Figure):
         panels: dict[str, None] = {}
         for cell, record in chosen(study, self.where):
             removal = cell.axes.get("remove") if "remove" in study.axes else ""
-            for stage, measured in by_stage(record).items():
-                embeddings = as_dict(measured.get("embeddings"))
-                silhouette = embeddings.get("silhouette")
+            for stage, values in _stages(record):
+                silhouette = values.get("silhouette")
                 text = f"silhouette {silhouette:.2f}" if isinstance(silhouette, float) else ""
                 panel = joined(STAGES[stage], removal, text)
-                points = embeddings.get("points")
+                points = values.get("points")
                 if not isinstance(points, dict) or panel in panels:
                     continue
                 panels[panel] = None
@@ -58,12 +60,20 @@ class Points(Figure):
         )
 
     def explanation(self, chart: Chart) -> str:
-        return (
-            "t-SNE of sentence embeddings. Distances between far points mean little; the "
-            "silhouette is that of the embeddings themselves."
-        )
+        return joined(*(measure.help for measure in _measures().values()), by=" ")
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        if "embeddings" in measured_names(study):
+        if _measures().keys() & measured_in(study).keys():
             yield 40, cls()
+
+
+def _measures() -> dict[str, type[Measure]]:
+    """The measures with points for each language."""
+    return {name: measure for name, measure in MEASURES.items() if measure.drawn_as == "points"}
+
+
+def _stages(record: Record) -> Iterator[tuple[str, dict[str, Any]]]:
+    for stage, measured in by_stage(record).items():
+        for name in _measures():
+            yield stage, as_dict(measured.get(name))

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deadhead.report.head_values import ranking_name
+from deadhead.report.head_values import ENTROPY_CHANGE, RANKING, REMOVED, map_measures, ranking_name
 from deadhead.report.labels import STAGES, joined
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, matches
 from deadhead.results.from_record import by_stage, ranking_of
 from deadhead.studies.store.records import Record
 
-SHOWS = {  # what a figure of heads can show -> the title of its scale
-    "ranking": "score",
-    "removed": "share of trials",
-    "entropy": "entropy, nats",
-    "entropy_change": "|change| of entropy, nats",
-    "weights": "mean |change|",
+LEGENDS = {
+    RANKING: "score",
+    REMOVED: "share of trials",
+    ENTROPY_CHANGE: "|change| of entropy, nats",
 }
+
+
+def shows() -> dict[str, str]:
+    """What a figure of heads can show -> the title of its scale."""
+    return LEGENDS | {name: measure.legend for name, measure in map_measures().items()}
 
 
 def chosen(study: Study, where: Mapping[str, Any] | None = None) -> Iterator[tuple[Cell, Record]]:
@@ -43,18 +46,19 @@ def head_values(
 ) -> Iterator[tuple[str, Mapping[str, float]]]:
     """The values of a record's heads, each map of them with the panel it belongs to."""
     panel = panel_label(cell, axis)
-    if show == "ranking":
+    if show == RANKING:
         if (ranking := ranking_of(record)) is not None:
             yield panel or ranking_name(study, record, ranking), ranking.scores
-    elif show == "removed":
+    elif show == REMOVED:
         yield panel, dict.fromkeys(record.removed, 1.0)
-    elif show == "entropy_change":
+    elif show == ENTROPY_CHANGE:
         if change := entropy_change(record):
             yield panel, change
     else:
+        is_change = map_measures()[show].is_change
         for stage, measured in by_stage(record).items():
-            if measured.get(show) and (show == "entropy" or stage == "after"):
-                yield joined(panel, STAGES[stage] if show == "entropy" else ""), measured[show]
+            if measured.get(show) and (not is_change or stage == "after"):
+                yield joined(panel, "" if is_change else STAGES[stage]), measured[show]
 
 
 def entropy_change(record: Record) -> dict[str, float]:

@@ -1,81 +1,29 @@
-"""Findings about what was measured on heads and embeddings, and about scores without a comparison."""
+"""Findings about what was measured, and about scores without a comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import Any
 
-from deadhead.layout import Head
+from deadhead.measures.measure import trials_in_words
+from deadhead.report.head_values import measured_in
 from deadhead.report.labels import metric_words, removal_words, split_words
 from deadhead.results import Study
-from deadhead.results.cells import as_dict
 from deadhead.results.from_record import by_stage
 
 FEW = 4  # prunings that a sentence names
-STAGES = ("before", "after")
-Stages = Mapping[str, Mapping[str, Mapping[str, Any]]]  # stage -> measure -> values
 
 
 def measured(study: Study) -> list[str]:
-    """Entropy, change of weights and embeddings, as far as trials measured them."""
+    """A sentence of each measure about what the trials measured."""
     done = [record for record in study.records.values() if record.state == "done"]
-    trials: list[Stages] = [by_stage(record) for record in done]
-    return [*_entropy(trials), *_weights(trials), *_embeddings(trials)]
-
-
-def _count(trials: int) -> str:
-    return "one trial" if trials == 1 else f"{trials} trials"
-
-
-def _entropy(trials: list[Stages]) -> Iterator[str]:
-    means = []  # before and after, over the heads of a trial that have both
-    for trial in trials:
-        sides = [as_dict(trial.get(stage, {}).get("entropy")) for stage in STAGES]
-        heads = set(sides[0]).intersection(sides[1])
-        if heads:
-            means.append([fmean(side[head] for head in heads) for side in sides])
-    if means:
-        before, after = (fmean(values) for values in zip(*means, strict=True))
-        change = "narrows" if after < before else "widens"
-        if abs(after - before) < 0.01:
-            change = "hardly changes"
-        yield (
-            f"Training {change} the attention of heads: mean entropy goes from {before:.2f} to "
-            f"{after:.2f} nats ({_count(len(means))})."
+    stages = [by_stage(record) for record in done]
+    sentences = (
+        measure.finding(
+            [{s: of[name] for s, of in trial.items() if name in of} for trial in stages]
         )
-
-
-def _weights(trials: list[Stages]) -> Iterator[str]:
-    layers: dict[str, list[float]] = {}
-    all_weights = [as_dict(trial.get("after", {}).get("weights")) for trial in trials]
-    for weights in all_weights:
-        for name, value in weights.items():
-            head = Head.parse(name)
-            layers.setdefault(f"{head.block} layer {head.layer}", []).append(value)
-    means = {layer: fmean(values) for layer, values in layers.items()}
-    if len(means) > 1:
-        low, high = min(means, key=lambda m: means[m]), max(means, key=lambda m: means[m])
-        yield (
-            f"Training changes the weights of {high} most ({means[high]:.2g} on average) and of "
-            f"{low} least ({means[low]:.2g}; {_count(sum(map(bool, all_weights)))})."
-        )
-
-
-def _embeddings(trials: list[Stages]) -> Iterator[str]:
-    both = []
-    for trial in trials:
-        embeddings = [as_dict(trial.get(stage, {}).get("embeddings")) for stage in STAGES]
-        silhouettes = [values.get("silhouette") for values in embeddings]
-        if all(isinstance(silhouette, int | float) for silhouette in silhouettes):
-            both.append(silhouettes)
-    if both:
-        before, after = (fmean(values) for values in zip(*both, strict=True))
-        yield (
-            f"Sentences of different languages are {'mixed' if after < 0.25 else 'apart'} after "
-            f"training: the silhouette of languages goes from {before:.2f} to {after:.2f} "
-            f"(0: mixed, 1: apart; {_count(len(both))})."
-        )
+        for name, measure in measured_in(study).items()
+    )
+    return list(filter(None, sentences))
 
 
 def scored(study: Study) -> list[str]:
@@ -98,7 +46,7 @@ def scored(study: Study) -> list[str]:
                 growth += [] if first is None else [(first, score)]
     means = {language: fmean(scores) for language, scores in languages.items()}
     split = " / ".join(map(split_words, dict.fromkeys(cell.split for cell in done.values())))
-    mean = f"{fmean(means.values()):.1f} ({_count(len(done))})"
+    mean = f"{fmean(means.values()):.1f} ({trials_in_words(len(done))})"
     text = f"Mean {metric_words(metrics.pop())} on {split} is {mean}"
     if len(means) > 1:
         low, high = min(means, key=lambda m: means[m]), max(means, key=lambda m: means[m])

@@ -10,8 +10,8 @@ from typing import Any
 
 from deadhead.report.figures.build import study_figures
 from deadhead.report.findings.build import findings
-from deadhead.report.head_values import layout
-from deadhead.report.labels import metric_words, removal_words, score_words
+from deadhead.report.head_values import layout, map_measures
+from deadhead.report.labels import STAGES, metric_words, removal_words, score_words
 from deadhead.report.tables.build import study_tables
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, parts_of
@@ -46,6 +46,11 @@ def _content(folder: str | Path) -> dict[str, Any]:
         "words": {
             "metrics": {name: metric_words(name) for name in METRICS},
             "score": f"mean {score_words(study.metrics)}",
+            "measures": {
+                name: {"label": measure.label, "legend": measure.legend}
+                for name, measure in map_measures().items()
+            },
+            "stages": STAGES,
         },
         "models": [str(model) for model in study.labels("model") if model is not None],
         "versions": _versions(records),

@@ -8,8 +8,9 @@ from math import isnan
 from statistics import fmean
 from typing import Any
 
+from deadhead.measures import MEASURES
 from deadhead.report.figures.heads import all_heads
-from deadhead.report.head_values import rankings, removed_counts
+from deadhead.report.head_values import map_measures, rankings, removed_counts
 from deadhead.report.labels import STAGES, removal_words
 from deadhead.results import Study
 from deadhead.results.cells import Cell
@@ -42,13 +43,15 @@ def _measured(study: Study) -> Iterator[dict[str, Any]]:
     cells, count = study.by_trial, 0
     for trial, record in study.records.items():
         for stage, measured in by_stage(record).items():
-            for what, title in (("entropy", "Attention entropy"), ("weights", "Weight change")):
-                values = measured.get(what)  # before training no weight has changed
-                if values and any(values.values()) and count < MOST_MEASURED:
-                    count += 1
-                    if trial in cells:
-                        title += f" {STAGES[stage]}: {trial_name(study, cells[trial])}"
-                    yield _map(title, what, trial, values)
+            for name, measure in map_measures().items():
+                values = measured.get(name)
+                if not values or not any(values.values()) or count >= MOST_MEASURED:
+                    continue  # before training no weight has changed
+                count += 1
+                title = measure.label if measure.is_change else f"{measure.label} {STAGES[stage]}"
+                if trial in cells:
+                    title += f": {trial_name(study, cells[trial])}"
+                yield _map(title, name, trial, values)
 
 
 def trial_name(study: Study, cell: Cell) -> str:
@@ -90,14 +93,12 @@ def _count(number: int, noun: str) -> str:
 def heads(study: Study, shape: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
     """For every head: its scores in each ranking, its measures, and what removing it did."""
     removed, names = removed_counts(study), all_heads(shape)
-    entropy, weights = _means(study)
     scored = list(rankings(study).items())[:MOST_RANKINGS]
-    effects = _effects(study, names)
+    measures, effects = _means(study), _effects(study, names)
     return {
         head: {
             "rankings": {n: round(s[head], DIGITS) for n, (_, s) in scored if head in s},
-            "entropy": {stage: round(v, DIGITS) for stage, v in entropy.get(head, {}).items()},
-            "weights": round(weights[head], 8) if head in weights else None,
+            "measures": measures.get(head, {}),
             "removed": removed.get(head, 0),
             "effect": {language: round(v, 3) for language, v in effects[head].items()},
         }
@@ -105,18 +106,20 @@ def heads(study: Study, shape: Mapping[str, list[int]]) -> dict[str, dict[str, A
     }
 
 
-def _means(study: Study) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Means over all trials: of the entropy at each stage, and of the weights after training."""
-    entropy: dict[str, dict[str, list[float]]] = {}
-    weights: dict[str, list[float]] = {}
+def _means(study: Study) -> dict[str, dict[str, dict[str, float]]]:
+    """Means over all trials: head -> measure -> stage; a change is shown after training only."""
+    values: dict[tuple[str, str, str], list[float]] = {}
     for record in study.records.values():
         for stage, measured in by_stage(record).items():
-            for head, value in (measured.get("entropy") or {}).items():
-                entropy.setdefault(head, {}).setdefault(stage, []).append(value)
-            for head, value in (measured.get("weights") or {}).items() if stage == "after" else ():
-                weights.setdefault(head, []).append(value)
-    stages = {h: {stage: fmean(v) for stage, v in of.items()} for h, of in entropy.items()}
-    return stages, {head: fmean(values) for head, values in weights.items()}
+            for name, measure in map_measures().items():
+                if stage == "after" or not measure.is_change:
+                    for head, value in (measured.get(name) or {}).items():
+                        values.setdefault((head, name, stage), []).append(value)
+    means: dict[str, dict[str, dict[str, float]]] = {}
+    for (head, name, stage), of_trials in values.items():
+        mean = round(fmean(of_trials), MEASURES[name].digits)
+        means.setdefault(head, {}).setdefault(name, {})[stage] = mean
+    return means
 
 
 def _effects(study: Study, heads: list[str]) -> dict[str, dict[str, float]]:

@@ -1,12 +1,15 @@
-// The head explorer: one head under every ranker, its entropy and weights, and what happened where it was removed.
+// The head explorer: one head under every ranking, its measures, and what happened when it was removed.
 
-const STAGES = { before: "before training", first: "after epoch 1", after: "after training" };
 const LONG = 20; // letters of a name beyond which it gets a line of its own
 
 function drawExplorer(study) {
   const card = el("aside", { class: "card explorer", id: "explorer", "aria-label": "Head explorer" });
   fillExplorer(card, study);
   return card;
+}
+/** The label of a measure and the title of its scale. */
+function measureWords(name, study) {
+  return study.words?.measures?.[name] || { label: name, legend: name };
 }
 function allHeads(study) {
   return Object.entries(study.layout || {}).flatMap(([block, sizes]) => sizes.flatMap((size, layer) => Array.from({ length: size }, (_, index) => `${block}.${layer}.${index}`)));
@@ -37,27 +40,29 @@ function fillExplorer(card, study) {
   const step = (by, label, sign) => el("button", { type: "button", "aria-label": label, "data-focus": `explorer/${by}`, onclick: () => { const at = heads.indexOf(head); chooseHead(heads[(at + by + heads.length) % heads.length]); document.querySelector(`[data-focus="explorer/${by}"]`)?.focus(); } }, sign);
   const facts = head && known[head];
   card.replaceChildren(el("h3", {}, head ? spoken(head) : "Head explorer"), el("div", { class: "controls" }, step(-1, "Previous head", "\u2190"), pick, step(1, "Next head", "\u2192")),
-    ...(facts ? headFacts(head, facts, study) : [el("p", { class: "note" }, head ? "Nothing was measured of this head yet." : "Choose a head in a map, or here: its score under every ranker beside all other heads, its entropy, and what happened when it was removed.")]));
+    ...(facts ? headFacts(head, facts, study) : [el("p", { class: "note" }, head ? "Nothing was measured on this head yet." : "Choose a head in a map or here to see its score under every ranking beside all other heads, its measures, and what happened when it was removed.")]));
 }
 function headFacts(head, facts, study) {
   const known = study.heads, of = (read) => Object.values(known).map(read).filter(isNumber);
   const out = [];
   const ranks = Object.keys(facts.rankings || {});
   if (ranks.length) out.push(el("h4", {}, "Importance under each ranking"), ranks.map((name) => strip(name, facts.rankings[name], of((one) => one.rankings?.[name]))));
-  const stages = Object.keys(facts.entropy || {});
-  if (stages.length) out.push(el("h4", {}, "Entropy of its attention (nats)"), stages.map((stage) => strip(STAGES[stage] || stage, facts.entropy[stage], of((one) => one.entropy?.[stage]))));
-  if (isNumber(facts.weights)) out.push(el("h4", {}, "Change of its weights"), strip("mean |change|", facts.weights, of((one) => one.weights)));
+  for (const [name, stages] of Object.entries(facts.measures || {})) {
+    const { label, legend } = measureWords(name, study);
+    const strips = Object.entries(stages).map(([stage, value]) => strip(study.words?.stages?.[stage] || stage, value, of((other) => other.measures?.[name]?.[stage])));
+    out.push(el("h4", {}, `${label} (${legend})`), strips);
+  }
   out.push(el("h4", {}, "When it was removed"), el("p", { class: "note" }, `${facts.removed ? `Removed in ${count(facts.removed, "trial")}` : "No trial removed it"}${outOf(study)}.`));
   const effect = Object.entries(facts.effect || {}).filter(([, value]) => isNumber(value));
-  if (effect.length) out.push(el("p", { class: "note" }, "Mean score of the trials that removed it less that of like trials that kept it, in points:"), effectBars(effect));
+  if (effect.length) out.push(el("p", { class: "note" }, "Mean score of the trials that removed it minus that of comparable trials that kept it, in points:"), effectBars(effect));
   const trials = Object.entries(study.records || {}).filter(([, record]) => record.removed?.includes(head)).map(([id]) => id);
   if (trials.length) out.push(el("p", {}, el("a", { href: `#removed=${encodeURIComponent(head)}` }, `Trials that removed it (${trials.length})`)));
   return out.flat();
 }
-/** How many records stand behind what is told of heads, where not all of them could be opened. */
+/** How many records the facts about heads come from, if not all of them were opened. */
 function outOf(study) {
   const { records, of } = study.opened || {};
-  return records < of ? `, of the ${records.toLocaleString("en")} that were looked into (there are ${of.toLocaleString("en")} records; scores in tables and curves are of all)` : "";
+  return records < of ? `, of the ${records.toLocaleString("en")} that were opened (there are ${of.toLocaleString("en")} records; scores in tables and curves are of all)` : "";
 }
 /** Where one value stands among those of all heads. */
 function strip(name, value, all) {

@@ -1,7 +1,7 @@
 // Layer x head maps. A head looked at in one map is outlined in all of them; a head chosen is shown in the explorer.
 
 const RAMP = ["#2b1055", "#3f2f83", "#41568f", "#3c7a8e", "#3b9c87", "#62bd6f", "#a8d84f", "#f4e61e"];
-const WHAT = { ranking: "importance", entropy: "entropy of attention (nats)", weights: "change of weights", removed: "removed" };
+const WHAT = { ranking: "importance", removed: "removed" };
 const FEW = 12; // maps shown before the rest is asked for
 const HEAD = /^(.+)\.(\d+)\.(\d+)$/;
 
@@ -20,7 +20,7 @@ function drawMaps(study) {
   const state = remembered("maps", study.name, { what: "all", all: false });
   const kinds = [...new Set(maps.map((map) => map.what))], place = el("div", { class: "maps" });
   const more = el("button", { type: "button", onclick: () => { state.all = true; redraw(); } });
-  const buttons = ["all", ...kinds].map((kind) => el("button", { type: "button", "aria-pressed": "false", "data-focus": `maps/${kind}`, onclick: () => { state.what = kind; redraw(); } }, kind === "all" ? "all maps" : WHAT[kind] || kind));
+  const buttons = ["all", ...kinds].map((kind) => el("button", { type: "button", "aria-pressed": "false", "data-focus": `maps/${kind}`, onclick: () => { state.what = kind; redraw(); } }, kind === "all" ? "all maps" : WHAT[kind] || measureWords(kind, study).label));
   function redraw() {
     const wanted = maps.filter((map) => state.what === "all" || map.what === state.what);
     const shown = state.all ? wanted : wanted.slice(0, FEW);
