@@ -35,11 +35,11 @@ def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 
     linear, count = torch.nn.functional.linear, [0]
 
-    def switching(given: torch.Tensor, *rest: Any) -> torch.Tensor:
-        if given.dtype is torch.bfloat16 and torch.backends.mkldnn.enabled:
+    def switching(value: torch.Tensor, *rest: Any) -> torch.Tensor:
+        if value.dtype is torch.bfloat16 and torch.backends.mkldnn.enabled:
             torch.backends.mkldnn.enabled = False
             count[0] += 1
-        return linear(given, *rest)
+        return linear(value, *rest)
 
     monkeypatch.setattr(torch.nn.functional, "linear", switching)
     computes_half.cache_clear()

@@ -31,14 +31,14 @@ def extras() -> dict[str, set[str]]:
         "project"
     ]
     return {
-        extra: {re.match(r"[\w.-]+", one).group() for one in several}  # type: ignore[union-attr]
-        for extra, several in project["optional-dependencies"].items()
+        extra: {re.match(r"[\w.-]+", one).group() for one in names}  # type: ignore[union-attr]
+        for extra, names in project["optional-dependencies"].items()
     }
 
 
 def raised() -> list[tuple[str, set[str], str]]:
     """Every MissingExtra in the source: file, packages, extra."""
-    found = []
+    result = []
     for file in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if (
@@ -49,15 +49,15 @@ def raised() -> list[tuple[str, set[str], str]]:
                 name, (package, extra) = file.relative_to(SOURCE).as_posix(), node.args[:2]
                 assert isinstance(extra, ast.Constant), f"{name}: the extra must be a constant"
                 packages = {package.value} if isinstance(package, ast.Constant) else COMPUTED[name]
-                found.append((name, packages, extra.value))
-    return found
+                result.append((name, packages, extra.value))
+    return result
 
 
 def test_every_hint_installs_what_is_missing() -> None:
     assert len(raised()) >= 10
     for file, packages, extra in raised():
         assert packages <= extras()[extra], f"{file}: the extra {extra} does not install {packages}"
-    assert {module for several in PLOTS.values() for module in several} == set(PACKAGES)
+    assert {module for names in PLOTS.values() for module in names} == set(PACKAGES)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("origin", "wanted"),
+    ("origin", "expected"),
     [
         (None, 'pip install "deadhead[hub]"'),
         (
@@ -102,11 +102,11 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_the_command_fits_how_it_was_installed(
-    elsewhere: Any, origin: dict[str, Any] | None, wanted: str
+    elsewhere: Any, origin: dict[str, Any] | None, expected: str
 ) -> None:
     elsewhere(origin)
-    assert MissingExtra("datasets", "hub", "it").hint == wanted
-    assert MissingExtra("datasets", "hub", "it", "do without").hint == f"{wanted}, or do without"
+    assert MissingExtra("datasets", "hub", "it").hint == expected
+    assert MissingExtra("datasets", "hub", "it", "do without").hint == f"{expected}, or do without"
 
 
 def test_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

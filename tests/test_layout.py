@@ -127,15 +127,15 @@ def test_check_refuses_with_one_clear_error(named: Any, says: str, hint: str) ->
 
 
 @given(st.sets(st.sampled_from(list(SEQ2SEQ))))
-def test_without_leaves_the_rest_under_their_old_numbers(gone: set[Head]) -> None:
-    left = SEQ2SEQ.without(gone)
-    assert list(left) == [head for head in SEQ2SEQ if head not in gone]
-    assert set(left.removed) == gone
+def test_without_leaves_the_rest_under_their_old_numbers(cut_heads: set[Head]) -> None:
+    left = SEQ2SEQ.without(cut_heads)
+    assert list(left) == [head for head in SEQ2SEQ if head not in cut_heads]
+    assert set(left.removed) == cut_heads
     assert len(left) + len(left.removed) == len(SEQ2SEQ)
     assert [(a.block, a.layer, a.size) for a in left.attentions] == [
         (a.block, a.layer, a.size) for a in SEQ2SEQ.attentions
     ]
-    assert (left == SEQ2SEQ) == (not gone)  # it did something, and only then
+    assert (left == SEQ2SEQ) == (not cut_heads)  # it did something, and only then
 
 
 def test_without_leaves_the_layout_it_was_asked_of_alone() -> None:
@@ -150,8 +150,8 @@ def test_without_leaves_the_layout_it_was_asked_of_alone() -> None:
 
 
 @given(st.sets(st.sampled_from(list(SEQ2SEQ))))
-def test_a_layout_survives_being_written_down(gone: set[Head]) -> None:
-    left = SEQ2SEQ.without(gone)
+def test_a_layout_survives_being_written_down(cut_heads: set[Head]) -> None:
+    left = SEQ2SEQ.without(cut_heads)
     assert HeadLayout.from_dict(left.to_dict()) == left
     assert hash(HeadLayout.from_dict(left.to_dict())) == hash(left)
 
@@ -182,8 +182,8 @@ def test_spans(numbers: list[int], text: str) -> None:
 
 @given(st.sets(st.integers(0, 60)))
 def test_spans_say_every_number_once(numbers: set[int]) -> None:
-    said: list[int] = []
+    message: list[int] = []
     for run in filter(None, spans(numbers).split(", ")):
         low, _, high = run.partition("-")
-        said += range(int(low), int(high or low) + 1)
-    assert said == sorted(numbers)
+        message += range(int(low), int(high or low) + 1)
+    assert message == sorted(numbers)

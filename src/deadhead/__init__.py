@@ -1,10 +1,12 @@
 """deadhead finds, removes and studies the attention heads a transformer does not need.
 
-Public: the names in `__all__` below, and what these packages export in their own `__all__`:
-`strategies`, `rankers`, `ranking`, `tasks`, `training`, `measures`, `translation`, `studies`,
-`results`, `claims`, `papers` and `report`; also `errors`. Everything else is internal and may
-change in any release: `cli`, `device`, `files`, `hub`, `install`, `numerics`, `version`, `world`,
-and the modules inside the packages.
+Public are the names in `__all__` below, the modules `errors` and `layout`, and what these packages
+list in their own `__all__`: `heads`, `strategies`, `rankers`, `ranking`, `tasks`, `training`,
+`measures`, `translation`, `studies`, `results` and `claims`.
+
+Everything else is internal and may change in any release: the modules inside the packages, and
+`cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `numerics`, `options`, `papers`,
+`rank_data`, `recipes`, `registry`, `report`, `version` and `world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.

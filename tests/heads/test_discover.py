@@ -7,7 +7,6 @@ import torch
 from tiny_models import answers, build, build_class, hooks
 from torch import nn
 
-import deadhead
 from deadhead.errors import NoAttention, UnknownArchitecture
 from deadhead.heads import discover, prune
 from deadhead.layout import Head
@@ -107,14 +106,14 @@ def test_counts_after_pruning_come_from_the_weights() -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
 def test_looking_changes_nothing(family: str) -> None:
     model = build(family)
-    before, state, hung, config = (
+    before, state, hooks_before, config = (
         answers(model),
         {k: v.clone() for k, v in model.state_dict().items()},
         hooks(model),
         model.config.to_dict(),
     )
     discover(model)
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
     assert model.config.to_dict() == config
     assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
     assert all(map(torch.equal, before, answers(model)))
@@ -142,10 +141,10 @@ class StrangeAttention(nn.Module):
 def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None:
     model = nn.Module()
     model.layer = StrangeAttention()
-    with pytest.raises(UnknownArchitecture) as met:
+    with pytest.raises(UnknownArchitecture) as error:
         discover(model)
-    assert "layer  (ask, look, tell, answer)" in met.value.message
-    assert "names.py" in str(met.value.hint)
+    assert "layer  (ask, look, tell, answer)" in error.value.message
+    assert "names.py" in str(error.value.hint)
 
 
 def test_a_known_attention_of_a_refused_kind_says_why() -> None:
@@ -160,31 +159,22 @@ def test_a_model_of_states_has_no_heads(family: str) -> None:
     with pytest.raises(
         NoAttention,
         match=r"has no attention heads:\n.*MambaMixer|Mamba2Mixer is not softmax attention",
-    ) as met:
+    ) as error:
         discover(build(family))
-    assert met.value.hint == "name a model that has softmax attention"
+    assert error.value.hint == "name a model that has softmax attention"
 
 
 def test_latent_attention_is_refused_for_what_it_is() -> None:
     with pytest.raises(
         UnknownArchitecture,
         match="DeepseekV3Attention is latent attention: its heads share the compressed",
-    ) as met:
+    ) as error:
         discover(build("deepseek_v3"))
-    assert not isinstance(met.value, NoAttention)
-    assert "names.py" not in str(met.value.hint)
-    assert "queries, keys and values of their own" in str(met.value.hint)
+    assert not isinstance(error.value, NoAttention)
+    assert "names.py" not in str(error.value.hint)
+    assert "queries, keys and values of their own" in str(error.value.hint)
 
 
 def test_a_model_without_attention_says_so() -> None:
     with pytest.raises(NoAttention, match="has no attention"):
         discover(nn.Sequential(nn.Linear(2, 2)))
-
-
-def test_the_public_names_are_these() -> None:
-    assert deadhead.discover is discover
-    assert {"discover", "gated", "prune", "save", "load", "export", "Head", "HeadLayout"} <= set(
-        dir(deadhead)
-    )
-    with pytest.raises(AttributeError, match="no attribute 'heads_of'"):
-        _ = deadhead.heads_of

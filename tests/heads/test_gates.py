@@ -177,20 +177,20 @@ def test_compiled_before_or_after() -> None:
 @pytest.mark.parametrize("family", ["bert", "xlnet", "marian"])
 def test_nothing_is_left_behind_also_after_an_exception(family: str) -> None:
     model = build(family)
-    layout, whole, hung = discover(model), answers(model), hooks(model)
+    layout, whole, hooks_before = discover(model), answers(model), hooks(model)
     with gated(model, closed=list(layout)[:2]):
-        assert hooks(model) != hung
-    assert hooks(model) == hung
+        assert hooks(model) != hooks_before
+    assert hooks(model) == hooks_before
     with (
         pytest.raises(ZeroDivisionError),
         gated(model, closed=list(layout)[:2]),
         gated(model, closed=list(layout)[-1:]),
     ):
         raise ZeroDivisionError
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
     with pytest.raises((TypeError, ValueError)), gated(model, closed=list(layout)[:2]):
         model(no_such_input=1)
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
     assert apart(whole, answers(model)) == 0
 
 
@@ -213,11 +213,11 @@ def test_gates_and_closed_heads_together() -> None:
     both = soft.clone()
     both[0, 1] = 0
     with gated(model, both):
-        wanted = answers(model)
+        expected = answers(model)
     with gated(model, soft, closed=["encoder.0.1"]):
-        assert apart(wanted, answers(model)) == 0
+        assert apart(expected, answers(model)) == 0
     with gated(model, soft):
-        assert apart(wanted, answers(model)) > 1e-2
+        assert apart(expected, answers(model)) > 1e-2
 
 
 @settings(max_examples=15)
@@ -321,11 +321,11 @@ def test_a_pruned_model_takes_the_gates_of_the_model_it_was() -> None:
     model = build("bert")
     soft = torch.linspace(0.1, 2.0, 8).view(2, 4)
     with gated(model, soft, closed=SHUT):
-        wanted = answers(model)
+        expected = answers(model)
     prune(model, SHUT)
     with gated(model, soft):
-        assert apart(wanted, answers(model)) < 1e-12
-    assert apart(wanted, answers(model)) > 1e-2
+        assert apart(expected, answers(model)) < 1e-12
+    assert apart(expected, answers(model)) > 1e-2
 
 
 def test_generation_runs_under_gates() -> None:
@@ -335,7 +335,7 @@ def test_generation_runs_under_gates() -> None:
         warnings.simplefilter("ignore")
         free = model.generate(prompt, max_new_tokens=12, do_sample=False)
         with gated(model, closed=["decoder.0.0", "decoder.1.1"]):
-            said = model.generate(prompt, max_new_tokens=12, do_sample=False)
+            text = model.generate(prompt, max_new_tokens=12, do_sample=False)
             slowly = model.generate(prompt, max_new_tokens=12, do_sample=False, use_cache=False)
-    assert torch.equal(said, slowly)
-    assert not torch.equal(said, free)
+    assert torch.equal(text, slowly)
+    assert not torch.equal(text, free)

@@ -59,11 +59,11 @@ def test_what_is_left_of_the_encoder_is_kept(pruned: Path, whole: Path) -> None:
     assert tagger.config.id2label == NAMES
     assert [str(head) for head in discover(tagger).removed] == GONE
     with torch.no_grad():
-        wanted, got, unpruned = (
+        expected, got, unpruned = (
             model.eval().base_model(ids).last_hidden_state
             for model in (load(pruned), tagger, load(whole))
         )
-        assert torch.equal(got, wanted)
+        assert torch.equal(got, expected)
         assert not torch.allclose(got, unpruned, atol=1e-3)
         assert tagger(ids).logits.shape == (2, 10, 3)
 
@@ -100,13 +100,13 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
         load(whole, auto=AutoModelForSeq2SeqLM)
     broken = save(load(whole), tmp_path / "broken")
     weights = load_file(broken / "model.safetensors")
-    lost = "bert.encoder.layer.1.attention.self.query.weight"
+    missing = "bert.encoder.layer.1.attention.self.query.weight"
     save_file(
-        {name: weight for name, weight in weights.items() if name != lost},
+        {name: weight for name, weight in weights.items() if name != missing},
         broken / "model.safetensors",
         {"format": "pt"},
     )
-    with pytest.raises(FolderError, match=f"{lost} is missing"):
+    with pytest.raises(FolderError, match=f"{missing} is missing"):
         load(broken, auto=AutoModelForTokenClassification)
     tagger = save(
         load(whole, auto=AutoModelForTokenClassification, id2label=NAMES), tmp_path / "tagger"
@@ -119,21 +119,23 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "lost",
+    "missing",
     [
         "bert.encoder.layer.1.intermediate.dense.weight",
         "bert.encoder.layer.2.output.LayerNorm.bias",
         "bert.embeddings.word_embeddings.weight",
     ],
 )
-def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(pruned: Path, lost: str) -> None:
+def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(
+    pruned: Path, missing: str
+) -> None:
     weights = load_file(pruned / "model.safetensors")
     save_file(
-        {name: weight for name, weight in weights.items() if name != lost},
+        {name: weight for name, weight in weights.items() if name != missing},
         pruned / "model.safetensors",
         {"format": "pt"},
     )
-    with pytest.raises(FolderError, match=rf"(?s){lost} is missing.*damaged"):
+    with pytest.raises(FolderError, match=rf"(?s){missing} is missing.*damaged"):
         load(pruned, auto=AutoModelForTokenClassification)
 
 

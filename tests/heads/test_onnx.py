@@ -54,9 +54,9 @@ def word_tokenizer() -> Any:
     tokenizer.normalizer, tokenizer.pre_tokenizer = Lowercase(), Whitespace()
     tokenizer.post_processor = BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {f"{word}_token": f"[{word.upper()}]" for word in ("pad", "unk", "cls", "sep")}
-    made = ["input_ids", "token_type_ids", "attention_mask"]
+    built = ["input_ids", "token_type_ids", "attention_mask"]
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_input_names=made, **names
+        tokenizer_object=tokenizer, model_input_names=built, **names
     )
 
 
@@ -150,10 +150,10 @@ def test_a_file_that_answers_differently_is_not_kept(
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingExtra) as met:
+    with pytest.raises(MissingExtra) as error:
         export(tmp_path, onnx=tmp_path / "model.onnx")
-    assert "onnxruntime" in met.value.message
-    assert met.value.hint == command("onnx")
+    assert "onnxruntime" in error.value.message
+    assert error.value.hint == command("onnx")
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:

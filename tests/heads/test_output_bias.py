@@ -29,14 +29,14 @@ def emptied(model: Any) -> list[Any]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_closed_is_cut_out(family: str) -> None:
     model, kept = build(family), build(family)
-    gone = emptied(model)
-    with gated(model, closed=gone, drop_output_bias=True):
+    removed = emptied(model)
+    with gated(model, closed=removed, drop_output_bias=True):
         masked = answers(model)
-    with gated(model, closed=gone):
+    with gated(model, closed=removed):
         with_bias = answers(model)
-    prune(model, gone, drop_output_bias=True)
+    prune(model, removed, drop_output_bias=True)
     assert apart(masked, answers(model)) < limit(model)
-    prune(kept, gone)
+    prune(kept, removed)
     assert apart(with_bias, answers(kept)) < limit(model)
     has_bias = family in ("bert", "xlm-roberta", "gpt2", "deberta", "marian", "fsmt")
     assert (apart(masked, with_bias) > 1e-3) == has_bias
@@ -60,10 +60,10 @@ def test_attention_adds_exactly_nothing() -> None:
 def test_gates_of_examples_and_numbers_empty_a_layer_too() -> None:
     model = build("bert")
     layout = discover(model)
-    gone = layout.of("encoder")[0].heads
-    with gated(model, closed=gone, drop_output_bias=True):
+    removed = layout.of("encoder")[0].heads
+    with gated(model, closed=removed, drop_output_bias=True):
         masked = answers(model)
-    with gated(model, dict.fromkeys(gone, 0.0), drop_output_bias=True):
+    with gated(model, dict.fromkeys(removed, 0.0), drop_output_bias=True):
         assert apart(masked, answers(model)) == 0
     whole = answers(model)
     gates = torch.ones(2, layout.layers("encoder"), layout.size("encoder"))
@@ -93,12 +93,12 @@ def test_saved_and_loaded(name: str, form: str, tmp_path: Path) -> None:
         n for n, p in model.named_parameters() if n.endswith("bias") and not p.requires_grad
     }
     if form == "padded":
-        plain = (
+        unpruned = (
             getattr(transformers, name)
             .from_pretrained(tmp_path / "out", dtype=torch.float64)
             .eval()
         )
-        assert apart(expected, answers(plain)) < 1e-9
+        assert apart(expected, answers(unpruned)) < 1e-9
     save(again, tmp_path / "twice")
     assert apart(expected, answers(load(tmp_path / "twice").eval())) == 0
 
@@ -124,9 +124,9 @@ def test_a_bias_that_grew_back_is_refused(tmp_path: Path) -> None:
     model = build_class(transformers.BertModel)
     prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
     save(model, tmp_path, form="padded")
-    plain = transformers.BertModel.from_pretrained(tmp_path)
-    plain.encoder.layer[0].attention.output.dense.bias.data += 1.0
-    plain.save_pretrained(tmp_path)
+    unpruned = transformers.BertModel.from_pretrained(tmp_path)
+    unpruned.encoder.layer[0].attention.output.dense.bias.data += 1.0
+    unpruned.save_pretrained(tmp_path)
     with pytest.raises(FolderError, match="encoder layer 0 was dropped, and is no longer zero"):
         load(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

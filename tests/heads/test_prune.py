@@ -7,14 +7,16 @@ import copy
 import io
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
+from transformers import BigBirdConfig, BigBirdModel
 
-from deadhead.heads import cut, discover, gated, prune
-from deadhead.heads.verify.tiny import prompt_for
+from deadhead.heads import cut, discover, gated, load, prune, save
+from deadhead.heads.verify.tiny import prompt_for, tiny
 from deadhead.hub import quiet
 from deadhead.layout import Head
 
@@ -55,7 +57,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(kind: str, **more: Any) -> Any:
+def built(kind: str, **more: Any) -> Any:
     model = build(kind.split()[0], **KINDS.get(kind, {}), **more)
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation(
@@ -71,33 +73,39 @@ def closed(model: Any, heads: Any) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_masked_is_pruned_with_uneven_counts(kind: str) -> None:
-    model = made(kind)
-    gone, whole, size = uneven(model), answers(model), sum(p.numel() for p in model.parameters())
-    masked = closed(model, gone)
-    assert prune(model, gone) is model
+    model = built(kind)
+    cut_heads, whole, size = (
+        uneven(model),
+        answers(model),
+        sum(p.numel() for p in model.parameters()),
+    )
+    masked = closed(model, cut_heads)
+    assert prune(model, cut_heads) is model
     assert apart(masked, answers(model)) < limit(model)
     assert apart(whole, masked) > 1e-2
     assert sum(p.numel() for p in model.parameters()) < size
-    assert discover(model).removed == tuple(sorted(gone, key=list(discover(made(kind))).index))
+    assert discover(model).removed == tuple(
+        sorted(cut_heads, key=list(discover(built(kind))).index)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_masked_is_pruned_with_layers_emptied(kind: str) -> None:
     """Every layer of every block but the last is emptied; where there is one layer only, all but one group goes."""
-    model = made(kind)
+    model = built(kind)
     layout, whole = discover(model), answers(model)
-    gone = [h for b in layout.blocks for a in layout.of(b)[:-1] for h in a.heads] or [
+    cut_heads = [h for b in layout.blocks for a in layout.of(b)[:-1] for h in a.heads] or [
         h for g in layout.attentions[0].groups[1:] for h in g
     ]
-    masked = closed(model, gone)
-    prune(model, gone)
+    masked = closed(model, cut_heads)
+    prune(model, cut_heads)
     assert apart(masked, answers(model)) < limit(model)
     assert apart(whole, masked) > 1e-2
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pruned_twice_is_pruned_once(kind: str) -> None:
-    model, other = made(kind), made(kind)
+    model, other = built(kind), built(kind)
     layout = discover(model)
     firsts = [h for a in layout.attentions if len(a.groups) > 1 for h in a.groups[0]]
     rest = [
@@ -118,7 +126,7 @@ def test_pruned_twice_is_pruned_once(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "deberta", "t5", "codegen", "xlnet", "olmo2"])
 def test_a_layer_thinned_first_and_emptied_later(kind: str) -> None:
-    model = made(kind)
+    model = built(kind)
     layout = discover(model)
     first = layout.attentions[0]
     masked = closed(model, first.heads)
@@ -130,9 +138,9 @@ def test_a_layer_thinned_first_and_emptied_later(kind: str) -> None:
 
 def test_equally_many_of_each_group_may_go() -> None:
     model = build("llama", num_key_value_heads=2)
-    gone = ["decoder.0.0", "decoder.0.3", "decoder.1.1", "decoder.1.2"]
-    whole, masked = answers(model), closed(model, gone)
-    prune(model, gone)
+    cut_heads = ["decoder.0.0", "decoder.0.3", "decoder.1.1", "decoder.1.2"]
+    whole, masked = answers(model), closed(model, cut_heads)
+    prune(model, cut_heads)
     assert apart(masked, answers(model)) < 1e-9
     assert apart(whole, masked) > 1e-2
     assert model.get_submodule("model.layers.0.self_attn.k_proj").weight.shape == (16, 32)
@@ -197,17 +205,17 @@ def spoken(model: Any, **how: Any) -> torch.Tensor:
 @pytest.mark.parametrize("kind", SPEAKERS)
 def test_generation_with_cache(kind: str, beams: int) -> None:
     """Layer 0 of every block (so also of the cross attention) is emptied, the rest is thinned."""
-    model = made(kind)
+    model = built(kind)
     layout, free = discover(model), spoken(model, num_beams=beams)
-    gone = [h for b in layout.blocks for h in layout.of(b)[0].heads] + [
+    cut_heads = [h for b in layout.blocks for h in layout.of(b)[0].heads] + [
         h for b in layout.blocks for h in layout.of(b)[1].groups[0]
     ]
-    with gated(model, closed=gone):
-        said = spoken(model, num_beams=beams)
-    prune(model, gone)
-    assert torch.equal(said, spoken(model, num_beams=beams, use_cache=True))
-    assert torch.equal(said, spoken(model, num_beams=beams, use_cache=False))
-    assert not torch.equal(said, free)
+    with gated(model, closed=cut_heads):
+        text = spoken(model, num_beams=beams)
+    prune(model, cut_heads)
+    assert torch.equal(text, spoken(model, num_beams=beams, use_cache=True))
+    assert torch.equal(text, spoken(model, num_beams=beams, use_cache=False))
+    assert not torch.equal(text, free)
 
 
 @pytest.mark.parametrize("emptied", [0, 1])
@@ -215,7 +223,7 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
     from transformers import BertLMHeadModel
 
     model = build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True)
-    gone = [
+    cut_heads = [
         *(Head("cross", emptied, i) for i in range(4)),
         *(Head("decoder", emptied, i) for i in range(4)),
         Head("cross", 1 - emptied, 2),
@@ -225,17 +233,17 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
         torch.randn(2, 6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
     )
     with torch.no_grad():
-        with gated(model, closed=gone):
-            wanted = model(ids, encoder_hidden_states=source).logits
-        prune(model, gone)
-        assert (model(ids, encoder_hidden_states=source).logits - wanted).abs().max() < 1e-9
+        with gated(model, closed=cut_heads):
+            expected = model(ids, encoder_hidden_states=source).logits
+        prune(model, cut_heads)
+        assert (model(ids, encoder_hidden_states=source).logits - expected).abs().max() < 1e-9
         past = model(ids[:, :3], encoder_hidden_states=source, use_cache=True).past_key_values
         later = model(
             ids[:, 3:], encoder_hidden_states=source, past_key_values=past, use_cache=True
         ).logits
-        assert (later - wanted[:, 3:]).abs().max() < 1e-9
+        assert (later - expected[:, 3:]).abs().max() < 1e-9
         assert (
-            model(ids[:, 3:], encoder_hidden_states=source).logits - wanted[:, 3:]
+            model(ids[:, 3:], encoder_hidden_states=source).logits - expected[:, 3:]
         ).abs().max() > 1e-2  # the past matters
 
 
@@ -253,19 +261,19 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later steps ask the first layer how long the past is."""
-    model, forgetful = made(kind), made(kind)
-    gone = [f"decoder.0.{i}" for i in range(4)]
-    with gated(model, closed=gone):
-        wanted = cached(model)
-    prune(model, gone)
-    assert (cached(model) - wanted).abs().max() < limit(model)
+    model, forgetful = built(kind), built(kind)
+    cut_heads = [f"decoder.0.{i}" for i in range(4)]
+    with gated(model, closed=cut_heads):
+        expected = cached(model)
+    prune(model, cut_heads)
+    assert (cached(model) - expected).abs().max() < limit(model)
     silent = cut._silent_forward
     monkeypatch.setattr(
         cut, "_silent_forward", lambda self, hidden_states, *_, **__: silent(self, hidden_states)
     )
-    prune(forgetful, gone)
+    prune(forgetful, cut_heads)
     with contextlib.suppress(RuntimeError):  # shapes that do not fit are a difference, too
-        assert (cached(forgetful) - wanted).abs().max() > 1e-2
+        assert (cached(forgetful) - expected).abs().max() > 1e-2
 
 
 def test_a_static_cache_works_with_an_emptied_layer() -> None:
@@ -279,11 +287,11 @@ def test_a_static_cache_works_with_an_emptied_layer() -> None:
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "marian"])
 def test_the_kernel_may_be_changed_after_pruning(kind: str, kernel: str) -> None:
-    model = made(kind)
+    model = built(kind)
     layout = discover(model)
-    gone = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
-    masked = closed(model, gone)
-    prune(model, gone)
+    cut_heads = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
+    masked = closed(model, cut_heads)
+    prune(model, cut_heads)
     model.set_attn_implementation(kernel)
     assert (
         apart(masked, answers(model)) < 1e-5
@@ -293,35 +301,35 @@ def test_the_kernel_may_be_changed_after_pruning(kind: str, kernel: str) -> None
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5", "deberta", "xlnet", "olmo2"])
 def test_copies_pickles_and_state_dicts(kind: str) -> None:
     """Layer 0 emptied and the next one thinned: a copy, a pickle and a state dict say the same, and stand alone."""
-    model = made(kind)
+    model = built(kind)
     layout = discover(model)
-    gone = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
-    other = made(kind, seed=5)
-    prune(model, gone)
-    prune(other, gone)
-    wanted = answers(model)
-    assert apart(wanted, answers(other)) > 1e-2
+    cut_heads = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
+    other = built(kind, seed=5)
+    prune(model, cut_heads)
+    prune(other, cut_heads)
+    expected = answers(model)
+    assert apart(expected, answers(other)) > 1e-2
     other.load_state_dict(model.state_dict())
     twin, thawed = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
     for again in (other, twin, thawed):
-        assert apart(wanted, answers(again)) == 0
+        assert apart(expected, answers(again)) == 0
         assert discover(again) == discover(model)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
-    assert apart(wanted, answers(twin)) == 0
-    assert apart(wanted, answers(model)) > 1e-3
+    assert apart(expected, answers(twin)) == 0
+    assert apart(expected, answers(model)) > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["bert", "t5", "deberta"])
 def test_precision_and_device_may_be_changed(kind: str) -> None:
-    model = made(kind)
+    model = built(kind)
     prune(model, uneven(model))
-    wanted = answers(model)
+    expected = answers(model)
     low = answers(model.to("cpu", torch.bfloat16))
     assert {t.dtype for t in low} == {torch.bfloat16}
-    assert apart([t.double() for t in low], wanted) < 0.2 * max(
-        float(t.abs().max()) for t in wanted
+    assert apart([t.double() for t in low], expected) < 0.2 * max(
+        float(t.abs().max()) for t in expected
     )
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
@@ -347,7 +355,7 @@ def test_a_config_may_be_shared() -> None:
     )
     before = config.to_dict()
     one, other = BertModel(config).eval(), BertModel(config).eval()
-    untouched, hung = answers(other), hooks(other)
+    untouched, hooks_before = answers(other), hooks(other)
     prune(one, {0: [1]})
     assert config.to_dict() == before
     assert other.config is config
@@ -356,16 +364,16 @@ def test_a_config_may_be_shared() -> None:
     assert one.config.deadhead["removed"] == {"encoder": {"0": [1]}}
     assert one.config.num_attention_heads == 4
     assert apart(untouched, answers(other)) == 0
-    assert hooks(other) == hung
+    assert hooks(other) == hooks_before
     assert len(discover(other)) == 8
 
 
 def test_removing_nothing_changes_nothing() -> None:
     model = build("bert")
-    config, hung, whole = model.config, hooks(model), answers(model)
+    config, hooks_before, whole = model.config, hooks(model), answers(model)
     assert prune(model, []) is model
     assert model.config is config
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
     assert apart(whole, answers(model)) == 0
 
 
@@ -380,12 +388,47 @@ def test_a_state_dict_holds_tensors_and_nothing_else() -> None:
 def test_a_bias_table_that_happens_to_be_as_large_as_a_head_is_wide() -> None:
     """umT5: 4 buckets x 2 heads left = 8 numbers, the width of a head; it is still a table over heads."""
     model = build("umt5", relative_attention_num_buckets=4)
-    gone = ["encoder.0.0", "encoder.0.1", "encoder.0.3"]
-    masked = closed(model, gone)
-    prune(model, gone[:2])
-    prune(model, gone[2:])
+    cut_heads = ["encoder.0.0", "encoder.0.1", "encoder.0.3"]
+    masked = closed(model, cut_heads)
+    prune(model, cut_heads[:2])
+    prune(model, cut_heads[2:])
     assert apart(masked, answers(model)) < 1e-9
     assert model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.shape == (
         4,
         1,
     )
+
+
+def big_bird() -> Any:
+    torch.manual_seed(0)
+    config = BigBirdConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=99, block_size=4,
+        num_random_blocks=1, max_position_embeddings=64, attention_type="block_sparse",
+    )  # fmt: skip
+    return BigBirdModel(config).eval()
+
+
+@torch.no_grad()
+def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path: Path) -> None:
+    model = big_bird()
+    prune(model, ["encoder.0.1"])
+    ids = torch.randint(3, 90, (2, 7))
+    text = model(
+        ids
+    ).last_hidden_state  # so short an input makes it change its attention layers for good
+    assert [len(a.kept) for a in discover(model).attentions] == [3, 4]
+    save(model, tmp_path / "m")
+    assert torch.equal(load(tmp_path / "m")(ids).last_hidden_state, text)
+    prune(model, ["encoder.0.2"])
+    assert discover(model)["encoder", 0].kept == (0, 3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_attentions_keep_their_place_beside_an_emptied_layer(family: str) -> None:
+    model = tiny(family)
+    model.set_attn_implementation("eager")
+    prune(model, {0: range(4)})
+    ids = torch.randint(3, 90, (2, 6))
+    result = model(ids, output_attentions=True).attentions
+    assert [a.shape[1] for a in result] == [0, 4]

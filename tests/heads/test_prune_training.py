@@ -45,13 +45,15 @@ def trained(model: nn.Module, steps: int = 4) -> list[float]:
 def test_pruned_and_masked_learn_alike(family: str, emptied: bool) -> None:
     masked, pruned = build(family, **STILL[family]), build(family, **STILL[family])
     layout = discover(masked)
-    gone = [h for b in layout.blocks for h in layout.of(b)[0].heads] if emptied else uneven(masked)
-    with gated(masked, closed=gone):
-        wanted = trained(masked)
-    met = trained(prune(pruned, gone))
-    assert met == pytest.approx(wanted, rel=1e-6)
-    assert trained(build(family, **STILL[family])) != pytest.approx(wanted, rel=1e-3)
-    assert met[-1] < met[0]
+    removed = (
+        [h for b in layout.blocks for h in layout.of(b)[0].heads] if emptied else uneven(masked)
+    )
+    with gated(masked, closed=removed):
+        expected = trained(masked)
+    error = trained(prune(pruned, removed))
+    assert error == pytest.approx(expected, rel=1e-6)
+    assert trained(build(family, **STILL[family])) != pytest.approx(expected, rel=1e-3)
+    assert error[-1] < error[0]
 
 
 @pytest.mark.parametrize("family", STILL)
@@ -65,7 +67,7 @@ def test_what_is_left_are_parameters_that_get_gradients(family: str) -> None:
     learning, place = build(family, **STILL[family]), layout.attentions[1].path
     for each in (model, learning):
         trained(each, steps=1)
-    wanted, met = (
+    expected, error = (
         {
             n
             for n, p in m.named_parameters()
@@ -73,8 +75,8 @@ def test_what_is_left_are_parameters_that_get_gradients(family: str) -> None:
         }
         for m in (learning, model)
     )
-    assert met == wanted
-    assert len(met) >= 4
+    assert error == expected
+    assert len(error) >= 4
 
 
 def test_frozen_weights_stay_frozen() -> None:

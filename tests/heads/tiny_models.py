@@ -79,9 +79,9 @@ def hooks(model: torch.nn.Module) -> dict[str, Any]:
 
 def uneven(model: torch.nn.Module) -> list[Head]:
     """Another number of heads (or key/value groups) from every layer of every block, at least one left in each."""
-    gone: list[Head] = []
+    removed: list[Head] = []
     for nth, attention in enumerate(discover(model).attentions):
         groups = attention.groups
         picked = groups[1:] if nth % 2 == 0 else groups[:1] if len(groups) > 1 else ()
-        gone += [head for group in picked for head in group]
-    return gone
+        removed += [head for group in picked for head in group]
+    return removed

@@ -10,6 +10,7 @@ from tiny_models import answers, apart, build, hooks
 
 from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.heads import gated
+from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 
 
@@ -19,10 +20,10 @@ def test_the_head_mask_of_transformers_4(dtype: torch.dtype) -> None:
     mask = torch.ones(2, 4, dtype=dtype)
     mask[0, 2] = mask[1, 1] = 0
     with gated(model, closed=["encoder.0.2", "encoder.1.1"]):
-        wanted = answers(model)
+        expected = answers(model)
     with gated(model, mask):
-        assert apart(wanted, answers(model)) == 0
-    assert apart(wanted, answers(model)) > 0.1
+        assert apart(expected, answers(model)) == 0
+    assert apart(expected, answers(model)) > 0.1
 
 
 def test_one_mask_per_block_for_an_encoder_decoder() -> None:
@@ -30,9 +31,9 @@ def test_one_mask_per_block_for_an_encoder_decoder() -> None:
     masks = {b: torch.ones(2, 4) for b in ("encoder", "decoder", "cross")}
     masks["cross"][1, 3] = masks["decoder"][0, 0] = 0
     with gated(model, closed=["cross.1.3", "decoder.0.0"]):
-        wanted = answers(model)
+        expected = answers(model)
     with gated(model, masks):
-        assert apart(wanted, answers(model)) == 0
+        assert apart(expected, answers(model)) == 0
 
 
 WRONG: list[tuple[str, Any, str]] = [
@@ -51,15 +52,15 @@ WRONG: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("gates", "said"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
-def test_gates_of_a_wrong_shape_are_refused(gates: Any, said: str) -> None:
+@pytest.mark.parametrize(("gates", "text"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
+def test_gates_of_a_wrong_shape_are_refused(gates: Any, text: str) -> None:
     model = build("bert")
-    hung = hooks(model)
-    with pytest.raises(HeadError) as met, gated(model, gates):
+    hooks_before = hooks(model)
+    with pytest.raises(HeadError) as error, gated(model, gates):
         pass
-    assert said in met.value.message
-    assert met.value.hint
-    assert hooks(model) == hung
+    assert text in error.value.message
+    assert error.value.hint
+    assert hooks(model) == hooks_before
 
 
 @pytest.mark.parametrize(
@@ -87,13 +88,13 @@ def test_one_tensor_does_not_say_which_block_it_means() -> None:
 
 def test_a_batch_of_gates_must_fit_the_batch() -> None:
     model = build("bert")
-    hung = hooks(model)
+    hooks_before = hooks(model)
     with (
         pytest.raises(HeadError, match="expected gates for 2 examples, got 3"),
         gated(model, torch.ones(3, 2, 4)),
     ):
         answers(model)
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
 
 
 @pytest.mark.parametrize("name", ["head_mask", "decoder_head_mask", "cross_attn_head_mask"])
@@ -109,3 +110,13 @@ def test_a_head_mask_given_to_a_gated_model_is_refused(name: str) -> None:
             **{name: None},
             **({} if name == "head_mask" else {"decoder_input_ids": batch["input_ids"]}),
         )
+
+
+@pytest.mark.parametrize("value", [torch.rand(4), torch.tensor([0.0]), "0.5", None])
+def test_a_head_has_one_number(value: Any) -> None:
+    model = tiny("bert")
+    with (
+        pytest.raises(HeadError, match=r"the gate of encoder\.0\.1 expects one number"),
+        gated(model, {Head("encoder", 0, 1): value}),
+    ):
+        pass

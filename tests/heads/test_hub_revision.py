@@ -60,11 +60,11 @@ def test_a_saved_copy_takes_along_what_lies_with_that_revision(cache: Path) -> N
 
 
 def test_the_command_line_takes_one(cache: Path) -> None:
-    shown = [
+    printed = [
         CliRunner().invoke(app, ["heads", f"{NAME}{revision}", "--json"])
         for revision in ("", "@old")
     ]
-    assert [json.loads(result.stdout)["heads"] for result in shown] == [7, 8]
+    assert [json.loads(result.stdout)["heads"] for result in printed] == [7, 8]
 
 
 def test_a_study_keeps_to_the_commit_it_began_with(cache: Path) -> None:

@@ -31,7 +31,7 @@ def small(family: str) -> Any:
     )  # which has but two groups of heads a layer
 
 
-def gone(model: Any) -> list[str]:
+def cut_heads(model: Any) -> list[str]:
     """Uneven, with the first layer of each block emptied."""
     layout = discover(model)
     heads = [h for block in layout.blocks for h in layout.of(block)[0].heads]
@@ -83,21 +83,21 @@ def test_a_head_of_a_pruned_model_keeps_its_number() -> None:
 @pytest.mark.parametrize(("family", "names"), CASES, ids=IDS)
 def test_adapters_on_a_pruned_model(family: str, names: tuple[str, ...]) -> None:
     model = small(family)
-    prune(model, gone(model))
-    before, batch, plain, near = heads_of(model), batch_of(model), answers(model), limit(model)
+    prune(model, cut_heads(model))
+    before, batch, unpruned, near = heads_of(model), batch_of(model), answers(model), limit(model)
     wrapped = adapted(model, names)
     assert heads_of(wrapped) == before
     merged = copy.deepcopy(wrapped).merge_and_unload()
     assert heads_of(merged) == before
-    assert apart(answers(wrapped, batch), plain) > 1e-3
+    assert apart(answers(wrapped, batch), unpruned) > 1e-3
     assert apart(answers(wrapped, batch), answers(merged, batch)) < near
     with gated(wrapped, closed=some(wrapped)), gated(merged, closed=some(merged)):
         closed = answers(merged, batch)
         assert apart(answers(wrapped, batch), closed) < near
     assert apart(closed, answers(merged, batch)) > 1e-3
     with wrapped.disable_adapter():
-        assert apart(answers(wrapped, batch), plain) < near
-    assert apart(answers(wrapped.unload(), batch), plain) < near  # the adapters taken off again
+        assert apart(answers(wrapped, batch), unpruned) < near
+    assert apart(answers(wrapped.unload(), batch), unpruned) < near  # the adapters taken off again
     assert apart(answers(prune(merged, some(merged)), batch), closed) < near
 
 
@@ -106,18 +106,18 @@ def test_adapters_and_then_pruning(family: str) -> None:
     model = small(family)
     batch, near = batch_of(model), limit(model)
     wrapped = adapted(model, FAMILIES[family])
-    with gated(wrapped, closed=gone(wrapped)):
+    with gated(wrapped, closed=cut_heads(wrapped)):
         expected = answers(wrapped, batch)
     with pytest.raises(UnsupportedModel, match="expected a model without adapters") as problem:
-        prune(wrapped, gone(wrapped))
+        prune(wrapped, cut_heads(wrapped))
     assert "merge_and_unload()" in str(problem.value.hint)
     model = wrapped.merge_and_unload()
-    assert apart(answers(prune(model, gone(model)), batch), expected) < near
+    assert apart(answers(prune(model, cut_heads(model)), batch), expected) < near
 
 
 def test_a_merged_model_is_saved_and_loaded(tmp_path: Any) -> None:
     model = build("t5")
-    prune(model, gone(model))
+    prune(model, cut_heads(model))
     merged = adapted(model, FAMILIES["t5"]).merge_and_unload()
     with pytest.raises(UnsupportedModel, match="expected a model without adapters"):
         save(adapted(copy.deepcopy(merged), ("q",)), tmp_path / "out")

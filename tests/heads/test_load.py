@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save
+from deadhead.heads.verify.tiny import tiny
 
 
 @pytest.fixture
@@ -130,13 +132,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
-    damage, said = DAMAGE[name]
+    damage, text = DAMAGE[name]
     load(folder)  # as saved it loads
     damage(folder)
-    with pytest.raises(FolderError) as met:
+    with pytest.raises(FolderError) as error:
         load(folder)
-    assert said in met.value.message, met.value.message
-    assert met.value.hint
+    assert text in error.value.message, error.value.message
+    assert error.value.hint
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_a_failed_save_loses_nothing(
 ) -> None:
     before = {f.name: f.read_bytes() for f in folder.iterdir()}
     model = prune(build("bert", seed=3), ["encoder.0.0"])
-    config, wanted = model.config.to_dict(), answers(model)
+    config, expected = model.config.to_dict(), answers(model)
     full = OSError(28, "No space left on device")
     tokenizer = None
     if step in ("weights", "full disk"):
@@ -199,9 +201,9 @@ def test_a_failed_save_loses_nothing(
     monkeypatch.undo()
     assert {f.name: f.read_bytes() for f in folder.iterdir()} == before
     assert model.config.to_dict() == config
-    assert apart(wanted, answers(model)) == 0
+    assert apart(expected, answers(model)) == 0
     save(model, folder)  # and once there is space, it works
-    assert apart(wanted, answers(load(folder).eval())) == 0
+    assert apart(expected, answers(load(folder).eval())) == 0
 
 
 def _failing(problem: Exception) -> Any:
@@ -234,3 +236,20 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "model" / "model.safetensors").unlink()
     with pytest.raises(FolderError, match="only safetensors are read"):
         load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("model_type", ["bert"]), ("num_hidden_layers", "two"), ("num_attention_heads", 0), ("architectures", {"a": 1}), ("architectures", ["BertConfig"]), ("deadhead", 5)],
+)  # fmt: skip
+def test_a_damaged_config_is_one_clear_error(tmp_path: Path, field: str, value: Any) -> None:
+    import json
+
+    save(copy.deepcopy(tiny("bert")), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {field: value}))
+    with pytest.raises(FolderError):
+        load(tmp_path)
+    (tmp_path / "config.json").write_text("null")
+    with pytest.raises(FolderError):
+        load(tmp_path)

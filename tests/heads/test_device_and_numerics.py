@@ -109,12 +109,12 @@ def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.Mon
     for here in (False, True):
         monkeypatch.setattr("torch.cuda.is_available", lambda here=here: here)
         monkeypatch.setattr("torch.mps.is_available", lambda here=here: here)
-        with pytest.raises(UnknownName) as met:
+        with pytest.raises(UnknownName) as error:
             device_named(name)
         assert (
-            met.value.message
+            error.value.message
             == f"no device {name!r}. Did you mean {meant!r}? Known: cpu, cuda, mps."
         )
-        assert (met.value.hint or "").startswith(f"use --device {meant if here else 'cpu'}")
+        assert (error.value.hint or "").startswith(f"use --device {meant if here else 'cpu'}")
     with pytest.raises(UnknownName, match=r"no device 'tpu'"):
         device_named("tpu")

@@ -19,13 +19,13 @@ from deadhead.world import MODELS
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with a module beside it, and a user who says yes to everything."""
     monkeypatch.setattr("builtins.input", lambda *_: "y")
-    made = save(
+    built = save(
         load(MODELS / "encoder"),
         tmp_path / "model",
         AutoTokenizer.from_pretrained(MODELS / "encoder"),
     )
-    (made / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
-    return made
+    (built / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    return built
 
 
 def changed(file: Path, **fields: object) -> None:

@@ -11,6 +11,7 @@ import torch
 import transformers
 from tiny_models import answers, apart, build, build_class, hooks, uneven
 from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import BertModel, XLNetModel
 
 from deadhead.errors import UnknownName
 from deadhead.heads import discover, gated, load, prune, save
@@ -42,14 +43,14 @@ def pruned(name: str) -> Any:
 @pytest.mark.parametrize("name", CLASSES)
 def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
     model = pruned(name)
-    wanted, hung, config = answers(model), hooks(model), model.config.to_dict()
+    expected, hooks_before, config = answers(model), hooks(model), model.config.to_dict()
     assert save(model, tmp_path / "out") == tmp_path / "out"
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
     assert model.config.to_dict() == config
     again = load(tmp_path / "out").eval()
     assert type(again) is getattr(transformers, name)
     assert again.dtype == torch.float64
-    assert apart(wanted, answers(again)) == 0
+    assert apart(expected, answers(again)) == 0
     assert discover(again) == discover(model)
     assert {k: v.shape for k, v in again.state_dict().items()} == {
         k: v.shape for k, v in model.state_dict().items()
@@ -58,21 +59,21 @@ def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
         f.name for f in (tmp_path / "out").iterdir()
     }
     whole = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
-    assert apart(wanted, answers(whole)) > 1e-2
+    assert apart(expected, answers(whole)) > 1e-2
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_padded_form_loads_without_deadhead(name: str, tmp_path: Path) -> None:
     model = pruned(name)
-    wanted = answers(model)
+    expected = answers(model)
     save(model, tmp_path, form="padded")
-    plain = getattr(transformers, name).from_pretrained(tmp_path, dtype=torch.float64).eval()
-    assert apart(wanted, answers(plain)) < 1e-9
+    unpruned = getattr(transformers, name).from_pretrained(tmp_path, dtype=torch.float64).eval()
+    assert apart(expected, answers(unpruned)) < 1e-9
     cut = load(tmp_path).eval()
-    assert apart(wanted, answers(cut)) < 1e-9
+    assert apart(expected, answers(cut)) < 1e-9
     assert discover(cut) == discover(model)
     assert sum(p.numel() for p in cut.parameters()) == sum(p.numel() for p in model.parameters())
-    assert sum(p.numel() for p in plain.parameters()) > sum(p.numel() for p in cut.parameters())
+    assert sum(p.numel() for p in unpruned.parameters()) > sum(p.numel() for p in cut.parameters())
 
 
 @pytest.mark.parametrize(
@@ -93,12 +94,12 @@ def test_the_padded_form_loads_without_deadhead(name: str, tmp_path: Path) -> No
 def test_the_padded_form_of_other_kinds(family: str, tmp_path: Path) -> None:
     model = build(family).float()
     prune(model, uneven(model))
-    wanted = answers(model)
+    expected = answers(model)
     save(model, tmp_path, form="padded")
-    plain = type(model).from_pretrained(tmp_path).eval()
-    assert apart(wanted, answers(plain)) < 1e-3
-    assert apart(wanted, answers(load(tmp_path).eval())) < 1e-3
-    assert apart(wanted, answers(build(family).float())) > 1e-2
+    unpruned = type(model).from_pretrained(tmp_path).eval()
+    assert apart(expected, answers(unpruned)) < 1e-3
+    assert apart(expected, answers(load(tmp_path).eval())) < 1e-3
+    assert apart(expected, answers(build(family).float())) > 1e-2
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
@@ -174,10 +175,10 @@ def test_the_kernel_and_other_arguments_go_through(tmp_path: Path) -> None:
 
 
 def tokenizer() -> Any:
-    made = Tokenizer(models.WordLevel({"[UNK]": 0, "hello": 1, "world": 2}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    built = Tokenizer(models.WordLevel({"[UNK]": 0, "hello": 1, "world": 2}, unk_token="[UNK]"))
+    built.pre_tokenizer = pre_tokenizers.Whitespace()
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, unk_token="[UNK]", pad_token="[UNK]"
+        tokenizer_object=built, unk_token="[UNK]", pad_token="[UNK]"
     )
 
 
@@ -222,14 +223,14 @@ def test_an_unknown_form(tmp_path: Path) -> None:
 def test_a_folder_of_transformers_4(family: str, tmp_path: Path) -> None:
     """transformers 4 wrote small weights and `pruned_heads`; plain transformers 5 cannot load that."""
     model = tiny(family)
-    gone = {0: [1]} if family == "albert" else {0: [1], 1: [0, 3]}
+    removed = {0: [1]} if family == "albert" else {0: [1], 1: [0, 3]}
     whole = answers(model)
-    prune(model, gone)
+    prune(model, removed)
     model.save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
     del config["deadhead"]
-    path.write_text(json.dumps({**config, "pruned_heads": {str(k): v for k, v in gone.items()}}))
+    path.write_text(json.dumps({**config, "pruned_heads": {str(k): v for k, v in removed.items()}}))
     with pytest.raises(RuntimeError):
         type(model).from_pretrained(tmp_path)
     again = load(tmp_path).eval()
@@ -247,3 +248,25 @@ def test_gates_work_on_what_was_loaded(tmp_path: Path) -> None:
     with gated(model, closed=[head]), gated(again, closed=[head]):
         assert apart(answers(model), answers(again)) == 0
         assert apart(answers(model), answers(load(tmp_path).eval())) > 1e-4
+
+
+def test_a_wrapped_model_remembers(tmp_path: Path) -> None:
+    model = tiny("bert")
+    prune(torch.nn.DataParallel(model), ["encoder.0.1"])
+    model.save_pretrained(tmp_path)
+    assert len(discover(load(tmp_path))) == 7
+
+
+@torch.no_grad()
+def test_xlnet_comes_back_in_half_precision(tmp_path: Path) -> None:
+    model = XLNetModel(tiny("xlnet").config).to(torch.bfloat16).eval()
+    ids = torch.randint(3, 90, (2, 6))
+    save(model, tmp_path)
+    again = load(tmp_path).eval()
+    assert {p.dtype for p in again.parameters()} == {torch.bfloat16}
+    assert torch.equal(again(ids).last_hidden_state, model(ids).last_hidden_state)
+
+
+def test_a_subfolder_is_read_whole(tmp_path: Path) -> None:
+    save(prune(BertModel(tiny("bert").config), ["encoder.0.1"]), tmp_path / "inner")
+    assert len(discover(load(tmp_path, subfolder="inner"))) == 7

@@ -71,12 +71,12 @@ def test_the_class_that_fits_the_weights_is_loaded(
 
 def test_damage_is_still_refused(named: tuple[str, Path, Any]) -> None:
     _, folder, _ = named
-    lost = next(
+    missing = next(
         name
         for name in load_file(folder / "model.safetensors")
         if "layer" in name and name.endswith("weight")
     )
-    weights(folder, lambda tensors: tensors.pop(lost))
+    weights(folder, lambda tensors: tensors.pop(missing))
     with pytest.raises(FolderError, match="is missing"):
         load(folder)
 

@@ -34,13 +34,13 @@ class Hub:
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     """No hub, and a folder to stand in with a model in `tagger` and a folder `taggers` that holds none."""
-    made = Hub()
-    monkeypatch.setattr("huggingface_hub.model_info", made.info)
-    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", made.config)
+    built = Hub()
+    monkeypatch.setattr("huggingface_hub.model_info", built.info)
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", built.config)
     monkeypatch.chdir(tmp_path)
     save(build("bert"), tmp_path / "tagger")
     (tmp_path / "taggers").mkdir()
-    return made
+    return built
 
 
 NO_HUB_NAME = ["/nowhere/taggr", "./taggr", "../here/taggr", "~/taggr", "a/b/taggr", "taggr/"]
@@ -48,9 +48,9 @@ NO_HUB_NAME = ["/nowhere/taggr", "./taggr", "../here/taggr", "~/taggr", "a/b/tag
 
 @pytest.mark.parametrize("name", [*NO_HUB_NAME, Path("/nowhere/taggr")], ids=str)
 def test_what_can_only_be_a_folder_is_not_asked_of_the_hub(name: str | Path, hub: Hub) -> None:
-    with pytest.raises(FolderError) as met:
+    with pytest.raises(FolderError) as error:
         load(name)
-    assert met.value.message == f"there is no folder {name}."
+    assert error.value.message == f"there is no folder {name}."
     assert hub.asked == []
 
 
@@ -64,10 +64,10 @@ def test_what_can_only_be_a_folder_is_not_asked_of_the_hub(name: str | Path, hub
     ],
 )
 def test_the_nearest_folder_is_named(name: str, near: str, hub: Hub, tmp_path: Path) -> None:
-    with pytest.raises(FolderError) as met:
+    with pytest.raises(FolderError) as error:
         load(name.format(here=tmp_path))
-    assert met.value.message.startswith(f"there is no folder {name.format(here=tmp_path)}")
-    assert met.value.hint == f"did you mean {near.format(here=tmp_path)}?"
+    assert error.value.message.startswith(f"there is no folder {name.format(here=tmp_path)}")
+    assert error.value.hint == f"did you mean {near.format(here=tmp_path)}?"
     assert hub.asked == ([] if "/" in name else [name])  # once, without a second try
 
 
@@ -91,9 +91,9 @@ def test_a_name_like_no_folder_goes_to_the_hub_in_silence(
 
 
 def test_a_file_is_no_folder(hub: Hub) -> None:
-    with pytest.raises(FolderError) as met:
+    with pytest.raises(FolderError) as error:
         load("tagger/model.safetensors")
-    assert (met.value.message, met.value.hint) == (
+    assert (error.value.message, error.value.hint) == (
         "expected a folder, got the file tagger/model.safetensors.",
         "use tagger",
     )

@@ -70,8 +70,8 @@ def test_everything_but_weights_is_taken_along(form: str, source: Path, tmp_path
 def test_also_of_what_transformers_loaded_and_from_another_directory(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = transformers.AutoModel.from_pretrained(source)
-    assert "modules.json" in files(save(prune(plain, ["encoder.0.1"]), tmp_path / "plain"))
+    unpruned = transformers.AutoModel.from_pretrained(source)
+    assert "modules.json" in files(save(prune(unpruned, ["encoder.0.1"]), tmp_path / "unpruned"))
     monkeypatch.chdir(tmp_path)
     model = load("mini lm")
     (tmp_path / "elsewhere").mkdir()

@@ -15,25 +15,26 @@ from torch import nn
 import deadhead
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, prune, save
+from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.ranking import Ranking
 
 
 @contextmanager
-def refused(model: Any, kind: type[DeadheadError], said: str) -> Iterator[None]:
+def refused(model: Any, kind: type[DeadheadError], text: str) -> Iterator[None]:
     """The error has its words and its hint; weights, hooks, config and answers are those of before."""
     real = not any(p.is_meta or not p.is_floating_point() for p in model.parameters())
-    state, hung, config = dict(model.state_dict()), hooks(model), model.config.to_dict()
+    state, hooks_before, config = dict(model.state_dict()), hooks(model), model.config.to_dict()
     before = answers(model) if real else []
     kept = {k: v.clone() for k, v in state.items()}
-    with pytest.raises(kind) as met:
+    with pytest.raises(kind) as error:
         yield
-    assert said in met.value.message, met.value.message
-    assert met.value.hint
+    assert text in error.value.message, error.value.message
+    assert error.value.hint
     after = dict(model.state_dict())
     assert after.keys() == kept.keys()
     assert all(v.is_meta or torch.equal(v, kept[k]) for k, v in after.items())
-    assert hooks(model) == hung
+    assert hooks(model) == hooks_before
     assert model.config.to_dict() == config
     if real:
         assert apart(before, answers(model)) == 0
@@ -55,10 +56,10 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("heads", "said"), WRONG, ids=[said for _, said in WRONG])
-def test_heads_that_are_not_there(heads: Any, said: str) -> None:
+@pytest.mark.parametrize(("heads", "text"), WRONG, ids=[text for _, text in WRONG])
+def test_heads_that_are_not_there(heads: Any, text: str) -> None:
     model = build("bert")
-    with refused(model, HeadError, said):
+    with refused(model, HeadError, text):
         prune(model, heads)
 
 
@@ -198,8 +199,8 @@ def test_albert_loses_a_head_from_all_its_layers() -> None:
 def test_the_budget_is_met_exactly() -> None:
     for family in ("bert", "llama", "marian"):
         model = build(family)
-        gone, before = uneven(model), len(discover(model))
-        assert len(discover(prune(model, gone))) == before - len(gone)
+        removed, before = uneven(model), len(discover(model))
+        assert len(discover(prune(model, removed))) == before - len(removed)
 
 
 def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
@@ -222,3 +223,41 @@ def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
     }
     eval(call[0], known)
     assert len(discover(model)) == 6
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        {0: [1.7]},
+        {0: "12"},
+        {0: 3},
+        {0: None},
+        [("encoder", 0, 1.0)],
+        [("encoder", 0, "1")],
+        5,
+        None,
+        "encoder.0.1",
+    ],
+)
+def test_only_heads_are_heads(heads: Any) -> None:
+    model = tiny("bert")
+    with pytest.raises(HeadError):
+        prune(model, heads)
+    assert len(discover(model)) == 8
+
+
+def test_whole_numbers_of_torch_and_numpy_are_numbers() -> None:
+    import numpy as np
+
+    model = prune(tiny("bert"), {np.int64(0): torch.tensor([1, 2])})  # type: ignore[dict-item]
+    assert discover(model)["encoder", 0].kept == (0, 3)
+
+
+def test_no_pruning_under_gates() -> None:
+    model = tiny("bert")
+    with (
+        gated(model, closed=["encoder.0.0"]),
+        pytest.raises(UnsupportedModel, match="expected a model without gates"),
+    ):
+        prune(model, ["encoder.0.1"])
+    assert len(discover(prune(model, ["encoder.0.1"]))) == 7
