@@ -80,15 +80,15 @@ ALLOWED = {
     "report.spec": "errors papers report.labels results strategies studies.fields studies.recipe "
     "tasks",
     "report.head_values": "errors layout measures report.labels results studies.store",
-    "report.tables": "errors layout report.labels report.spec results studies.inputs "
+    "report.tables": "errors layout registry report.labels report.spec results studies.inputs "
     "studies.store tasks translation",
-    "report.figures": "errors layout measures report.head_values report.labels report.spec report.tables "
+    "report.figures": "errors layout measures registry report.head_values report.labels report.spec report.tables "
     "results strategies studies.fields studies.store tasks",
     "report.findings": "measures report.head_values report.labels report.tables results strategies",
     "report.page": "claims errors files measures report.figures report.findings report.head_values "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
     "report.export": "errors report.figures report.tables results studies.store",
-    "report.check": "claims errors report.figures report.spec report.tables studies "
+    "report.check": "claims errors registry report.figures report.spec report.tables studies "
     "studies.fields studies.recipe",
     "report": "",
     # doors

@@ -117,6 +117,8 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     import deadhead.measures
     import deadhead.papers
     import deadhead.rankers
+    import deadhead.report.figures
+    import deadhead.report.tables
     import deadhead.studies.steps
 
     rooms = (
@@ -124,6 +126,8 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
         deadhead.measures,
         deadhead.papers,
         deadhead.rankers,
+        deadhead.report.figures,
+        deadhead.report.tables,
         deadhead.studies.steps,
     )
     for room in rooms:

@@ -159,7 +159,7 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ("include: [both.yaml]", "both.yaml includes others itself"),
         ("include: [wrong.yaml]", "wrong.yaml includes others itself"),
         ("include: [one.yaml]\nfixed: {model: m}", "which has no steps"),
-        (ONE + "figures: [{title: F}]", "figures[0]: this figure has no kind. Known: cost, curve"),
+        (ONE + "figures: [{title: F}]", "figures[0]: expected a kind of figure, got none. Known: cost, curve"),
         (
             ONE + "figures: [{kind: curv, x: remove}]",
             "no kind of figure 'curv'. Did you mean 'curve'?",

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import UnknownName, unknown_name
+from deadhead.registry import Registry
 from deadhead.studies import Recipe, load
 from deadhead.studies.fields import Problem
 from deadhead.studies.recipe.display import axes_of
 
 from .figures import FIGURES
-from .spec import Display, Names, kind_of, problems
+from .spec import D, Names, kind_of, problems
 from .tables import TABLES, USUAL
 
 
@@ -30,10 +31,10 @@ def load_recipe(
 def check_display(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
     """Yield what is wrong with the tables, figures and claims of a recipe, each with its place."""
     names = Names(axes_of(data), folder)
-    for part, kinds, usual in (("tables", TABLES, USUAL), ("figures", FIGURES, "")):
-        for i, entry in enumerate(data.get(part) or ()):
-            for path, problem in _entry(entry, kinds, usual, names):
-                yield (part, i, *path), problem
+    for i, entry in enumerate(data.get("tables") or ()):
+        yield from ((("tables", i, *p), text) for p, text in _entry(entry, TABLES, USUAL, names))
+    for i, entry in enumerate(data.get("figures") or ()):
+        yield from ((("figures", i, *p), text) for p, text in _entry(entry, FIGURES, "", names))
     for i, claim in enumerate(data.get("claims") or ()):
         from deadhead.claims import named  # reads every paper, so only if a claim is named
 
@@ -45,12 +46,12 @@ def check_display(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
 
 
 def _entry(
-    entry: Mapping[str, Any], kinds: Mapping[str, type[Display]], usual: str, names: Names
+    entry: Mapping[str, Any], kinds: Registry[type[D]], usual: str, names: Names
 ) -> Iterator[Problem]:
-    kind, noun = kind_of(entry, kinds, usual), next(iter(kinds.values())).noun
+    kind = kind_of(entry, kinds, usual)
     if kind is not None:
         yield from problems(entry, kind, names)
     elif entry.get("kind") is None:
-        yield (), f"this {noun} has no kind. Known: {', '.join(sorted(kinds))}."
+        yield (), f"expected a {kinds.kind}, got none. Known: {', '.join(sorted(kinds))}."
     else:
-        yield ("kind",), unknown_name(f"kind of {noun}", entry["kind"], kinds).message
+        yield ("kind",), unknown_name(kinds.kind, entry["kind"], kinds).message

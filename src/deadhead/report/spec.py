@@ -237,7 +237,7 @@ class Figure(Display):
 
 def kind_of(entry: Any, kinds: Mapping[str, type[D]], default: str = "") -> type[D] | None:
     name = entry.get("kind", default) if isinstance(entry, Mapping) else None
-    return kinds.get(name) if isinstance(name, str) else None
+    return kinds[name] if isinstance(name, str) and name in kinds else None
 
 
 def problems(entry: Any, kind: type[Display], names: Names | None = None) -> Iterator[Problem]:

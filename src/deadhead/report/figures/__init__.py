@@ -3,23 +3,22 @@
 A kind of figure is one file of this folder: a subclass of `Figure` with its options and its code.
 """
 
-from collections.abc import Mapping
-
+from deadhead.registry import Registry
 from deadhead.report.spec import Figure
 
-from .cost import Cost
-from .curve import Curve
-from .ends import Ends
-from .epochs import Epochs
-from .gains import Gains
-from .heads import Heads
-from .layers import Layers
-from .points import Points
-from .recovery import Recovery
-from .similarity import Similarity
-
-# Every kind of figure; a new kind is one more word here.
-FIGURES: Mapping[str, type[Figure]] = {
-    kind.kind: kind
-    for kind in (Curve, Heads, Similarity, Points, Ends, Recovery, Layers, Gains, Epochs, Cost)
-}
+FIGURES: Registry[type[Figure]] = Registry(
+    "kind of figure",
+    __name__,
+    {
+        "curve": "curve:Curve",
+        "heads": "heads:Heads",
+        "similarity": "similarity:Similarity",
+        "points": "points:Points",
+        "ends": "ends:Ends",
+        "recovery": "recovery:Recovery",
+        "layers": "layers:Layers",
+        "gains": "gains:Gains",
+        "epochs": "epochs:Epochs",
+        "cost": "cost:Cost",
+    },
+)
