@@ -1,4 +1,4 @@
-"""What a field of a trial is, and the fields that several steps share; the others are with their steps.
+"""What a field of a trial is, and the fields that steps share; others are with their steps.
 
 Names are checked against the registries; options are checked by `deadhead.options`.
 """

@@ -1,12 +1,13 @@
 """What trials read, by content: a fingerprint of every model folder and data file of a study.
 
-A trial names its model and its data; the names do not identify the content. So before a study runs, each
-name gets a fingerprint: the hash of its files, or the revision of a model on the hub. The fingerprints
-become part of the trial, and so of its id and of the work it shares with others: two trials that read
-different files are never the same trial. What is bundled with deadhead needs none.
+A trial names its model and its data; the names do not identify the content. So before a study
+runs, each name gets a fingerprint: the hash of its files, or the revision of a model on the hub.
+The fingerprints become part of the trial, and so of its id and of the work it shares with
+others: two trials that read different files are never the same trial. What is bundled with
+deadhead needs none.
 
-Hashing gigabytes of weights at every start would be slow, so hashes are kept in the cache folder by
-path, size, times and inode. Nothing here loads torch.
+Hashing gigabytes of weights at every start would be slow, so hashes are kept in the cache folder
+by path, size, times and inode. Nothing here loads torch.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def verify(trial: Trial) -> None:
 
 
 def _names(trial: Trial) -> dict[str, str]:
-    """The inputs of a trial: place in its content (`model`, `data en/train`) -> name in the study."""
+    """The inputs of a trial: place in its content (`data en/train`) -> name in the study."""
     model, task, data = str(trial.get("model")), trial.task, trial.data
     options = data.chosen(*WHERE)
     places = []

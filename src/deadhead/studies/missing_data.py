@@ -73,7 +73,7 @@ class TooFewRows:
 
 
 def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooFewRows]:
-    """Where data.examples is more than the training rows, as far as sizes are known without the hub."""
+    """Where there are fewer training rows than data.examples, if known without the hub."""
     first: dict[tuple[str, str, str], Trial] = {}
     needed: Counter[tuple[str, str, str]] = Counter()
     for trial in trials:
@@ -125,7 +125,7 @@ def estimated_rows(file: str) -> int:
 
 
 def lines(missing: list[MissingData]) -> list[str]:
-    """A line for each reason, with all that is missing for it and the number of trials that need it."""
+    """A line for each reason, with what is missing and the number of trials that need it."""
     reasons: dict[str, list[MissingData]] = {}
     for item in missing:
         reasons.setdefault(item.reason, []).append(item)

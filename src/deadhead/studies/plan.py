@@ -180,7 +180,7 @@ def _time(
 
 
 def usual_workers(recipe: Recipe) -> int:
-    """How many trials to run at a time by default: one on each GPU, else what cores and memory hold."""
+    """How many trials run at a time by default: one on each GPU, else what the machine holds."""
     if cards := len(gpus(os.environ)):
         return cards
     need = PROCESS + BYTES * max((_weights(trial) for trial in recipe.trials), default=0.0)

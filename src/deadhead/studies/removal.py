@@ -1,4 +1,4 @@
-"""Which heads a trial removes: a strategy, its amount and its options, as the field `remove` gives them."""
+"""Which heads a trial removes: the strategy, amount and options of the field `remove`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def strategy_of(value: Any) -> str | None:
 
 
 def label(value: Any) -> Any:
-    """A value as a table names it: numbers and texts stay, a removal becomes `random 50 per=block`."""
+    """A value as a table names it; a removal becomes `random 50 per=block`."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, list):

@@ -1,9 +1,9 @@
 """What a study folder already has, and whether it may be continued with the files there are now.
 
-`study.json` has the fingerprints of the model and the data that its trials read (`inputs`). If they differ
-from today's, the study is not continued: half of its records would be about other files. With
-`accept_changed` it is: the old fingerprints move to `earlier`, the old records stay, and cells without a
-newer record show them.
+`study.json` has the fingerprints of the model and the data that its trials read (`inputs`). If
+they differ from today's, the study is not continued: half of its records would be about other
+files. With `accept_changed` it is: the old fingerprints move to `earlier`, the old records stay,
+and cells without a newer record show them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far a study has come: counted from its records, and from what its run, if there is one, reports."""
+"""How far a study has come: counted from its records, and from what its run reports."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _eta(left: int, live: dict[str, Any], folder: Path, running: Sequence[Running]) -> float | None:
-    """Seconds left: at the pace of this run; before its first trial is done, at the mean cost of others.
+    """Seconds left: at the pace of this run, or before its first trial at the mean cost.
 
     None if only trials are left that have run longer than any other.
     """

@@ -1,8 +1,8 @@
-"""What a step is: a word of a recipe's `steps`, and all that the rest of a study must know about it.
+"""What a step is: a word of a recipe's `steps`, with all that a study must know about it.
 
-Each step is one class in a file of `steps/` and one line in `STEPS`. A step states which fields of a
-trial it uses and how they are checked, which data it reads, and what kind of work it does; plans, checks,
-ids and records follow from that. Importing a step loads no torch: `run` does.
+Each step is one class in a file of `steps/` and one line in `STEPS`. A step states which fields
+of a trial it uses and how they are checked, which data it reads, and what kind of work it does;
+plans, checks, ids and records follow from that. Importing a step loads no torch: `run` does.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Step:
     def conflicts(
         self, steps: Sequence[Step], values: Mapping[str, Sequence[Any]]
     ) -> Iterator[tuple[str, str]]:
-        """What is wrong with the values of several fields together: the part of the recipe, a message.
+        """What is wrong with fields together: the part of the recipe, and a message.
 
         values: all values a recipe gives to each field.
         """
         return iter(())
 
     def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields with presets and defaults written out: what they mean tomorrow must not change an id."""
+        """Its fields with presets written out: what those mean tomorrow must change no id."""
         return {}
 
     def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:

@@ -62,13 +62,14 @@ def run(
 ) -> Result:
     """Run all trials of a recipe that have no record yet.
 
-    accept_changed: continue although the model or the data is not what the records here were made with. The
-        records stay, and the study remembers that they read something else.
+    accept_changed: continue although the model or the data is not what the records here were made
+        with. The records stay, and the study remembers that they read something else.
     watch: called every half second with what is running.
     work: the function that runs one trial, as `module:name`.
-    trial_timeout: seconds a trial may take; None for no limit. By default it may take as long as it makes
-        progress: it hangs if it makes none for 20 times the time of the longest trial, or half an hour.
+    trial_timeout: seconds a trial may take; None for no limit. By default it hangs if it makes no
+        progress for 20 times the time of the longest trial, or half an hour.
     """
+    # Longer than most functions: it is the order of a run, and every part of it is a call.
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
     if workers < 1:
@@ -186,7 +187,7 @@ def _describe(recipe: Recipe, folder: Path, resumed: Resumed | None = None) -> N
 
 
 def _published(recipe: Recipe) -> dict[str, Any]:
-    """The published numbers that its tables name, so that the folder has all that a report needs."""
+    """The published numbers that its tables name: the folder has all that a report needs."""
     tables = recipe.data.get("tables") or ()
     texts = {}
     for name in dict.fromkeys(table["published"] for table in tables if table.get("published")):

@@ -1,8 +1,9 @@
-"""A trial is its content: all that changes its numbers and nothing else. Its id is the hash of that.
+"""A trial is its content: all that changes its numbers and nothing else. Its id is its hash.
 
-A trial starts from a model and goes through steps; each step states the fields it uses (`steps/`). What
-no step uses is left out, so that trials which would do the same become the same trial: at 0 % nothing is
-removed at random, so that seed is left out; where nothing is removed by rank, no ranking is made.
+A trial starts from a model and goes through steps; each step states the fields it uses
+(`steps/`). What no step uses is left out, so that trials which would do the same become the same
+trial: at 0 % nothing is removed at random, so that seed is left out; where nothing is removed by
+rank, no ranking is made.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .step import STEPS, Read, Step, fields, is_inspected
 
 FORMAT = 1  # part of every id: raise it when equal content comes to mean another number
 ALWAYS = ("model", "task", "data")  # fields that every step uses
-# Besides its fields, the content of a trial may have `inputs`: fingerprints of what it reads (`inputs.py`).
+# The content of a trial may also have `inputs`: fingerprints of what it reads (`inputs.py`).
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The full recipe of one number. Make one with `settle`, which leaves out what does not matter."""
+    """The full recipe of one number. `settle` builds it without what does not matter."""
 
     content: Mapping[str, Any]
 
@@ -87,7 +88,7 @@ class Trial:
         return self.steps[max(restarts, default=0) : place]
 
     def keeps_first(self, place: int) -> bool:
-        """Whether the training at this place keeps its weights after epoch 1: a step inspects them."""
+        """Whether the training at this place keeps its weights of epoch 1: a step inspects them."""
         first = bool((self.get("finetune") or {}).get("first"))
         return first and is_inspected(self.protocol, place)
 
@@ -144,7 +145,7 @@ class Trial:
         return digest({"format": FORMAT, **content, **inputs, "parts": parts})
 
     def _data(self, place: int) -> dict[str, Any]:
-        """The options of the data up to a step, without `parts` of languages that are not read yet."""
+        """The options of the data up to a step, without `parts` of languages not read yet."""
         data = dict(self.get("data") or {})
         if isinstance(data.get("parts"), Mapping):
             work = [i for i, s in enumerate(self.protocol[: place + 1]) if s.trains or s.ranks]
@@ -169,7 +170,7 @@ def digest(content: Any) -> str:
 
 
 def settle(steps: Sequence[str], values: Mapping[str, Any]) -> Trial:
-    """The trial of these steps and fields, with defaults and without what does not change its numbers."""
+    """The trial of these steps and fields, without what does not change its numbers."""
     known = fields()
     content = {name: field.default for name, field in known.items() if field.default is not None}
     content |= {n: _canonical(value) for n, value in values.items() if value not in (None, {}, [])}

@@ -1,7 +1,8 @@
 """Is a recipe right? Every field is checked, and everything wrong is reported at once.
 
-Each problem names the file, the line and the field, and for an unknown name the nearest known one. What
-a field of a trial may be is stated where the field is; here is what holds for the recipe as a whole.
+Each problem names the file, the line and the field, and for an unknown name the nearest known
+one. What a field of a trial may be is stated where the field is; here is what holds for the
+recipe as a whole.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _axis(
 def _whole_values(
     name: str, value: Any, grid: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> list[Any]:
-    """The value of an axis as its field has it: an option of rankers beside each method of the recipe."""
+    """The value of an axis in its field: an option of rankers beside each method."""
     for word in reversed(name.split(".")[1:]):
         value = {word: value}
     if not name.startswith("rank.") or name == "rank.method":
@@ -202,6 +203,10 @@ def _missing(steps: list[Step], names: set[str]) -> Iterator[str]:
             if name not in names:
                 example = fields()[name].example
                 yield f"the step {step.name} needs `{name}`{example and f', such as {example}'}."
+    yield from _unused(steps, names)
+
+
+def _unused(steps: list[Step], names: set[str]) -> Iterator[str]:
     used = {field.name for step in steps for field in step.fields}
     for step in STEPS.values():
         for field in step.fields:

@@ -95,13 +95,13 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
 
 
 def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`data.target_parts` written out: N parts of every language that is trained on and no source."""
+    """`data.target_parts` written out: N parts of every training language that is no source."""
     data, source = dict(fields["data"]), as_list(fields.get("source"))
     number = data.pop("target_parts")
     languages = [lang for lang in as_list(fields.get("train")) if lang not in source]
     if not languages:
         raise RecipeError(
-            "data.target_parts is for languages in `train` that are not in `source`; there are none.",
+            "data.target_parts is for languages that are in `train` and not in `source`: none is.",
             "name some in train",
         )
     return {**data, "parts": dict.fromkeys(languages, number)}
@@ -120,7 +120,7 @@ def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def values(name: str, spec: Any) -> list[Any]:
-    """The values of an axis: a list, a range such as 1..12, or strategies with amounts for `remove`."""
+    """The values of an axis: a list, a range such as 1..12, or for `remove` strategies."""
     if name == "remove":
         return list(_removals(spec))
     if isinstance(spec, list):
@@ -161,7 +161,7 @@ def _removals(spec: Any) -> Iterator[Any]:
 
 
 def search_arms(search: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The trials of a lowest-k search and its controls: the unpruned model, then k heads by each rule.
+    """The trials of a lowest-k search: the unpruned model, k lowest heads, and the controls.
 
     `further_seed` is the number of another seed of the unpruned model.
     """

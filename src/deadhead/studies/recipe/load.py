@@ -66,7 +66,7 @@ class Recipe:
 
 
 def with_inputs(recipe: Recipe, known: Fingerprints | None = None) -> Recipe:
-    """The recipe with fingerprints of what its trials read: of the files as they are, or known ones."""
+    """The recipe with fingerprints of what its trials read: of today's files, or known ones."""
     return replace(recipe, inputs=fingerprints(recipe.trials) if known is None else known)
 
 

@@ -1,4 +1,4 @@
-"""Changes to a recipe before it is checked: `--set FIELD=VALUE`, and the named sets under `scales`."""
+"""Changes to a recipe before it is checked: `--set FIELD=VALUE`, and those under `scales`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .yaml import Document, RecipeError, dotted, read, scalar
 
 
 def is_display(override: str) -> bool:
-    """Whether an override is about the report; all others are about the trials, included ones too."""
+    """Whether an override is about the report; all others are about the trials."""
     return override.partition("=")[0].strip().partition(".")[0] in DISPLAY
 
 
@@ -48,12 +48,12 @@ def apply_override(recipe: Document, text: str) -> None:
 
 
 def _parse(text: str) -> Any:
-    """A value on the command line: YAML in brackets (`[0, 1]`, `{random: 50}`), a word or a number."""
+    """A value on the command line: YAML in brackets (`[0, 1]`), a word or a number."""
     return read(text, "--set").data if text[:1] in "[{\"'" else scalar(text)
 
 
 def put(recipe: Document, path: Sequence[str], value: Any, source: str, line: int | None) -> None:
-    """Set the value at a dotted path; a field of trials is set in the axes of that name or under fixed.
+    """Set the value at a dotted path; a field of trials goes to axes of that name, or to fixed.
 
     source: what the user wrote, for messages. line: of the recipe; None for the command line.
     """
@@ -70,7 +70,8 @@ def _places(
         near = difflib.get_close_matches(path[0], known, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise RecipeError(
-            f"{source}: a recipe has no field {path[0]!r}.{guess} Known: {', '.join(sorted(known))}."
+            f"{source}: a recipe has no field {path[0]!r}.{guess} "
+            f"Known: {', '.join(sorted(known))}."
         )
     prefixes = {".".join(path[: i + 1]) for i in range(len(path))}
     every = grids(data)

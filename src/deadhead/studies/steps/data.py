@@ -93,7 +93,7 @@ def _options(
 
 
 def rows_there(trial: Trial, lang: str) -> int:
-    """The training rows of a language, up to `data.examples`, even where the recipe refuses fewer."""
+    """The training rows of a language, up to `data.examples`, even if too few are refused."""
     return len(_dataset(trial.task, lang, "train", _options(trial, [lang], "train", exact=False)))
 
 

@@ -31,7 +31,7 @@ def _check(value: Any) -> Iterator[Problem]:
 
 PRETRAIN = Field(
     name="pretrain",
-    about="the settings of training a translation model from scratch, with the size of its vocabulary",
+    about="the settings of training from scratch, with the size of the vocabulary",
     check=_check,
     types=(dict,),
     needs_step=False,

@@ -104,7 +104,7 @@ class Rank(Step):
         model = models.model(state, trial)
         spec = Ranking.parse(trial.get("rank"))
         languages, labels = trial.languages(state.at), models.labels_of(model, trial)
-        data = models.encoded(state, trial, languages, spec.split, labels, spec.examples)
+        data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
         facts = {
             "task": trial.task,
             "lang": "+".join(languages),

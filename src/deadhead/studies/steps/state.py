@@ -1,4 +1,4 @@
-"""What a trial has come to: passed from step to step, and saved for other trials to continue from. Loads no torch."""
+"""The state of a trial, passed from step to step and saved for other trials. Loads no torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State:
     weights: Path | None = None  # of a model that is not loaded yet; None at the start of the trial
     tokenizer: Any = None  # that of a model trained from scratch, which has its own
     ranking: Any = None
-    # Further weights or their files: of heads when the trial `began`, of all after the `first` epoch.
+    # Further weights or their files: of heads when it `began`, of all after the `first` epoch.
     kept: dict[str, Any] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)

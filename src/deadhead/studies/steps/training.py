@@ -13,7 +13,7 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import Field, Problem, among, is_whole, unknown
+from deadhead.studies.fields import Field, Problem, among, unknown
 from deadhead.studies.step import Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
@@ -22,10 +22,8 @@ from deadhead.tasks.dataset import SPLITS
 from .progress import throttled
 from .state import State
 
-WORDS = {  # options besides the settings of training; train_task: dev of the task that lends its training set
-    "weights": ("last", "best"),
-    "scored": ("dev", "test", "none", "train_task"),
-}
+# Options besides the settings of training. train_task: dev of the task that lends its training set.
+WORDS = {"weights": ("last", "best"), "scored": ("dev", "test", "none", "train_task")}
 LATER = {
     "average": 1
 }  # settings that came later, with what was done before: that value is in no id
@@ -86,18 +84,9 @@ def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:
     yield from unknown(
         value, ("preset", "bleu_every", *more, *WORDS, *known), (), "setting of training"
     )
-    if value.get("bleu_every") is not None and not is_whole(value["bleu_every"], 1):
-        yield (
-            ("bleu_every",),
-            "expected a number of epochs, after which dev data is translated, "
-            f"got {value['bleu_every']!r}.",
-        )
-    if not isinstance(value.get("first", False), bool):
-        yield (
-            ("first",),
-            "expected true (score and measure the weights after epoch 1 too) or false, "
-            f"got {value['first']!r}.",
-        )
+    for name, (fits, expected) in OPTIONS.items():
+        if name in value and not fits(value[name]):
+            yield (name,), f"expected {expected}, got {value[name]!r}."
     if "preset" in value and not among(value["preset"], PRESETS):
         yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
     for name, allowed in WORDS.items():

@@ -13,9 +13,10 @@
     STUDY/reserve           space for the records of running trials when the disk is full
     STUDY/lock              locked by the run that works here
 
-Every file is written to a draft, synced and renamed (`deadhead.files`), so it is whole or absent after a
-kill. What a power cut, a disk or another program damages nevertheless is repeated. No link is followed: a
-study folder from somebody else cannot make deadhead read or write outside of it.
+Every file is written to a draft, synced and renamed (`deadhead.files`), so it is whole or absent
+after a kill. What a power cut, a disk or another program damages nevertheless is repeated. No
+link is followed: a study folder from somebody else cannot make deadhead read or write outside of
+it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LINK = "is a link, and no link is followed in a study folder."
 
 
 class StudyError(DeadheadError):
-    """A study folder that cannot be used: locked, full, read-only, damaged, or of another recipe."""
+    """A study folder that cannot be used: locked, full, read-only, damaged, of another recipe."""
 
 
 class DiskFull(StudyError):
@@ -174,7 +175,7 @@ def refuse_links(folder: Path) -> None:
 
 
 def no_room(problem: BaseException | None) -> bool:
-    """Whether an error, or its cause, is a full disk; not every library raises an OSError for it."""
+    """Whether an error or its cause is a full disk; some libraries raise no OSError for it."""
     text = os.strerror(errno.ENOSPC)
     while problem is not None:
         if (isinstance(problem, OSError) and problem.errno in FULL) or text in str(problem):
@@ -184,7 +185,7 @@ def no_room(problem: BaseException | None) -> bool:
 
 
 def set_aside(path: Path, damaged: Path) -> Path | None:
-    """Move a file or folder to the damaged ones: its new path, or None if another process moved it."""
+    """Move a file or folder to the damaged ones: its new path, or None if it is gone."""
     try:
         damaged.mkdir(exist_ok=True)
         target = damaged / path.name

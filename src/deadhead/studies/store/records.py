@@ -1,9 +1,10 @@
 """Records: one JSON file per finished trial, and a quick way to read very many of them.
 
-A record is everything the report needs about one trial. `write` renames it into place; `read` returns one
-whole; `summaries` returns the trial, state, metrics and cost of all, from an index that is only trusted
-for files whose size and time it knows. A file that is not as deadhead writes it (`validity`) is damaged:
-it counts as absent, `scan` lists it, and `heal` moves it away. Loads no torch, and no pickle ever.
+A record is everything the report needs about one trial. `write` renames it into place; `read`
+returns one whole; `summaries` returns the trial, state, metrics and cost of all, from an index
+that is only trusted for files whose size and time it knows. A file that is not as deadhead
+writes it (`validity`) is damaged: it counts as absent, `scan` lists it, and `heal` moves it
+away. Loads no torch, and no pickle ever.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def target(folder: Path, name: str) -> Path:
 def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
     """Write a record, and a line about it in the index.
 
-    On a full disk the reserve is used for it, and DiskFull is raised nevertheless, to start no more trials.
+    On a full disk the reserve is used for it, and DiskFull is raised: no more trials start.
     syncer: syncs it to the disk while the caller continues; without one it is synced at once.
     """
     file = target(folder, record.trial.id)
@@ -212,7 +213,7 @@ def damage(names: Collection[str]) -> str:
 
 
 def heal(folder: Path) -> list[str]:
-    """Move damaged records to STUDY/damaged and update the index; a sentence about each that was moved.
+    """Move damaged records to STUDY/damaged and update the index; a sentence about each.
 
     Only for the process that has the lock.
     """

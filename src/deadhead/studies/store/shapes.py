@@ -1,6 +1,7 @@
 """Shapes of plain JSON data: is this a text, a list of numbers, a number for each head?
 
-They compare types exactly and loop in C where they can: the index of a large study has very many values.
+They compare types exactly and loop in C where they can: the index of a large study has very many
+values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Work that trials share, such as one fine-tuning that many prunings start from.
 
-Each piece is a folder named by the hash of all that shaped it (`Trial.keys`), put in place by one rename:
-it is whole or absent. `whole.json` lists its files, so that damage is noticed: damaged work counts as
-absent, is moved to STUDY/damaged, and is repeated. Only JSON and safetensors are read back, and no link
-is followed.
+Each piece is a folder named by the hash of all that shaped it (`Trial.keys`), put in place by
+one rename: it is whole or absent. `whole.json` lists its files, so that damage is noticed:
+damaged work counts as absent, is moved to STUDY/damaged, and is repeated. Only JSON and
+safetensors are read back, and no link is followed.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _hash(path: Path) -> str:
 
 
 def set_aside(folder: Path, keys: Iterable[str] | None = None, *, deep: bool = False) -> list[str]:
-    """Move damaged work to STUDY/damaged; a sentence about each piece. Without keys, check all work."""
+    """Move damaged work (of these keys, or all) to STUDY/damaged; a sentence about each."""
     reports = []
     for key in sorted(os.listdir(folder / "shared") if keys is None else set(keys)):
         home = folder / "shared" / key

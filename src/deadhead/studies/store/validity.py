@@ -1,8 +1,8 @@
-"""Is a stored record as deadhead writes it? It is checked once, where a file is read; nothing later checks again.
+"""Is a stored record as deadhead writes it? It is checked once, where a file is read.
 
-`problem(stored, name)` says what is wrong with a record. `is_summary(parts)` checks a line of the index,
-of which there may be very many. A file that somebody edited, or that a disk changed, is no record: it
-counts as absent, and its trial runs again.
+`problem(stored, name)` says what is wrong with a record. `is_summary(parts)` checks a line of
+the index, of which there may be very many. A file that somebody edited, or that a disk changed,
+is no record: it counts as absent, and its trial runs again.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _is_display(spec: Mapping[str, Any]) -> bool:
 
 
 def _is_fixed(fixed: Any) -> bool:
-    """Whether these may be fields that all trials share; a recipe may write them in more forms than a trial."""
+    """Whether these may be the fixed fields of a recipe, which has more forms than a trial."""
     if type(fixed) is not dict or not DICTS.issuperset(
         type(fixed[name]) for name in ("data", "finetune", "rank") if name in fixed
     ):
