@@ -115,7 +115,7 @@ def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(
 
 
 @pytest.mark.parametrize(("executor", "failed"), [("local", 1), ("serial", 0)])
-def test_a_gpu_that_is_gone_stops_the_study(
+def test_a_missing_gpu_stops_the_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, failed: int
 ) -> None:
     """Not one trial after the other is written off: what is left can run when the GPU is back."""
@@ -212,7 +212,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:
 
 
 @pytest.mark.parametrize("executor", ["serial", "local"])
-def test_a_full_disk_is_told_and_loses_nothing(
+def test_a_full_disk_is_reported_and_no_record_is_lost(
     search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
     with monkeypatch.context() as patch:
@@ -223,7 +223,7 @@ def test_a_full_disk_is_told_and_loses_nothing(
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
 
 
-def test_a_read_only_folder_is_told(
+def test_a_read_only_folder_is_reported(
     search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def barred(*_: Any, **__: Any) -> None:
@@ -397,7 +397,7 @@ def test_what_a_run_says_of_itself_may_be_strange(
         assert status(tmp_path / "s").running == ()
 
 
-def test_trials_that_cannot_be_told_are_not_cleaned(search_file: Path, tmp_path: Path) -> None:
+def test_a_damaged_recipe_is_not_cleaned(search_file: Path, tmp_path: Path) -> None:
     run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())

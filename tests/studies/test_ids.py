@@ -31,7 +31,7 @@ def test_ids_are_those_of_the_first_version(tmp_path: Path) -> None:
     assert sorted({key for trial in trials for key in trial.work}) == KEYS
 
 
-def test_what_is_asked_for_is_in_the_id() -> None:
+def test_settings_that_matter_are_in_the_id() -> None:
     ids = {
         load("smoke", change).trials[0].id
         for change in ([], ["finetune.average=2"], ["finetune.first=true"], ["seed=1"])

@@ -169,9 +169,7 @@ def test_a_longer_axis_reads_more_and_is_no_change(world: Path) -> None:
     assert result.ran == 2
 
 
-def test_a_study_from_before_fingerprints_is_readable_and_not_continued_unasked(
-    world: Path,
-) -> None:
+def test_a_study_from_before_fingerprints_is_readable_and_not_continued(world: Path) -> None:
     run(recipe_of(world), world / "s", executor="serial")
     _forget_inputs(world / "s", recipe_of(world))
     assert status(world / "s").done == 2

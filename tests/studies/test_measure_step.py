@@ -134,7 +134,7 @@ def test_translation() -> None:
 TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetune": {"epochs": 2}}
 
 
-def test_what_is_not_asked_for_is_not_in_the_id() -> None:
+def test_defaults_are_not_in_the_id() -> None:
     plain = settle(["finetune", "evaluate"], TRAINED)
     assert plain == settle(
         ["finetune", "evaluate"], {**TRAINED, "measure": ["entropy"]}
@@ -175,7 +175,7 @@ def test_one_spelling_for_equal_measures() -> None:
         ("finetune.first=yes please", "true"),
     ],
 )
-def test_mistakes_are_told(change: str, told: str) -> None:
+def test_mistakes_are_reported(change: str, told: str) -> None:
     with pytest.raises(RecipeError, match=told):
         load("smoke", [STEPS, "measure=[entropy]", change])
 

@@ -331,7 +331,7 @@ def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, told
     assert f"{file}:{line}: {told}" in refusal(file, TABLE4.replace(old, new))
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     text = refusal(
         tmp_path / "r.yaml",
         TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun").replace("title:", "titel:"),
@@ -517,7 +517,7 @@ def test_rankings_of_several_sources_are_shared() -> None:
     assert settle(steps, {**base, "remove": "none"}).steps == ("finetune", "evaluate")
 
 
-def test_an_option_goes_with_the_methods_it_meets(tmp_path: Path) -> None:
+def test_an_option_is_checked_with_each_method(tmp_path: Path) -> None:
     def written(method: str) -> Path:
         file = tmp_path / "rankers.yaml"
         fixed = "{model: m, task: pos, source: en}"

@@ -52,7 +52,7 @@ def everything(folder: Path) -> tuple[Any, ...]:
         ("remove", [3]),
     ],
 )
-def test_a_field_of_another_type_is_not_taken_from_the_index(
+def test_a_field_of_another_type_is_not_read_from_the_index(
     study: Path, field: str, value: Any
 ) -> None:
     whole = everything(study)
@@ -64,7 +64,7 @@ def test_a_field_of_another_type_is_not_taken_from_the_index(
 @pytest.mark.parametrize(
     ("place", "value"), [(0, ["id"]), (0, None), (3, ["done"]), (5, []), (6, None)]
 )
-def test_a_part_of_another_type_is_not_taken_from_the_index(
+def test_a_part_of_another_type_is_not_read_from_the_index(
     study: Path, place: int, value: Any
 ) -> None:
     whole = summaries(study)
@@ -72,6 +72,6 @@ def test_a_part_of_another_type_is_not_taken_from_the_index(
     assert summaries(study) == whole
 
 
-def test_a_field_of_the_right_type_is_taken(study: Path) -> None:
+def test_a_field_of_the_right_type_is_read(study: Path) -> None:
     damage(study, TRIAL, "model", "another")
     assert {one.model for one in Study.open(study).scores} == {"another"}

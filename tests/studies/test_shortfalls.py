@@ -108,7 +108,7 @@ def test_the_option_is_checked(data: str, problem: str) -> None:
         load("smoke", [f"data={data}"])
 
 
-def test_a_plan_in_json_says_what_the_trials_are_made_of() -> None:
+def test_a_plan_in_json_lists_models_tasks_and_removals() -> None:
     shown = json.loads(CliRunner().invoke(app, ["plan", "contributions/table2", "--json"]).stdout)
     assert shown["models"] == ["bert-base-multilingual-cased", "xlm-roberta-base"]
     assert shown["tasks"] == ["pos"]

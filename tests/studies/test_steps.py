@@ -47,7 +47,7 @@ def test_shared_work_changes_no_number(study: Path) -> None:
     assert "reused" not in alone.cost
 
 
-def test_the_heads_removed_are_those_asked_for(study: Path) -> None:
+def test_the_removed_heads_are_those_of_the_strategy(study: Path) -> None:
     trials = load("smoke", SMALL).trials
     full, _, lowest, drawn = (read(study, trial.id) for trial in trials)
     ranking = Ranking.load(study / "shared" / lowest.shared["rank"] / "ranking.json")
@@ -88,7 +88,7 @@ def test_what_was_cut_and_never_learnt_is_in_the_record() -> None:
         assert record.details["labels never trained on"][f"{lang}/test"] == wanted
 
 
-def test_nothing_is_told_where_nothing_is_odd(study: Path) -> None:
+def test_clean_data_adds_no_notes(study: Path) -> None:
     full = read(study, load("smoke", SMALL).trials[0].id)
     assert "data notes" not in full.details
     assert "labels never trained on" not in full.details
@@ -232,7 +232,7 @@ def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
     assert record.metrics == cut.metrics
 
 
-def test_a_layer_without_heads_drops_its_output_bias_if_asked() -> None:
+def test_a_layer_without_heads_can_drop_its_output_bias() -> None:
     asked = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
     plain, same = (
         load("smoke", [*asked, *more]).trials[0]

@@ -28,6 +28,17 @@ LATER = {
     "average": 1
 }  # settings that came later, with what was done before: that value is in no id
 
+OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "bleu_every": (
+        lambda value: value is None or is_whole(value, 1),
+        "a number of epochs, after which dev data is translated",
+    ),
+    "first": (
+        lambda value: isinstance(value, bool),
+        "true (score and measure the weights after epoch 1 too) or false",
+    ),
+}
+
 
 class TrainingFailed(DeadheadError):
     """A training that did not come to its end, such as one whose loss became NaN."""

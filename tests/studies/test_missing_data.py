@@ -44,7 +44,7 @@ SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
         ],
     ],
 )
-def test_what_is_looked_for_is_what_is_read(changes: list[str]) -> None:
+def test_the_data_checked_is_the_data_read(changes: list[str]) -> None:
     trial = load("smoke", [*SMALL, *changes]).trials[0]
     record = run_trial(trial)
     assert record.error is None

@@ -85,7 +85,7 @@ def test_export(study: Path, tmp_path: Path) -> None:
     assert list(pandas.read_parquet(tmp_path / "s.parquet")["id"]) == [row["id"] for row in rows]
 
 
-def test_missing_pandas_is_told(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pandas_is_reported(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match="pandas"):
         frame(study)
@@ -159,7 +159,7 @@ def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Pa
     )
 
 
-def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
+def test_a_mistake_is_reported(app: typer.Typer, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "smok"])
     assert isinstance(result.exception, DeadheadError)
     assert "Did you mean 'smoke'?" in str(result.exception)
@@ -170,7 +170,7 @@ def test_a_mistake_is_told(app: typer.Typer, tmp_path: Path) -> None:
         status(tmp_path)
 
 
-def test_a_stop_at_once_says_how_to_go_on(
+def test_a_stop_at_once_says_how_to_resume(
     app: typer.Typer, search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: Any, **__: Any) -> None:
@@ -248,15 +248,13 @@ def test_recipes_have_the_papers_trials(name: str, trials: int) -> None:
     assert 0 < len(load(name, scale="mini").trials) < trials
 
 
-def test_a_claim_that_is_not_known_is_told_with_its_line(
-    app: typer.Typer, search_file: Path
-) -> None:
+def test_an_unknown_claim_is_reported_with_its_line(app: typer.Typer, search_file: Path) -> None:
     search_file.write_text(search_file.read_text() + "claims:\n  - L-seeds\n  - L-sedes\n")
     told = str(CliRunner().invoke(app, ["plan", str(search_file)]).exception)
     assert f"{search_file}:9: claims[1]: no claim 'L-sedes'. Did you mean 'L-seeds'?" in told
 
 
-def test_what_failed_is_not_told_as_done(app: typer.Typer, tmp_path: Path) -> None:
+def test_failed_trials_are_not_counted_as_done(app: typer.Typer, tmp_path: Path) -> None:
     """Neither by a plan nor by the lines of a run that has nothing left to do."""
     file = tmp_path / "fails.yaml"
     file.write_text(
@@ -292,7 +290,7 @@ def test_the_lines_of_a_run_count_what_failed_before(capsys: pytest.CaptureFixtu
     assert "7/20 done, 3 failed, 0 running" in capsys.readouterr().err
 
 
-def test_a_table_that_cannot_be_written_is_told(
+def test_a_table_that_cannot_be_written_is_reported(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a read-only file system not even the draft can be taken away."""
