@@ -13,7 +13,7 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import Field, Problem, among, unknown
+from deadhead.studies.fields import Field, Problem, among, is_whole, unknown
 from deadhead.studies.step import Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
@@ -24,9 +24,8 @@ from .state import State
 
 # Options besides the settings of training. train_task: dev of the task that lends its training set.
 WORDS = {"weights": ("last", "best"), "scored": ("dev", "test", "none", "train_task")}
-LATER = {
-    "average": 1
-}  # settings that came later, with what was done before: that value is in no id
+# Settings that came later: the value that means what was done before is in no id.
+LATER = {"average": 1}
 
 OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bleu_every": (
