@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from deadhead.install import command
 
 MANY = 40  # names; a longer list would not help
-SIMILAR = 5  # of them are listed instead
+SIMILAR = 5  # names that are listed instead
 
 
 class DeadheadError(Exception):

@@ -52,7 +52,7 @@ class Attention:
     width: int  # of a head, at the input of the output projection
     group: int = 1  # heads in a row that share a key/value head; they are removed together
     shared_by: int = 1  # layers that use these weights (ALBERT); all of them lose a removed head
-    path: str = ""  # of its module in the model
+    path: str = ""  # to its module in the model
 
     @property
     def heads(self) -> tuple[Head, ...]:

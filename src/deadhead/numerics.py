@@ -27,7 +27,7 @@ from deadhead.errors import DeadheadError
 
 THREADS = "DEADHEAD_THREADS"
 MOST = 1024
-SIDE = 128  # of the matrices that test half precision: smaller ones use other kernels
+SIDE = 128  # rows of the matrices that test half precision; torch has other kernels for less
 TINY = 1e-40  # a denormal number of float32
 
 
@@ -62,7 +62,8 @@ def fixed() -> Iterator[dict[str, str]]:
         stack.enter_context(_restored(*dtypes, torch.float32))
         stack.enter_context(_restored(_deterministic, _set_deterministic, (False, False)))
         stack.enter_context(_restored(_flushes_denormals, torch.set_flush_denormal, False))
-        for backend in (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul):  # type: ignore[attr-defined]
+        backends: Any = torch.backends
+        for backend in (backends.mkldnn.matmul, backends.cuda.matmul):
             stack.enter_context(_restored_attribute(backend, "fp32_precision", "ieee"))
         for device in ("cpu", "cuda"):
             stack.enter_context(torch.autocast(device, enabled=False))

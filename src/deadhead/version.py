@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from functools import cache
-from importlib import metadata
 
 __version__ = "0.1.0"
 
@@ -12,6 +10,9 @@ __version__ = "0.1.0"
 @cache
 def versions() -> dict[str, str]:
     """What computed the numbers, for rankings and records of trials."""
+    import platform  # here, so that `import deadhead` is fast
+    from importlib import metadata
+
     names = {"deadhead": __version__, "python": platform.python_version()}
     for package in ("torch", "transformers"):
         try:

@@ -16,7 +16,7 @@ from . import names
 from .sites import NoHeads, Site, Skip, UnknownNames, scan
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
-EXAMPLES = 4  # of attention layers, in the message about an unknown architecture
+EXAMPLES = 4  # attention layers in the message about an unknown architecture
 
 
 def discover(model: nn.Module) -> HeadLayout:
@@ -102,12 +102,12 @@ def _number(sites: list[Site], model: nn.Module) -> None:
     numbers = [next((int(p) for p in s.path.split(".") if p.isdecimal()), None) for s in sites]
     if None in numbers or max(Counter(numbers).values()) > 1:
         numbers = list(range(len(sites)))
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     groups = getattr(config, "num_hidden_groups", None)
     for site, number in zip(sites, numbers, strict=True):
         site.layer = int(number or 0)
         if isinstance(groups, int) and groups:
-            site.shared_by = max(site.shared_by, config.num_hidden_layers // groups)  # type: ignore[union-attr]
+            site.shared_by = max(site.shared_by, config.num_hidden_layers // groups)
 
 
 def _unknown(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitecture:

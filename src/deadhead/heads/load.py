@@ -1,4 +1,4 @@
-"""Load a saved model, pruned or not: the right class, its saved precision, without its removed heads."""
+"""Load a saved model, pruned or not: its class, its precision, and without its removed heads."""
 
 from __future__ import annotations
 

@@ -62,8 +62,9 @@ def task_class(auto: Any, config: Any, folder: str | Path) -> Any:
     """The class that an auto class of transformers, or its name, means for this kind of model."""
     auto = _auto_named(auto) if isinstance(auto, str) else auto
     if not hasattr(auto, "_model_mapping"):
+        name = getattr(auto, "__name__", repr(auto))
         raise UnsupportedModel(
-            f"`auto` expects an auto class for models, got {getattr(auto, '__name__', repr(auto))}.",
+            f"`auto` expects an auto class for models, got {name}.",
             "use one of transformers, such as AutoModelForTokenClassification",
         )
     cls = _first(auto._model_mapping.get(type(config), None))

@@ -40,7 +40,7 @@ TOKENIZER = re.compile(
 
 
 def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
-    """The folder of this name, or that of the model in the hub's cache; None if there is neither."""
+    """The folder of this name, or that of the model in the hub's cache; None if neither exists."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

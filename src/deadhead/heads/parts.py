@@ -1,4 +1,4 @@
-"""The parts of an attention layer that hold weights, and which of their rows belong to which head."""
+"""The parts of an attention layer that hold weights, and the rows that belong to each head."""
 
 from __future__ import annotations
 

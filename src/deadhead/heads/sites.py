@@ -57,7 +57,7 @@ class Site:
     kept: tuple[int, ...]  # the heads that are left
     parts: dict[str, Part] = field(default_factory=dict)
     norms: dict[str, nn.Module] = field(default_factory=dict)  # of q and k, over all heads
-    parent: nn.Module | None = None  # of the core
+    parent: nn.Module | None = None  # the module above the core
     time_first: bool = False  # the batch is the second axis
     shared_by: int = 1
     block: str = ""

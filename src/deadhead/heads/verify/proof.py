@@ -1,4 +1,4 @@
-"""The proof that deadhead treats a model right: open gates change nothing, masked = pruned = reloaded.
+"""Prove on a model that open gates change nothing, and that masked = pruned = reloaded.
 
 Each identity comes with its counterpart: closing the heads must change the output, or the proof
 would be empty. It runs in float64 on a copy, so that any difference that remains is a mistake.
@@ -23,7 +23,9 @@ from deadhead.heads.prune import prune
 from deadhead.heads.save import save
 from deadhead.layout import Head, HeadLayout
 
-TOLERANCE = 1e-4  # of the effect; models that compute parts in float32 differ by about 1e-6
+TOLERANCE = (
+    1e-4  # as a share of the effect; models that compute parts in float32 differ by about 1e-6
+)
 CACHES = ("past_key_values", "mems", "attentions")
 
 
@@ -50,7 +52,7 @@ class Proof:
 
 
 def sample(layout: HeadLayout, whole: bool) -> tuple[Head, ...]:
-    """Heads to try: another share of each layer and, if `whole`, all of each block's first layer."""
+    """Heads to try: a share of each layer and, if `whole`, all of each block's first layer."""
     chosen: list[Head] = []
     for block in layout.blocks:
         for number, attention in enumerate(layout.of(block)):
@@ -86,7 +88,8 @@ def prove(
     after = outputs(model, batch)
     prune(model, heads)
     pruned = outputs(model, batch)
-    same_tokens = None if tokens is None else torch.equal(tokens, _generate(model, generate))  # type: ignore[arg-type]
+    tokens_after: Any = _generate(model, generate)
+    same_tokens = None if tokens is None else torch.equal(tokens, tokens_after)
     with tempfile.TemporaryDirectory() as folder:
         save(model, folder)
         loaded = _with_eager_experts(load(folder).eval().to(before[0].device))

@@ -1,4 +1,4 @@
-"""The executors: `serial` in this process, `local` in processes of this machine, `ray` on a cluster.
+"""The executors: `serial` in this process, `local` in worker processes, `ray` on a cluster.
 
 All have one signature and do the same: take trials from the workload, have the work done, and pass
 each record to `finish`, which alone writes it. So the same trials give the same records.

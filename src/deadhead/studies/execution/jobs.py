@@ -207,9 +207,9 @@ class Workload:
     folder: Path
     finish: Callable[[Record], None]  # writes a record
     control: Control
-    work: str = WORK  # module:function, called with (trial, folder, keep, tell)
+    work: str = WORK  # module:function, called with (trial, folder, keep, note)
     workers: int = 1
-    options: Mapping[str, Any] | None = None  # of the executor itself
+    options: Mapping[str, Any] | None = None  # for the executor itself
 
     def next_trial(self) -> Trial | None:
         """The next trial, noted as running; None if none can start now or a stop was requested."""

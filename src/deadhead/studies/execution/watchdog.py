@@ -1,7 +1,7 @@
 """When a running trial counts as hanging: no sign of life, or no progress for too long.
 
 A process gives a sign of life every few seconds, whatever it computes; one that was stopped, or
-waits for a disk that does not answer, gives none. Progress is a new note (`tell`), such as the
+waits for a disk that does not answer, gives none. Progress is a new note of the trial, such as the
 next update of a training. All times are monotonic, so setting the clock changes nothing.
 """
 
