@@ -15,46 +15,36 @@ from torch import nn
 from deadhead.errors import UnsupportedModel
 
 LAYERS = 2
+# Sizes and the fields of configs that get them. The order counts: in a config that has one field
+# under two of these names (Whisper), the later size wins.
 # fmt: off
-_NAMES: dict[int, tuple[str, ...]] = {  # size -> the fields of configs that get it
-    32: (
-        "hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim", "encoder_hidden_size",
-        "embedding_size", "entity_emb_size", "word_embed_proj_dim", "input_embedding_size",
-        "output_embedding_size",
-    ),
-    2: (
-        "num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
-        "decoder_layers", "num_encoder_layers", "num_decoder_layers", "num_key_value_heads",
-        "num_kv_heads", "num_global_key_value_heads", "num_experts_per_tok", "moe_topk",
-    ),
-    4: (
-        "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
-        "decoder_attention_heads", "num_encoder_attention_heads", "num_decoder_attention_heads",
-        "num_local_experts", "num_experts", "n_routed_experts", "block_size",
-    ),
-    8: (
-        "head_dim", "d_kv", "d_head", "attention_head_size", "rotary_dim", "global_head_dim",
-        "patch_size", "num_buckets", "relative_attention_num_buckets", "attention_window",
-    ),
-    48: (
-        "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "d_inner",
-        "hidden_dim",
-    ),
-    16: (
-        "moe_intermediate_size", "shared_expert_intermediate_size", "expert_ffn_dim", "image_size",
-        "num_mel_bins", "projection_dim",
-    ),
-    99: (
-        "vocab_size", "src_vocab_size", "tgt_vocab_size", "entity_vocab_size", "text_vocab_size",
-    ),
-    128: (
-        "max_position_embeddings", "n_positions", "n_ctx", "max_target_positions",
-        "max_source_positions",
-    ),
-    1: ("num_random_blocks", "num_hidden_groups", "inner_group_num"),
-}
+_NAMES: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (32, ("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim",
+          "encoder_hidden_size")),
+    (LAYERS, ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
+              "decoder_layers", "num_encoder_layers", "num_decoder_layers")),
+    (4, ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
+         "decoder_attention_heads", "num_encoder_attention_heads",
+         "num_decoder_attention_heads")),
+    (8, ("head_dim", "d_kv", "d_head", "attention_head_size", "rotary_dim", "global_head_dim")),
+    (2, ("num_key_value_heads", "num_kv_heads", "num_global_key_value_heads")),
+    (48, ("intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "d_inner",
+          "hidden_dim")),
+    (16, ("moe_intermediate_size", "shared_expert_intermediate_size", "expert_ffn_dim")),
+    (4, ("num_local_experts", "num_experts", "n_routed_experts")),
+    (2, ("num_experts_per_tok", "moe_topk")),
+    (99, ("vocab_size", "src_vocab_size", "tgt_vocab_size", "entity_vocab_size",
+          "text_vocab_size")),
+    (32, ("embedding_size", "entity_emb_size", "word_embed_proj_dim", "input_embedding_size",
+          "output_embedding_size")),
+    (128, ("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions",
+           "max_source_positions")),
+    (16, ("image_size",)), (8, ("patch_size",)), (16, ("num_mel_bins", "projection_dim")),
+    (8, ("num_buckets", "relative_attention_num_buckets", "attention_window")),
+    (4, ("block_size",)), (1, ("num_random_blocks", "num_hidden_groups", "inner_group_num")),
+)
 # fmt: on
-SIZES = {name: size for size, names in _NAMES.items() for name in names}
+SIZES = {name: size for size, names in _NAMES for name in names}
 SPECIAL = {
     "pad_token_id": 0,
     "bos_token_id": 1,
