@@ -40,14 +40,14 @@ TEXT = [
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
-def _wrap(made: Tokenizer, typed: bool = False) -> PreTrainedTokenizerFast:
+def _wrap(built: Tokenizer, typed: bool = False) -> PreTrainedTokenizerFast:
     names = (
         ["input_ids", "token_type_ids", "attention_mask"]
         if typed
         else ["input_ids", "attention_mask"]
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=built,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
@@ -56,51 +56,51 @@ def _wrap(made: Tokenizer, typed: bool = False) -> PreTrainedTokenizerFast:
     )
 
 
-def _framed(made: Tokenizer, second_type: int) -> Tokenizer:
-    specials = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+def _framed(built: Tokenizer, second_type: int) -> Tokenizer:
+    specials = [(name, built.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     pair = f"[CLS]:0 $A:0 [SEP]:0 $B:{second_type} [SEP]:{second_type}"
-    made.post_processor = processors.TemplateProcessing(
+    built.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0", pair=pair, special_tokens=specials
     )
-    return made
+    return built
 
 
 def wordpiece() -> PreTrainedTokenizerFast:
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.train_from_iterator(
+    built = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    built.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    built.train_from_iterator(
         TEXT, trainers.WordPieceTrainer(vocab_size=300, special_tokens=SPECIAL, show_progress=False)
     )
-    return _wrap(_framed(made, 1), typed=True)
+    return _wrap(_framed(built, 1), typed=True)
 
 
 def bytelevel() -> PreTrainedTokenizerFast:
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    built = Tokenizer(models.BPE())
+    built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    built.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(
+    built.train_from_iterator(
         TEXT,
         trainers.BpeTrainer(
             vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
         ),
     )
-    return _wrap(_framed(made, 0))
+    return _wrap(_framed(built, 0))
 
 
 def unigram() -> PreTrainedTokenizerFast:
-    made = Tokenizer(models.Unigram())
-    made.normalizer = normalizers.NFKC()
-    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-    made.decoder = decoders.Metaspace()
-    made.train_from_iterator(
+    built = Tokenizer(models.Unigram())
+    built.normalizer = normalizers.NFKC()
+    built.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    built.decoder = decoders.Metaspace()
+    built.train_from_iterator(
         TEXT,
         trainers.UnigramTrainer(
             vocab_size=300, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False
         ),
     )
-    return _wrap(_framed(made, 0))
+    return _wrap(_framed(built, 0))
 
 
 KINDS = {"wordpiece": wordpiece, "bytelevel": bytelevel, "unigram": unigram}

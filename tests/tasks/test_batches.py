@@ -42,11 +42,11 @@ options = st.fixed_dictionaries(
 
 @given(options)
 def test_every_window_comes_once(encoded: Encoded, given: dict[str, Any]) -> None:
-    made = batches(encoded, **given)
-    assert sorted(np.concatenate(made.numbers).tolist()) == list(range(len(encoded)))
-    assert 0 <= made.padding < 1
+    built = batches(encoded, **given)
+    assert sorted(np.concatenate(built.numbers).tolist()) == list(range(len(encoded)))
+    assert 0 <= built.padding < 1
     lengths = encoded.arrays["lengths"]
-    for numbers in made.numbers:
+    for numbers in built.numbers:
         if given["tokens"] is None:
             assert len(numbers) <= given["size"]
         else:
@@ -85,18 +85,18 @@ def test_sorting_saves_padding_and_waste_is_what_it_says(encoded: Encoded) -> No
 
 
 def test_a_batch_is_ready_for_a_model(encoded: Encoded) -> None:
-    made = batches(encoded, size=3, sort=False, device="cpu")
-    batch = made[1]
+    built = batches(encoded, size=3, sort=False, device="cpu")
+    batch = built[1]
     assert set(batch) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
     assert all(tensor.dtype == torch.int64 for tensor in batch.values())
-    for row, n in enumerate(made.numbers[1]):
+    for row, n in enumerate(built.numbers[1]):
         ids = encoded.arrays["ids"][encoded.starts[n] : encoded.starts[n + 1]]
         assert batch["input_ids"][row, : len(ids)].tolist() == ids.tolist()
         assert set(batch["input_ids"][row, len(ids) :].tolist()) <= {encoded.pad}
         assert batch["attention_mask"][row].sum() == len(ids)
         assert set(batch["labels"][row, len(ids) :].tolist()) <= {-100}
-    assert len(made[2:4]) == 2
-    assert torch.equal(next(iter(made[2:4]))["input_ids"], made[2]["input_ids"])
+    assert len(built[2:4]) == 2
+    assert torch.equal(next(iter(built[2:4]))["input_ids"], built[2]["input_ids"])
 
 
 def test_a_model_takes_them(encoded: Encoded) -> None:
@@ -122,31 +122,31 @@ def test_a_model_takes_them(encoded: Encoded) -> None:
 def test_what_comes_back_is_in_the_order_of_the_rows(
     encoded: Encoded, given: dict[str, Any]
 ) -> None:
-    made = batches(encoded, **given)
-    said = [batch["labels"].clamp(min=0).numpy() for batch in made]
-    predictions = collect(made, said)
+    built = batches(encoded, **given)
+    printed = [batch["labels"].clamp(min=0).numpy() for batch in built]
+    predictions = collect(built, printed)
     assert predictions == [list(row.labels) for row in encoded.data.rows]
-    said[0][:] = 0
-    assert score("pos", collect(made, said), encoded.data)["micro_f1"] < 1.0
+    printed[0][:] = 0
+    assert score("pos", collect(built, printed), encoded.data)["micro_f1"] < 1.0
 
 
 def test_split_sentences_come_back_whole(tokenizers: dict[str, Any], tmp_path: Path) -> None:
     data = dataset("pos", "en", "test", [Row(("the", "fox", "x") * 20, ("DET", "NOUN", "X") * 20)])
     for long, want in (("split", 1.0), ("cut", None)):
         some = encode(data, tokenizers["wordpiece"], max_length=16, long=long, cache=tmp_path)
-        made = batches(some, size=2, seed=1)
-        found = collect(made, [batch["labels"].clamp(min=0).numpy() for batch in made])
-        assert [len(one) for one in found] == [60]
-        assert (score("pos", found, data)["micro_f1"] == 1.0) == (want == 1.0)
+        built = batches(some, size=2, seed=1)
+        result = collect(built, [batch["labels"].clamp(min=0).numpy() for batch in built])
+        assert [len(one) for one in result] == [60]
+        assert (score("pos", result, data)["micro_f1"] == 1.0) == (want == 1.0)
 
 
 def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path) -> None:
     rows = [Row(("the fox " * (9 - i),), ("positive" if i % 3 else "negative",)) for i in range(9)]
     data = dataset("sst2", "en", "test", rows)
-    made = batches(encode(data, tokenizers["bytelevel"], cache=tmp_path), size=4, seed=5)
-    assert "token_type_ids" not in made[0]
-    assert made[0]["labels"].shape == (4,)
-    assert collect(made, [batch["labels"] for batch in made]) == [row.labels[0] for row in rows]
+    built = batches(encode(data, tokenizers["bytelevel"], cache=tmp_path), size=4, seed=5)
+    assert "token_type_ids" not in built[0]
+    assert built[0]["labels"].shape == (4,)
+    assert collect(built, [batch["labels"] for batch in built]) == [row.labels[0] for row in rows]
     pairs = dataset(
         "parallel", "en-de", "test", [Row(("the " * (5 - i), f"text {i}")) for i in range(5)]
     )

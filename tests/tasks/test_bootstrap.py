@@ -28,22 +28,22 @@ YES = Task("mine", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", 
 def tagged(seed: int, rows: int = 40):
     draw = random.Random(seed)
     gold = [tuple(draw.choice(TAGS) for _ in range(draw.randint(1, 9))) for _ in range(rows)]
-    told = [[tag if draw.random() < 0.8 else draw.choice(TAGS) for tag in tags] for tags in gold]
-    return dataset(SLOTS, "en", "dev", [Row(("w",) * len(tags), tags) for tags in gold]), told
+    message = [[tag if draw.random() < 0.8 else draw.choice(TAGS) for tag in tags] for tags in gold]
+    return dataset(SLOTS, "en", "dev", [Row(("w",) * len(tags), tags) for tags in gold]), message
 
 
 @pytest.mark.parametrize("metric", SLOTS.metrics)
 def test_each_draw_is_the_metric_of_the_rows_drawn(metric: str) -> None:
-    data, told = tagged(1)
-    found = bootstrap(told, data, metric=metric, resamples=20, seed=7)
-    assert found.value == score(SLOTS, told, data)[metric]
+    data, message = tagged(1)
+    result = bootstrap(message, data, metric=metric, resamples=20, seed=7)
+    assert result.value == score(SLOTS, message, data)[metric]
     numbers = np.random.default_rng(7).choice(len(data), size=(20, len(data)), replace=True)
-    for value, rows in zip(found.draws, numbers, strict=True):
+    for value, rows in zip(result.draws, numbers, strict=True):
         again = dataset(SLOTS, "en", "dev", [data.rows[i] for i in rows])
         assert value == pytest.approx(
-            score(SLOTS, [told[i] for i in rows], again)[metric], abs=1e-12
+            score(SLOTS, [message[i] for i in rows], again)[metric], abs=1e-12
         )
-    assert found.low < found.value < found.high
+    assert result.low < result.value < result.high
 
 
 def answers(rows: int, right: int):
@@ -52,35 +52,35 @@ def answers(rows: int, right: int):
 
 
 def test_the_interval_of_a_share_is_that_of_the_textbook() -> None:
-    data, told = answers(400, 320)
-    found, error = bootstrap(told, data, resamples=4000), math.sqrt(0.8 * 0.2 / 400)
-    assert found.low == pytest.approx(0.8 - 1.96 * error, abs=0.1 * error * 1.96)
-    assert found.high == pytest.approx(0.8 + 1.96 * error, abs=0.1 * error * 1.96)
+    data, message = answers(400, 320)
+    result, error = bootstrap(message, data, resamples=4000), math.sqrt(0.8 * 0.2 / 400)
+    assert result.low == pytest.approx(0.8 - 1.96 * error, abs=0.1 * error * 1.96)
+    assert result.high == pytest.approx(0.8 + 1.96 * error, abs=0.1 * error * 1.96)
 
 
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
-    draw, held = random.Random(0), 0
+    draw, stored = random.Random(0), 0
     for _ in range(200):
-        data, told = answers(100, sum(draw.random() < 0.7 for _ in range(100)))
-        found = bootstrap(told, data, resamples=200)
-        held += found.low <= 0.7 <= found.high
-    assert 0.88 <= held / 200 <= 0.99
+        data, message = answers(100, sum(draw.random() < 0.7 for _ in range(100)))
+        result = bootstrap(message, data, resamples=200)
+        stored += result.low <= 0.7 <= result.high
+    assert 0.88 <= stored / 200 <= 0.99
 
 
 def test_what_is_hard_for_both_cancels_out() -> None:
-    data, told = answers(200, 140)
-    better = list(told)
+    data, message = answers(200, 140)
+    better = list(message)
     better[140:146] = ["yes"] * 6  # right wherever the first is, and six times more
-    first, other = bootstrap(told, data), bootstrap(better, data)
-    found = difference(first, other)
-    assert found.value == pytest.approx(0.03)
-    assert found.low > 0
-    assert found.p is not None
-    assert found.p < 0.05
-    assert found.high - found.low < 0.5 * (
+    first, other = bootstrap(message, data), bootstrap(better, data)
+    result = difference(first, other)
+    assert result.value == pytest.approx(0.03)
+    assert result.low > 0
+    assert result.p is not None
+    assert result.p < 0.05
+    assert result.high - result.low < 0.5 * (
         other.high - other.low
     )  # unpaired the two intervals would overlap
-    same = difference(first, bootstrap(list(told), data))
+    same = difference(first, bootstrap(list(message), data))
     assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
 
 
@@ -120,27 +120,27 @@ def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu() -> None:
             their.mean, abs=1e-4
         )  # the same draws; they sum in float32
         assert (mine.high - mine.low) / 2 == pytest.approx(their.ci, rel=0.02)
-    found = difference(first, other)
-    apart = np.abs(found.draws)  # their p-value, of one side, out of our draws
-    assert (np.sum(apart - apart.mean() > found.value) + 1) / 1001 == pytest.approx(
+    result = difference(first, other)
+    apart = np.abs(result.draws)  # their p-value, of one side, out of our draws
+    assert (np.sum(apart - apart.mean() > result.value) + 1) / 1001 == pytest.approx(
         b.p_value, abs=2e-3
     )
-    assert found.p is not None
-    assert b.p_value < found.p < 0.05
+    assert result.p is not None
+    assert b.p_value < result.p < 0.05
 
 
 def test_several_languages_and_models() -> None:
     sets = [tagged(seed) for seed in (1, 2)]
     models = {
         name: {
-            str(i): bootstrap(told[:shift] + [["O"] * len(t) for t in told[shift:]], data)
-            for i, (data, told) in enumerate(sets)
+            str(i): bootstrap(message[:shift] + [["O"] * len(t) for t in message[shift:]], data)
+            for i, (data, message) in enumerate(sets)
         }
         for name, shift in (("whole", 40), ("half", 30))
     }
-    found = side_by_side(models)
-    assert list(found) == ["half"]
-    assert all(one.high < 0 for one in found["half"].values())
+    result = side_by_side(models)
+    assert list(result) == ["half"]
+    assert all(one.high < 0 for one in result["half"].values())
     both = mean(list(models["whole"].values()))
     assert both.value == pytest.approx(sum(one.value for one in models["whole"].values()) / 2)
     assert both.high - both.low < max(one.high - one.low for one in models["whole"].values())
@@ -149,14 +149,14 @@ def test_several_languages_and_models() -> None:
 
 
 def test_bad_input() -> None:
-    data, told = answers(10, 5)
+    data, message = answers(10, 5)
     with pytest.raises(UnknownName, match="metric of mine"):
-        bootstrap(told, data, metric="bleu")
+        bootstrap(message, data, metric="bleu")
     with pytest.raises(DataError, match="resamples is 0"):
-        bootstrap(told, data, resamples=0)
+        bootstrap(message, data, resamples=0)
     with pytest.raises(DataError, match="level is 95"):
-        bootstrap(told, data, level=95)
+        bootstrap(message, data, level=95)
     with pytest.raises(DataError, match="no rows"):
         bootstrap([], dataset(YES, "en", "dev", []))
     with pytest.raises(DataError, match="drawn 1000 and 10 times"):
-        difference(bootstrap(told, data), bootstrap(told, data, resamples=10))
+        difference(bootstrap(message, data), bootstrap(message, data, resamples=10))

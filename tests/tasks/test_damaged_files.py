@@ -58,9 +58,9 @@ edits = st.lists(
 
 
 def damaged(raw: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
-    for at, gone, new in changes:
+    for at, missing, new in changes:
         start = int(at * len(raw))
-        raw = raw[:start] + new + raw[start + gone :]
+        raw = raw[:start] + new + raw[start + missing :]
     return raw
 
 
@@ -79,9 +79,9 @@ def rows_or_error(path: Path, form: str, task: object) -> tuple[list[Row], Count
 def test_whole_files_are_read(tmp_path: Path, form: str, task: object) -> None:
     path = tmp_path / "f"
     path.write_bytes(WHOLE[form].encode())
-    found = rows_or_error(path, form, task)
-    assert found is not None
-    assert len(found[0]) == 2
+    result = rows_or_error(path, form, task)
+    assert result is not None
+    assert len(result[0]) == 2
 
 
 @pytest.mark.parametrize(("form", "task"), FORMS)
@@ -91,9 +91,9 @@ def test_damage_gives_rows_or_one_error(
 ) -> None:
     path, raw = tmp_path / "f", damaged(WHOLE[form].encode(), changes)
     path.write_bytes(gzip.compress(raw, 1) if packed else raw)
-    found = rows_or_error(path, form, task)
-    if found is not None:
-        check_nothing_lost(raw, form, *found)
+    result = rows_or_error(path, form, task)
+    if result is not None:
+        check_nothing_lost(raw, form, *result)
 
 
 def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[str]) -> None:
@@ -136,8 +136,8 @@ def test_a_gzip_that_breaks_off(tmp_path: Path, cut: int) -> None:
     packed = gzip.compress(WHOLE["columns"].encode() * 50)
     path = tmp_path / "f"
     path.write_bytes(packed[: max(2, len(packed) - cut)])
-    found = rows_or_error(path, "columns", NER)
-    assert (found is not None) == (cut == 0)
+    result = rows_or_error(path, "columns", NER)
+    assert (result is not None) == (cut == 0)
 
 
 def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "task", "text", "told"),
+    ("form", "task", "text", "printed"),
     [
         ("conllu", POS, CONLLU.replace("1\tHi", f"{'1' * 5_000}\tHi"), "word id '1111"),
         ("tsv", SST2, f"sentence\tlabel\na\t{'1' * 5_000}\n", "is not a label of sst2"),
@@ -155,11 +155,11 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
     ],
 )
 def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(
-    tmp_path: Path, form: str, task: object, text: str, told: str
+    tmp_path: Path, form: str, task: object, text: str, printed: str
 ) -> None:
     path = tmp_path / "f"
     path.write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=printed):
         reader_of(form)({"": path}, task, Counter())
     assert rows_or_error(path, form, task) is None
 
@@ -168,9 +168,9 @@ def test_a_megabyte_line_is_read(tmp_path: Path) -> None:
     path = tmp_path / "f"
     word = "x" * 1_000_000
     path.write_text(f"{word}\tO\n")
-    found = rows_or_error(path, "columns", NER)
-    assert found is not None
-    assert found[0] == [Row((word,), ("O",))]
+    result = rows_or_error(path, "columns", NER)
+    assert result is not None
+    assert result[0] == [Row((word,), ("O",))]
     path.write_text(f'"{word}",b,neutral\n')
     assert rows_or_error(path, "csv", MNLI) is not None
 

@@ -34,8 +34,8 @@ def test_distances(database: str) -> None:
 
 @pytest.mark.parametrize("pair", LANG2VEC)
 def test_uriel_is_the_cosine_distance_of_the_knn_vectors(pair: tuple[str, str]) -> None:
-    found = distances(*pair, NAMES)
-    assert list(found.values()) == pytest.approx(LANG2VEC[pair], abs=1e-4)
+    result = distances(*pair, NAMES)
+    assert list(result.values()) == pytest.approx(LANG2VEC[pair], abs=1e-4)
 
 
 def test_uriel_knows_every_pair_and_uriel_plus_does_not() -> None:

@@ -120,10 +120,10 @@ def test_no_word_is_lost(
     encoded = encode(data, tokenizers[kind], max_length=size, align=align, cache=tmp_path)
     seen: dict[int, list[tuple[int, int]]] = {}
     for i in range(len(encoded)):
-        held, marks, on = window(encoded, i), words(encoded, i), labels(encoded, i)
-        assert len(held) <= size
-        assert held[0] == tokenizers[kind].cls_token_id
-        assert held[-1] == tokenizers[kind].sep_token_id
+        contents, marks, on = window(encoded, i), words(encoded, i), labels(encoded, i)
+        assert len(contents) <= size
+        assert contents[0] == tokenizers[kind].cls_token_id
+        assert contents[-1] == tokenizers[kind].sep_token_id
         assert (on[0], on[-1]) == (IGNORED, IGNORED)
         seen.setdefault(int(encoded.arrays["rows"][i]), []).extend(
             (w, on[p]) for p, w in enumerate(marks) if w >= 0
@@ -153,7 +153,7 @@ def test_words_are_cut_as_the_tokenizer_cuts_split_words(
         "input_ids"
     ]
     assert [
-        piece for found in Pieces(tokenizers[kind]).words([sentence])[0] for piece in found
+        piece for result in Pieces(tokenizers[kind]).words([sentence])[0] for piece in result
     ] == want
 
 
@@ -164,8 +164,8 @@ def test_byte_level_words_are_those_of_the_running_text(
     tokenizers: dict[str, Any], sentence: list[str]
 ) -> None:
     tokenizer = tokenizers["bytelevel"]
-    found = Pieces(tokenizer).words([sentence])[0]
-    assert [piece for one in found for piece in one] == tokenizer(
+    result = Pieces(tokenizer).words([sentence])[0]
+    assert [piece for one in result for piece in one] == tokenizer(
         " ".join(sentence), add_special_tokens=False
     )["input_ids"]
 
@@ -203,7 +203,7 @@ def test_windows_end_between_words(tokenizers: dict[str, Any]) -> None:
     }
 
 
-def test_odd_words_are_kept_and_told(tokenizers: dict[str, Any]) -> None:
+def test_odd_words_are_kept_and_counted(tokenizers: dict[str, Any]) -> None:
     data = dataset("pos", "en", "test", [Row(("\u200b", "", "x" * 3000), ("X", "X", "NOUN"))])
     encoded = encode(data, tokenizers["wordpiece"], max_length=16)
     assert [w for i in range(len(encoded)) for w in words(encoded, i) if w >= 0] == [0, 1, 2]
@@ -318,14 +318,14 @@ def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: P
 def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -> None:
     one = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
     other = dataset("sst2", "en", "test", [Row(("b",), ("positive",))])
-    made = [
+    built = [
         encode(one, tokenizers["wordpiece"]),
         encode(other, tokenizers["wordpiece"]),
         encode(one, tokenizers["unigram"]),
         encode(one, tokenizers["wordpiece"], max_length=9),
         encode(one, tokenizers["wordpiece"], labels=("positive", "negative")),
     ]
-    assert len({encoded.fingerprint for encoded in made}) == len(made)
+    assert len({encoded.fingerprint for encoded in built}) == len(built)
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty"])

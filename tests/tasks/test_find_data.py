@@ -41,9 +41,11 @@ def is_there(task: str, lang: str, split: str, root: Path, cut: str) -> bool:
 
 
 @pytest.mark.parametrize("cut", ["auto", "given", "pooled"])
-def test_found_is_what_can_be_loaded(root: Path, cut: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_are_what_can_be_loaded(
+    root: Path, cut: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)  # the folder alone
-    asked = {
+    requested = {
         "pos": ("en", "de", "zh"),
         "ner": ("ja", "de"),
         "mnli": ("en",),
@@ -51,31 +53,31 @@ def test_found_is_what_can_be_loaded(root: Path, cut: str, monkeypatch: pytest.M
         "parallel": ("en-de", "en-ru"),
     }
     seen = set()
-    for task, langs in asked.items():
+    for task, langs in requested.items():
         for lang in langs:
-            for split, found in find_data(task, lang, SPLITS, root=root, cut=cut).items():
+            for split, result in find_data(task, lang, SPLITS, root=root, cut=cut).items():
                 there = is_there(task, lang, split, root, cut)
                 seen.add(there)
-                assert isinstance(found, str) == there, (task, lang, split, found)
-                assert not there or Path(str(found)).is_file()
+                assert isinstance(result, str) == there, (task, lang, split, result)
+                assert not there or Path(str(result)).is_file()
     assert seen == {True, False}
 
 
-def test_the_same_errors_are_told(root: Path) -> None:
-    with pytest.raises(DataError) as told:
+def test_errors_are_those_of_loading(root: Path) -> None:
+    with pytest.raises(DataError) as message:
         load_data("pos", "de", "train", root=root)
-    found = find_data("pos", "de", ["train"], root=root)["train"]
-    assert str(found) == str(told.value)
-    assert "no train data of pos in de" in str(found)
+    result = find_data("pos", "de", ["train"], root=root)["train"]
+    assert str(result) == str(message.value)
+    assert "no train data of pos in de" in str(result)
 
 
-def test_a_listed_file_that_is_gone(root: Path) -> None:
+def test_a_listed_file_that_is_missing(root: Path) -> None:
     (root / "manifest.json").write_text(
         '{"tasks": {"pos": {"en": {"test": "pos/en/gone.conllu"}}}, "files": {"pos/en/gone.conllu": {"format": "conllu"}}}'
     )
-    found = find_data("pos", "en", ["test"], root=root)["test"]
-    assert isinstance(found, DataError)
-    assert "gone.conllu: there is no such file" in str(found)
+    result = find_data("pos", "en", ["test"], root=root)["test"]
+    assert isinstance(result, DataError)
+    assert "gone.conllu: there is no such file" in str(result)
 
 
 def test_the_small_world() -> None:
@@ -84,7 +86,7 @@ def test_the_small_world() -> None:
             ["en-de", "de-en", "en-en", "en-xx", "en"] if task == "parallel" else [*LANGUAGES, "fr"]
         )
         for lang in pairs:
-            found = find_data(task, lang, ["train"], root="world")["train"]
+            result = find_data(task, lang, ["train"], root="world")["train"]
             good = lang in ("en-de", "de-en") if task == "parallel" else lang != "fr"
-            assert (found == "world") == good
+            assert (result == "world") == good
     assert isinstance(find_data("qqp", "en", ["train"], root="world")["train"], DataError)

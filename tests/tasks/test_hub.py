@@ -63,17 +63,17 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
     return write
 
 
-def test_the_pinned_revision_is_asked_for(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pinned_revision_is_requested(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
-    asked: list[Any] = []
+    requested: list[Any] = []
     real = datasets.load_dataset
     monkeypatch.setattr(
-        datasets, "load_dataset", lambda *a, **k: asked.append(k["revision"]) or real(*a, **k)
+        datasets, "load_dataset", lambda *a, **k: requested.append(k["revision"]) or real(*a, **k)
     )
     data = load_data("sst2", "en", "train")
     assert data.rows == [Row(("fine",), ("positive",))]
     assert data.files == (f"hub:nyu-mll/glue@{PINNED}:sst2:train",)
-    assert asked == [PINNED]
+    assert requested == [PINNED]
 
 
 def test_every_set_is_pinned() -> None:
@@ -191,7 +191,7 @@ def test_universal_dependencies_by_release(put: Put) -> None:
 
 @pytest.mark.parametrize(("task", "source"), [("pos", "ud-2.17"), ("ner", "wikiann")])
 @pytest.mark.parametrize("folder", [True, False])
-def test_other_data_than_the_papers_is_taken_only_by_name(
+def test_other_data_than_the_papers_is_used_only_by_name(
     put: Put, tmp_path: Path, folder: bool, task: str, source: str
 ) -> None:
     root = tmp_path if folder else None
@@ -205,7 +205,7 @@ def test_other_data_than_the_papers_is_taken_only_by_name(
 
 
 @pytest.mark.parametrize("source", ["ud-new", "ud-", "wikiannn"])
-def test_an_unknown_source_is_not_taken_for_a_set(put: Put, source: str) -> None:
+def test_an_unknown_source_names_no_set(put: Put, source: str) -> None:
     with pytest.raises(DataError, match="no test data of pos in nl"):
         load_data("pos", "nl", "test", source=source)
 
@@ -248,7 +248,7 @@ def test_the_folder_comes_first(put: Put, tmp_path: Path) -> None:
     assert load_data("sst2", "en", "train", root=root).rows[0].texts == ("from the folder",)
 
 
-def test_without_datasets_the_install_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_datasets_the_install_line_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         MissingExtra,

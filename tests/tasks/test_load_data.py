@@ -150,7 +150,7 @@ def test_pooled_takes_all_files_of_the_corpus(root: Path) -> None:
     assert parts[0].labels == load_data("ner", "fa", "train", root=root).labels
 
 
-def test_entity_types_are_merged_unless_asked_not_to(root: Path) -> None:
+def test_entity_types_are_merged_by_default(root: Path) -> None:
     assert load_data("ner", "fa", "test", root=root).used_labels == ("B-LOC",)
     raw = load_data("ner", "fa", "test", root=root, merge=False)
     assert raw.labels == raw.used_labels == ("B-loc",)
@@ -249,9 +249,9 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
             "README.md": "no data",
         },
     )
-    found = {(f.task, f.language, f.split): (f.sentences, f.error) for f in check_folder(tmp_path)}
-    assert all(got == (1, None) for got in found.values()), found
-    assert set(found) == {
+    result = {(f.task, f.language, f.split): (f.sentences, f.error) for f in check_folder(tmp_path)}
+    assert all(got == (1, None) for got in result.values()), result
+    assert set(result) == {
         ("pos", "de", "test"), ("ner", "en", "train"), ("ner", "en", "dev"), ("ner", "nl", "test"), ("ner", "fr", "train"),
         ("ner", "de", "test"), ("slots", "fr", "train"), ("slots", "tr", "dev"), ("slots", "de", "train"), ("slots", "de", "dev"),
         ("slots", "de", "test"), ("slots-atis", "en", "train"), ("sst2", "en", "dev"), ("parallel", "en-de", "train"),
@@ -398,7 +398,7 @@ def test_data_of_different_kinds_does_not_mix() -> None:
         ("parallel", "en-de"),
     ],
 )
-def test_the_small_world_takes_the_same_road(task: str, lang: str) -> None:
+def test_the_small_world_is_loaded_like_other_data(task: str, lang: str) -> None:
     train, test = (load_data(task, lang, split, root="world") for split in ("train", "test"))
     assert len(train) > len(test) > 0
     assert set(test.used_labels) <= set(train.labels)

@@ -32,35 +32,37 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("lang", ["xx", "EN", "nl"])
 def test_the_languages_of_the_folder_are_named(lang: str, folder: Path) -> None:
-    with pytest.raises(DataError) as met:
+    with pytest.raises(DataError) as seen:
         load_data("pos", lang, "dev", root=folder)
-    assert met.value.message == f"no dev data of pos in {lang} in {folder}. There it is in: de, en."
+    assert (
+        seen.value.message == f"no dev data of pos in {lang} in {folder}. There it is in: de, en."
+    )
 
 
 @pytest.mark.parametrize("lang", ["xx", "EN"])
 @pytest.mark.parametrize("task", ["pos", "xnli"])
 def test_without_a_folder_the_languages_of_the_task_are_named(task: str, lang: str) -> None:
-    with pytest.raises(DataError) as met:
+    with pytest.raises(DataError) as seen:
         load_data(task, lang, "dev")
-    assert met.value.message.startswith(
+    assert seen.value.message.startswith(
         f"no dev data of {task} in {lang} without a folder of data. Its languages: "
     )
-    assert ", en, " in met.value.message or ": en, " in met.value.message
-    assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (met.value.hint or "")
+    assert ", en, " in seen.value.message or ": en, " in seen.value.message
+    assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (seen.value.hint or "")
 
 
 def test_a_language_of_the_task_is_not_answered_with_the_list(folder: Path) -> None:
-    with pytest.raises(DataError) as met:
+    with pytest.raises(DataError) as seen:
         load_data("pos", "de", "dev")
-    assert met.value.message == "no dev data of pos in de without a folder of data."
+    assert seen.value.message == "no dev data of pos in de without a folder of data."
 
 
-def test_several_corpora_of_a_language_are_told_apart_by_their_folders(folder: Path) -> None:
-    with pytest.raises(DataError) as met:
+def test_corpora_of_a_language_are_named_by_their_folders(folder: Path) -> None:
+    with pytest.raises(DataError) as seen:
         load_data("ner", "en", "dev", root=folder)
-    assert met.value.message == "ner in en is here more than once: conll2003, mine."
+    assert seen.value.message == "ner in en is here more than once: conll2003, mine."
     assert (
-        met.value.hint
+        seen.value.hint
         == f"name one: --data {folder}/ner/conll2003, or in a recipe data: {{source: conll2003}}"
     )
     assert (
@@ -70,28 +72,28 @@ def test_several_corpora_of_a_language_are_told_apart_by_their_folders(folder: P
     (folder / "ner/conll2003/en-dev.txt").rename(
         folder / "ner/en-dev.txt"
     )  # a corpus without a name
-    with pytest.raises(DataError) as met:
+    with pytest.raises(DataError) as seen:
         load_data("ner", "en", "dev", root=folder)
     assert (
-        met.value.hint
+        seen.value.hint
         == f"name one: --data {folder}/ner/mine, or in a recipe data: {{source: mine}}"
     )
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "printed"),
     [
         ("old/en-dev.txt", "--data {}/old, or in a recipe"),
         ("en-dev.txt", "in manifest.json, under `tasks`"),
     ],
 )
-def test_a_manifest_without_a_default(file: str, said: str, tmp_path: Path) -> None:
+def test_a_manifest_without_a_default(file: str, printed: str, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("Jan\tO\n\n")
     about = {"task": "ner", "language": "en", "split": "dev", "format": "columns"}
     (tmp_path / "manifest.json").write_text(json.dumps({"tasks": {}, "files": {file: about}}))
     with pytest.raises(
         DataError, match="ner in en is here in a corpus that is not the default"
-    ) as met:
+    ) as seen:
         load_data("ner", "en", "dev", root=tmp_path)
-    assert said.format(tmp_path) in (met.value.hint or "")
+    assert printed.format(tmp_path) in (seen.value.hint or "")

@@ -27,7 +27,7 @@ def pairs(tags: list[str]) -> st.SearchStrategy[Pair]:
         st.tuples(st.sampled_from(tags), st.sampled_from(tags)), min_size=1, max_size=8
     )
     return st.lists(sentence, min_size=1, max_size=5).map(
-        lambda found: ([[g for g, _ in s] for s in found], [[p for _, p in s] for s in found])
+        lambda result: ([[g for g, _ in s] for s in result], [[p for _, p in s] for s in result])
     )
 
 
@@ -89,9 +89,9 @@ def test_the_three_ways_of_bleu_differ() -> None:
     data = dataset(
         "parallel", "en-de", "test", [Row(("source", "Er sah «das Haus» und einen Hund ."))]
     )
-    found = score("parallel", ["er sah « das Haus » und einen Hund ."], data)
-    assert len({*found.values()}) == 3
-    assert "tok:intl" in found.signature
+    result = score("parallel", ["er sah « das Haus » und einen Hund ."], data)
+    assert len({*result.values()}) == 3
+    assert "tok:intl" in result.signature
 
 
 def test_bleu_by_hand() -> None:
@@ -183,5 +183,5 @@ def test_the_signature_is_that_of_the_first_metric() -> None:
 def test_counts_of_spans_stay_with_their_rows(pair: Pair) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = [[len(get_entities(tags)) for tags in side] for side in pair]
-    assert METRICS["span_f1"].counts(*pair, "")[:, 1:].T.tolist() == wanted
+        expected = [[len(get_entities(tags)) for tags in side] for side in pair]
+    assert METRICS["span_f1"].counts(*pair, "")[:, 1:].T.tolist() == expected

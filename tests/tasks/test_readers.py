@@ -202,7 +202,7 @@ def test_a_malformed_tag_is_named(tmp_path: Path) -> None:
         read(tmp_path, "columns", "a\tB-PER\nb\tPRE\n", "ner")
 
 
-def test_blank_words_are_kept_and_told(tmp_path: Path) -> None:
+def test_blank_words_are_kept_and_counted(tmp_path: Path) -> None:
     rows, notes = read(tmp_path, "columns", "a\tO\n \tO\n\tO\n", "ner")
     assert rows == [Row(("a", " ", ""), ("O", "O", "O"))]
     assert notes == {"words that are blank": 2}

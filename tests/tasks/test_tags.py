@@ -21,22 +21,22 @@ Span = tuple[str, int, int]
 @st.composite
 def sentences(draw: st.DrawFn) -> tuple[int, list[Span]]:
     """A length, and spans that do not overlap."""
-    found, at = [], 0
+    result, at = [], 0
     for kind, gap, size in draw(
         st.lists(
             st.tuples(st.sampled_from(["PER", "LOC", "GPE"]), st.integers(0, 2), st.integers(1, 4)),
             max_size=6,
         )
     ):
-        found.append((kind, at + gap, at + gap + size - 1))
+        result.append((kind, at + gap, at + gap + size - 1))
         at += gap + size
-    return at + draw(st.integers(0, 2)) + (at == 0), found
+    return at + draw(st.integers(0, 2)) + (at == 0), result
 
 
-def write(length: int, found: list[Span], scheme: str) -> list[str]:
+def write(length: int, result: list[Span], scheme: str) -> list[str]:
     tags = ["O"] * length
-    for kind, first, last in found:
-        touching = any(k == kind and end == first - 1 for k, _, end in found)
+    for kind, first, last in result:
+        touching = any(k == kind and end == first - 1 for k, _, end in result)
         for i in range(first, last + 1):
             letter = "B" if i == first else "I"
             if scheme == "IOB1":
@@ -51,10 +51,10 @@ def write(length: int, found: list[Span], scheme: str) -> list[str]:
 
 @given(sentences(), st.sampled_from(["IOB1", "IOB2", "BIOES", "BILOU"]))
 def test_every_scheme_gives_the_same_bio(sentence: tuple[int, list[Span]], scheme: str) -> None:
-    length, found = sentence
-    bio, _ = to_bio(write(length, found, scheme))
-    assert list(bio) == write(length, found, "IOB2")
-    assert list(spans(bio)) == found
+    length, result = sentence
+    bio, _ = to_bio(write(length, result, scheme))
+    assert list(bio) == write(length, result, "IOB2")
+    assert list(spans(bio)) == result
 
 
 def test_the_schemes_do_differ() -> None:
@@ -83,7 +83,7 @@ def test_types_not_in_the_table_are_misc() -> None:
     assert set(NER_TYPES.values()) == {"PER", "ORG", "LOC"}
 
 
-def test_plain_tags_are_runs_and_other_is_outside() -> None:
+def test_tags_without_prefixes_are_runs_and_other_is_outside() -> None:
     tags = ["Person", "Person", "Other", "Location", "Person"]
     assert has_no_prefixes(tags)
     assert to_bio(tags, NER_TYPES, unprefixed=True)[0] == ("B-PER", "I-PER", "O", "B-LOC", "B-PER")

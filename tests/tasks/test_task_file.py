@@ -141,7 +141,7 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     assert load_data(str(tmp_path / "task.yaml"), "de", "train").rows == [Row(("c",), ("good",))]
 
 
-def test_blank_texts_are_told(tmp_path: Path) -> None:
+def test_blank_texts_are_counted(tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(REVIEWS)
     (tmp_path / "train.tsv").write_text("review\tstars\n \tgood\nfine\tgood\n\tbad\n")
     data = load_data(str(tmp_path / "task.yaml"), "de", "train")
@@ -165,6 +165,6 @@ def test_the_example_of_the_page(
     first, second = re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
     exec(second)
     assert capsys.readouterr().out.strip() == second.split("# ")[1].strip()
-    found: dict[str, Any] = {}
-    exec(first, found)
-    assert repr(found["data"]) == first.split("# ")[1].strip()
+    result: dict[str, Any] = {}
+    exec(first, result)
+    assert repr(result["data"]) == first.split("# ")[1].strip()

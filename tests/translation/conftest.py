@@ -27,14 +27,14 @@ def tokenizer() -> Any:
 
 @pytest.fixture(scope="session")
 def toy(tokenizer: Any, cache: Path) -> Callable[..., Encoded]:
-    def made(n: int = 60, seed: int = 0) -> Encoded:
+    def built(n: int = 60, seed: int = 0) -> Encoded:
         return encode(
             dataset(TASK, "en-xx", "train", [Row(pair) for pair in pairs(n, seed)]),
             tokenizer,
             cache=cache,
         )
 
-    return made
+    return built
 
 
 @pytest.fixture(scope="session")

@@ -37,9 +37,9 @@ class Fake:
 
     def logits(self, prefix: tuple[int, ...]) -> Tensor:
         seed = int(hashlib.sha256(repr(prefix).encode()).hexdigest()[:8], 16)
-        made = 2 * torch.randn(PIECES, generator=torch.Generator().manual_seed(seed))
-        made[END] -= self.patience
-        return made
+        built = 2 * torch.randn(PIECES, generator=torch.Generator().manual_seed(seed))
+        built[END] -= self.patience
+        return built
 
     def pick(self, rows: Tensor, sources: bool) -> None:
         before = [prefix[0] for prefix in self.prefixes]
@@ -52,27 +52,27 @@ MARKS = Marks(start=9, ends=(END,))
 
 def best_of_all(sentence: int, limit: int) -> tuple[int, ...]:
     """Every translation tried: of so many tokens at most, the end among them."""
-    fake, found = Fake([sentence], 1.5), {}
+    fake, result = Fake([sentence], 1.5), {}
     for size in range(limit):
         for words in itertools.product(range(1, PIECES), repeat=size):
             total, prefix = 0.0, (sentence, 9)
             for token in (*words, END):
                 total += float(fake.logits(prefix).log_softmax(-1)[token])
                 prefix = (*prefix, token)
-            found[words] = total / norm(size + 1)
-    return max(found, key=found.__getitem__)
+            result[words] = total / norm(size + 1)
+    return max(result, key=result.__getitem__)
 
 
 def test_beam_finds_what_trying_everything_finds() -> None:
     sentences, limits = list(range(12)), torch.tensor([1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5])
-    found = beam(Fake(sentences, 1.5), MARKS, limits, 90)  # type: ignore[arg-type]
-    wanted = [best_of_all(n, int(limit)) for n, limit in zip(sentences, limits, strict=True)]
-    assert [words(row) for row in found] == wanted
-    assert len({len(one) for one in wanted}) > 2
+    result = beam(Fake(sentences, 1.5), MARKS, limits, 90)  # type: ignore[arg-type]
+    expected = [best_of_all(n, int(limit)) for n, limit in zip(sentences, limits, strict=True)]
+    assert [words(row) for row in result] == expected
+    assert len({len(one) for one in expected}) > 2
     narrow = beam(Fake(sentences, 1.5), MARKS, limits, 1)  # type: ignore[arg-type]
     assert [
         words(row) for row in narrow
-    ] != wanted  # the twin: a search that is too narrow misses some
+    ] != expected  # the twin: a search that is too narrow misses some
 
 
 def words(row: Tensor) -> tuple[int, ...]:
@@ -97,19 +97,19 @@ def test_alone_or_among_others(search: Any) -> None:
 def test_every_sentence_ends_at_its_own_limit(beams: int) -> None:
     limits = torch.tensor([3, 9, 6])
     fake = Fake([0, 1, 2], patience=50.0)
-    found = greedy(fake, MARKS, limits) if beams == 1 else beam(fake, MARKS, limits, beams)  # type: ignore[arg-type]
-    assert [len(words(row)) for row in found] == [2, 8, 5]  # and the end
+    result = greedy(fake, MARKS, limits) if beams == 1 else beam(fake, MARKS, limits, beams)  # type: ignore[arg-type]
+    assert [len(words(row)) for row in result] == [2, 8, 5]  # and the end
 
 
 def test_what_may_not_come_and_what_must() -> None:
     plain = greedy(Fake(range(8)), MARKS, torch.full((8,), 6))  # type: ignore[arg-type]
     assert (plain == 2).any()
-    for found in (
+    for result in (
         greedy(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6)),  # type: ignore[arg-type]
         beam(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6), 3),  # type: ignore[arg-type]
     ):
-        assert not (found == 2).any()
-        assert (found[:, 0] == 3).all()
+        assert not (result == 2).any()
+        assert (result[:, 0] == 3).all()
 
 
 def test_greedy_is_that_of_transformers(model: Any, toy: Callable[..., Encoded]) -> None:
@@ -123,10 +123,10 @@ def test_greedy_is_that_of_transformers(model: Any, toy: Callable[..., Encoded])
         num_beams=1,
         max_new_tokens=60,
     )[:, 1:]
-    found, wanted = [words_of(row) for row in ours], [words_of(row) for row in theirs]
-    assert all(one == other[: len(one)] for one, other in zip(found, wanted, strict=True))
+    result, expected = [words_of(row) for row in ours], [words_of(row) for row in theirs]
+    assert all(one == other[: len(one)] for one, other in zip(result, expected, strict=True))
     assert (
-        sum(one == other for one, other in zip(found, wanted, strict=True)) > 12
+        sum(one == other for one, other in zip(result, expected, strict=True)) > 12
     )  # others went on beyond their limit
 
 
@@ -137,26 +137,26 @@ def test_beam_finds_no_worse_than_transformers(
     monkeypatch.setattr(decoding, "PENALTY", 0.0)  # their norm of length is another one
     batch, marks = batches(toy(16, seed=3))[0], Marks.of(model)
     assert marks is not None
-    given = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    ours = decode(model, given["input_ids"], given["attention_mask"], marks, 4)
-    theirs = model.generate(**given, num_beams=4, length_penalty=0.0, max_new_tokens=40)[:, 1:]
-    found, wanted = likelihood(model, given, ours), likelihood(model, given, theirs)
-    assert (found > wanted - 1e-4).all()
-    assert ((found - wanted).abs() < 1e-4).sum() >= 5
-    alone = decode(model, given["input_ids"], given["attention_mask"], marks, 1)
+    arguments = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    ours = decode(model, arguments["input_ids"], arguments["attention_mask"], marks, 4)
+    theirs = model.generate(**arguments, num_beams=4, length_penalty=0.0, max_new_tokens=40)[:, 1:]
+    result, expected = likelihood(model, arguments, ours), likelihood(model, arguments, theirs)
+    assert (result > expected - 1e-4).all()
+    assert ((result - expected).abs() < 1e-4).sum() >= 5
+    alone = decode(model, arguments["input_ids"], arguments["attention_mask"], marks, 1)
     assert (
-        found > likelihood(model, given, alone) + 1e-4
+        result > likelihood(model, arguments, alone) + 1e-4
     ).sum() > 3  # the twin: searching finds better ones
 
 
 @torch.no_grad()
-def likelihood(model: Any, given: dict[str, Tensor], tokens: Tensor) -> Tensor:
+def likelihood(model: Any, arguments: dict[str, Tensor], tokens: Tensor) -> Tensor:
     """Of each translation up to its end, all of it given at once."""
     ended = (tokens == 1).cumsum(1)
     counts = (ended - (tokens == 1).long()) == 0
     before = torch.cat([torch.ones_like(tokens[:, :1]), tokens[:, :-1]], 1)
     sure = (
-        model(**given, decoder_input_ids=before)
+        model(**arguments, decoder_input_ids=before)
         .logits.log_softmax(-1)
         .gather(2, tokens[:, :, None])[:, :, 0]
     )
@@ -193,9 +193,9 @@ def test_what_only_transformers_does_is_left_to_it(
         None,
         [[5], [7]],
     )
-    found = Marks.of(model)
-    assert found is not None
-    assert set(found.banned) == {5, 7}
+    result = Marks.of(model)
+    assert result is not None
+    assert set(result.banned) == {5, 7}
 
 
 def test_the_norm_of_length_is_the_papers() -> None:

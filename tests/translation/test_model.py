@@ -44,16 +44,16 @@ def test_parameters_are_those_of_a_transformer_without_projection_biases(tokeniz
     model = build(size, tokenizer)
     d, f, n = size.width, size.inner, size.layers
     norm, feed = 2 * d, 2 * d * f + d + f
-    wanted = (
+    expected = (
         len(tokenizer) * d
         + n * (4 * d * d + feed + 2 * norm)
         + n * (8 * d * d + feed + 3 * norm)
         + 2 * norm
     )
-    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == wanted
-    held = projections(model)
-    assert len(held) == 9 * n + 3 * n
-    assert all(not p.requires_grad and not p.any() for p in held.values())
+    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == expected
+    stored = projections(model)
+    assert len(stored) == 9 * n + 3 * n
+    assert all(not p.requires_grad and not p.any() for p in stored.values())
 
 
 def test_norms_come_first_and_positions_are_sinusoids(
@@ -64,8 +64,8 @@ def test_norms_come_first_and_positions_are_sinusoids(
     x = torch.randn(1, 5, TINY.width)
     attended, _ = layer.self_attn(layer.self_attn_layer_norm(x))
     middle = x + attended
-    wanted = middle + layer.fc2(torch.relu(layer.fc1(layer.final_layer_norm(middle))))
-    assert torch.allclose(layer(x, None), wanted, atol=1e-6)
+    expected = middle + layer.fc2(torch.relu(layer.fc1(layer.final_layer_norm(middle))))
+    assert torch.allclose(layer(x, None), expected, atol=1e-6)
     half = TINY.width // 2
     table = model.model.encoder.embed_positions.weights
     for position, i in ((1, 0), (7, 3), (40, half - 1)):
@@ -128,7 +128,7 @@ def test_masked_is_pruned_is_reloaded(whole: bool, model: Any, toy: Callable[...
         [f"decoder.0.{i}" for i in range(4)],
     ],
 )
-def test_masked_pruned_and_reloaded_translate_alike(
+def test_masked_pruned_and_reloaded_give_equal_translations(
     heads: list[str],
     beams: int,
     model: Any,
@@ -138,13 +138,13 @@ def test_masked_pruned_and_reloaded_translate_alike(
 ) -> None:
     data = toy(24, seed=5)
 
-    def said(model: Any) -> tuple[str, ...]:
+    def printed(model: Any) -> tuple[str, ...]:
         return predict(model, data, tokenizer=tokenizer, beams=beams).texts
 
-    whole = said(model)
+    whole = printed(model)
     with gated(model, closed=heads):
-        masked = said(model)
+        masked = printed(model)
     save(prune(model, heads), tmp_path / "m", tokenizer)
-    assert masked == said(model) == said(load(tmp_path / "m"))
+    assert masked == printed(model) == printed(load(tmp_path / "m"))
     assert masked != whole
     assert len(set(masked)) > 1

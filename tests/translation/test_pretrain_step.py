@@ -100,7 +100,7 @@ def test_a_kill_changes_no_number(
     at: str, recipe: Any, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    trial, told = recipe.trials[0], []
+    trial, message = recipe.trials[0], []
 
     def killed(text: str) -> None:
         if text.startswith(at):
@@ -110,13 +110,13 @@ def test_a_kill_changes_no_number(
     (tmp_path / "training").mkdir()
     with pytest.raises(KeyboardInterrupt):
         run_trial(trial, tmp_path, trial.work, killed)
-    again = run_trial(trial, tmp_path, trial.work, told.append)
-    wanted = read(study, trial.id)
+    again = run_trial(trial, tmp_path, trial.work, message.append)
+    expected = read(study, trial.id)
     assert again.error is None
-    assert again.metrics == wanted.metrics
-    assert list(again.epochs) == list(wanted.epochs)
+    assert again.metrics == expected.metrics
+    assert list(again.epochs) == list(expected.epochs)
     assert not any(
-        text.startswith("epoch 1/3") for text in told
+        text.startswith("epoch 1/3") for text in message
     )  # it went on, and did not begin again
 
 
@@ -155,7 +155,7 @@ def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ("model=bert-base-uncased", "is not a size; known sizes: transformer-base"),
         ("steps=[prune, finetune, evaluate]", "has no weights; begin steps with pretrain"),
@@ -171,6 +171,6 @@ def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
         ("pretrain.first=true", "no setting of training 'first'"),
     ],
 )
-def test_what_cannot_be_is_refused(change: str, told: str, recipe: Any) -> None:
-    with pytest.raises(RecipeError, match=told):
+def test_what_cannot_be_is_refused(change: str, message: str, recipe: Any) -> None:
+    with pytest.raises(RecipeError, match=message):
         load(recipe.source, [change])

@@ -32,11 +32,11 @@ def test_a_batch_keeps_within_its_tokens(toy: Callable[..., Encoded]) -> None:
     data, budget = toy(120), 200
     lengths = np.maximum(data.arrays["lengths"], data.arrays["label_lengths"])
     assert (lengths > data.arrays["lengths"]).any()  # some are longer in the other language
-    made = batches(data, tokens=budget, seed=1, both=True).numbers
-    sizes = [len(numbers) * lengths[numbers].max() for numbers in made]
+    built = batches(data, tokens=budget, seed=1, both=True).numbers
+    sizes = [len(numbers) * lengths[numbers].max() for numbers in built]
     assert max(sizes) <= budget
     assert np.mean(sizes) > 0.7 * budget
-    assert sorted(np.concatenate(made).tolist()) == list(range(len(data)))
+    assert sorted(np.concatenate(built).tolist()) == list(range(len(data)))
     source = batches(data, tokens=budget, seed=1).numbers
     assert (
         max(len(n) * lengths[n].max() for n in source) > budget
@@ -50,19 +50,19 @@ def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> Non
     settings = replace(preset("weak-link-transformer", "en-de"), tokens=10_000)
     assert (settings.accumulate, settings.smoothing) == (10, 0.1)
     model = model.double().train()
-    found = []
+    result = []
     for parts in (1, settings.accumulate):
         updater = Updater(copy.deepcopy(model), feed, settings)
         shapes = [feed.shape(part) for part in np.array_split(numbers, parts)]
         assert len(shapes) == parts
         loss = updater.backward(torch.from_numpy(numbers), shapes)
-        found.append(
+        result.append(
             (
                 float(loss),
                 torch.cat([p.grad.flatten() for p in updater.params if p.grad is not None]),
             )
         )
-    (one, whole), (ten, added) = found
+    (one, whole), (ten, added) = result
     assert ten == pytest.approx(one, rel=1e-12)
     assert torch.allclose(added, whole, rtol=1e-9, atol=1e-12)
     own = [
@@ -86,11 +86,11 @@ def test_the_end_is_the_mean_of_the_last_epochs(
     history = finetune(
         model, toy(40), replace(SHORT, average=3), score=watch, folder=folder, progress=False
     )
-    wanted = mean(seen[1:])
-    assert all(torch.equal(p, wanted[name]) for name, p in model.named_parameters())
-    assert torch.allclose(wanted["lm_head.weight"] if "lm_head.weight" in wanted else wanted["model.shared.weight"],
+    expected = mean(seen[1:])
+    assert all(torch.equal(p, expected[name]) for name, p in model.named_parameters())
+    assert torch.allclose(expected["lm_head.weight"] if "lm_head.weight" in expected else expected["model.shared.weight"],
                           torch.stack([one["model.shared.weight"] for one in seen[1:]]).mean(0), atol=1e-7)  # fmt: skip
-    assert not torch.equal(wanted["model.shared.weight"], seen[-1]["model.shared.weight"])
+    assert not torch.equal(expected["model.shared.weight"], seen[-1]["model.shared.weight"])
     end = weights(model)
     assert torch.equal(weights(history.restore(model, "last")), end)
     if kept:
@@ -106,7 +106,7 @@ def test_a_mean_that_was_interrupted_goes_on(
 ) -> None:
     data, settings = toy(40), replace(SHORT, average=3)
     undisturbed, start = copy.deepcopy(model), copy.deepcopy(model)
-    wanted = finetune(undisturbed, data, settings, progress=False)
+    expected = finetune(undisturbed, data, settings, progress=False)
 
     def stop(tick: Any) -> None:
         if (tick.epoch, tick.update) == (4, 1):
@@ -120,7 +120,7 @@ def test_a_mean_that_was_interrupted_goes_on(
     }
     torch.nn.init.zeros_(start.model.shared.weight)  # what is given does not matter any more
     history = finetune(start, data, settings, folder=tmp_path, progress=False)
-    assert history.losses == wanted.losses
+    assert history.losses == expected.losses
     assert torch.equal(weights(start), weights(undisturbed))
 
 

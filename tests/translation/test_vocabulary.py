@@ -20,7 +20,7 @@ TEXTS = [text for pair in pairs(200, 0) for text in pair]
 
 
 @pytest.fixture(scope="module")
-def made() -> Any:
+def built() -> Any:
     return vocabulary(TEXTS, 320)
 
 
@@ -29,21 +29,21 @@ def made() -> Any:
         lambda text: "</s>" not in text and "<pad>" not in text
     )
 )
-def test_any_text_comes_back(made: Any, text: str) -> None:
-    ids = made(text)["input_ids"]
-    assert ids[-1] == made.eos_token_id
-    assert made.decode(ids, skip_special_tokens=True) == text.removeprefix(" ")
+def test_any_text_comes_back(built: Any, text: str) -> None:
+    ids = built(text)["input_ids"]
+    assert ids[-1] == built.eos_token_id
+    assert built.decode(ids, skip_special_tokens=True) == text.removeprefix(" ")
 
 
-def test_both_languages_share_it(made: Any) -> None:
-    assert (made.pad_token_id, made.eos_token_id, len(made)) == (0, 1, 320)
+def test_both_languages_share_it(built: Any) -> None:
+    assert (built.pad_token_id, built.eos_token_id, len(built)) == (0, 1, 320)
     assert (
-        len(made("cat")["input_ids"]) == len(made(text_target="Hund")["input_ids"]) == 2
+        len(built("cat")["input_ids"]) == len(built(text_target="Hund")["input_ids"]) == 2
     )  # a piece and the end
-    assert len(made("zebra")["input_ids"]) > 3
+    assert len(built("zebra")["input_ids"]) > 3
 
 
-def test_the_same_texts_give_the_same_vocabulary(made: Any) -> None:
+def test_the_same_texts_give_the_same_vocabulary(built: Any) -> None:
     code = "from toy_pair import pairs\nfrom deadhead.translation import vocabulary\n"
     code += "print(vocabulary([text for pair in pairs(200, 0) for text in pair], 320).backend_tokenizer.to_str())"
     env = {
@@ -55,17 +55,19 @@ def test_the_same_texts_give_the_same_vocabulary(made: Any) -> None:
     other = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
     ).stdout
-    assert other.strip() == made.backend_tokenizer.to_str()
-    assert vocabulary(TEXTS[:50], 320).backend_tokenizer.to_str() != made.backend_tokenizer.to_str()
+    assert other.strip() == built.backend_tokenizer.to_str()
+    assert (
+        vocabulary(TEXTS[:50], 320).backend_tokenizer.to_str() != built.backend_tokenizer.to_str()
+    )
 
 
-def test_it_is_saved_as_any_other(made: Any, tmp_path: Path) -> None:
+def test_it_is_saved_as_any_other(built: Any, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    made.save_pretrained(tmp_path)
+    built.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
-    assert again(TEXTS[:5])["input_ids"] == made(TEXTS[:5])["input_ids"]
-    assert again.decode(made(TEXTS[1])["input_ids"], skip_special_tokens=True) == TEXTS[1]
+    assert again(TEXTS[:5])["input_ids"] == built(TEXTS[:5])["input_ids"]
+    assert again.decode(built(TEXTS[1])["input_ids"], skip_special_tokens=True) == TEXTS[1]
     assert (again.pad_token_id, again.eos_token_id) == (0, 1)
 
 

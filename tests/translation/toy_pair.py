@@ -37,8 +37,8 @@ TRAINING = Settings(
 def pairs(n: int, seed: int) -> list[tuple[str, str]]:
     """Sentences of three to nine words, and the same word by word in the other language."""
     draw = random.Random(seed)
-    found = []
+    result = []
     for _ in range(n):
         words = [draw.choice([*WORDS]) for _ in range(draw.randint(3, 9))]
-        found.append((" ".join(words), " ".join(WORDS[word] for word in words)))
-    return found
+        result.append((" ".join(words), " ".join(WORDS[word] for word in words)))
+    return result

@@ -40,10 +40,10 @@ def test_tokenizer_knows_every_language(
     tokenizer = pretrain.wrapped(learnt[0], "encoder")
     for lang in LANGUAGES:
         for words, _ in rows("pos", lang, "train")[:50]:
-            found = tokenizer(words, is_split_into_words=True)
-            assert sorted(set(found.word_ids()) - {None}) == list(range(len(words)))
+            result = tokenizer(words, is_split_into_words=True)
+            assert sorted(set(result.word_ids()) - {None}) == list(range(len(words)))
             assert (
-                found["input_ids"].count(pretrain.UNK) <= 1
+                result["input_ids"].count(pretrain.UNK) <= 1
             )  # 300 facts do not show it every letter
     assert tokenizer("a", "b")["token_type_ids"] == [0, 0, 0, 1, 1]
     marked = pretrain.wrapped(learnt[0], "seq2seq")(">>sw<< a")["input_ids"]
@@ -64,7 +64,7 @@ def test_batches_are_the_same_each_time(
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["encoder", "seq2seq"])
-def test_saved_small_and_loaded_alike(
+def test_saved_small_and_loaded_equal(
     learnt: tuple[object, pretrain.Sentences, exercises.Pairs], name: str, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)

@@ -21,7 +21,7 @@ def learnt() -> tuple[Sentences, exercises.Pairs]:
 
 
 def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
-    found = neighbours(corpus(500))
+    result = neighbours(corpus(500))
     tested = {one for split in ("dev", "test") for pair in pairs()[split] for one in pair[:2]}
     tested |= {
         one
@@ -29,14 +29,16 @@ def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
         for split in ("dev", "test")
         for one in facts(kind)[split]
     }
-    assert len(found) > 1000
-    for one, other in found:
+    assert len(result) > 1000
+    for one, other in result:
         assert one != other
         assert one.frame == other.frame
         assert {split_of(one), split_of(other)} == {"train"}
         assert not {one, other} & tested
     both = [
-        sum("neg" in pair[side].features and "neg" not in pair[1 - side].features for pair in found)
+        sum(
+            "neg" in pair[side].features and "neg" not in pair[1 - side].features for pair in result
+        )
         for side in (0, 1)
     ]
     assert 0.7 < both[0] / both[1] < 1.4  # either sentence of two may be the denied one
@@ -48,17 +50,17 @@ def test_only_what_is_chosen_is_masked() -> None:
     untouched, nothing = exercises.masked(ids, np.zeros((40, 1)), rng)
     assert (untouched == ids).all()
     assert (nothing == -100).all()
-    given, labels = exercises.masked(ids, np.ones((40, 1)), rng)
+    arguments, labels = exercises.masked(ids, np.ones((40, 1)), rng)
     words = ids >= len(SPECIAL)
     assert (labels == np.where(words, ids, -100)).all()
-    assert (given[~words] == ids[~words]).all()
-    assert 0.75 < (given == MASK)[words].mean() < 0.85
+    assert (arguments[~words] == ids[~words]).all()
+    assert 0.75 < (arguments == MASK)[words].mean() < 0.85
 
 
 def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.Pairs]) -> None:
     tokenizer = build._tokenizer()
-    for fact, said in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
-        for lang, sentence in zip(LANGUAGES, said, strict=True):
+    for fact, spoken in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
+        for lang, sentence in zip(LANGUAGES, spoken, strict=True):
             words = {
                 token.concept: token.form for token in reversed(tokens(lang, fact)) if token.concept
             }
@@ -73,10 +75,10 @@ def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.
 
 def test_counterparts_are_pieces_of_translations(learnt: tuple[Sentences, exercises.Pairs]) -> None:
     en, tr = learnt[0][0][0], learnt[0][0][LANGUAGES.index("tr")]
-    found = [exercises.counterparts(en, tr, Random(seed)) for seed in range(30)]
-    assert any(found)
-    for asked in found:
-        for at, token in asked.items():
+    result = [exercises.counterparts(en, tr, Random(seed)) for seed in range(30)]
+    assert any(result)
+    for requested in result:
+        for at, token in requested.items():
             concept = next(name for name, place in en.concepts.items() if place[0] == at)
             assert token in tr.ids[slice(*tr.concepts[concept])]
 
@@ -86,8 +88,8 @@ def test_words_are_switched_in_place() -> None:
         Sentence([10, 11, 12, 13], {"a": (0, 2), "b": (3, 4), "c": (2, 3)}),
         Sentence([20, 21, 22], {"b": (0, 1), "a": (2, 3)}),
     )
-    found = {tuple(exercises.switched(one, other, Random(seed))) for seed in range(40)}
-    assert found == {(10, 11, 12, 13), (22, 12, 13), (10, 11, 12, 20), (22, 12, 20)}
+    result = {tuple(exercises.switched(one, other, Random(seed))) for seed in range(40)}
+    assert result == {(10, 11, 12, 13), (22, 12, 13), (10, 11, 12, 20), (22, 12, 20)}
 
 
 def test_what_only_one_has() -> None:
@@ -97,23 +99,23 @@ def test_what_only_one_has() -> None:
     assert exercises.only(one, one) == [exercises.NONE]
 
 
-def test_the_difference_is_asked_at_the_marks(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+def test_the_difference_is_answered_at_the_marks(learnt: tuple[Sentences, exercises.Pairs]) -> None:
     alike, named = 0, set()
     for seed, (one, other) in enumerate(learnt[1]):
         row = exercises.compared((one, other), Random(seed))
-        (shown, new), (mark, gone) = row.answers[0], row.answers[row.second - 1]
-        assert (shown, mark) == (CLS, SEP) == (row.ids[0], row.ids[row.second - 1])
+        (printed, new), (mark, missing) = row.answers[0], row.answers[row.second - 1]
+        assert (printed, mark) == (CLS, SEP) == (row.ids[0], row.ids[row.second - 1])
         assert new == exercises.NONE or any(
             new in b.ids and new not in a.ids for a, b in zip(one, other, strict=True)
         )
-        assert gone == exercises.NONE or any(
-            gone in a.ids and gone not in b.ids for a, b in zip(one, other, strict=True)
+        assert missing == exercises.NONE or any(
+            missing in a.ids and missing not in b.ids for a, b in zip(one, other, strict=True)
         )
         alike += any(
             a.ids == row.ids[1 : row.second - 1] and b.ids == row.ids[row.second : -1]
             for a, b in zip(one, other, strict=True)
         )
-        named |= {new, gone}
+        named |= {new, missing}
     assert 0.2 < alike / len(learnt[1]) < 0.5  # in one language, with nothing switched
     assert exercises.NONE in named
     assert len(named) > 100

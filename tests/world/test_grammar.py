@@ -14,7 +14,7 @@ from deadhead.world.grammar import Fact, Language, Phrase, read_table, world
 UPOS = {"ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "VERB"}
 
 
-def said(lang: str, frame: str, features: str, **roles: Phrase | str) -> str:
+def printed(lang: str, frame: str, features: str, **roles: Phrase | str) -> str:
     return text(lang, fact(frame, features, **roles))
 
 
@@ -38,11 +38,13 @@ BY_HAND = {
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_one_sentence_in_every_language(lang: str) -> None:
-    assert said(lang, "transitive", "past", **BOUGHT) == unicodedata.normalize("NFC", BY_HAND[lang])
+    assert printed(lang, "transitive", "past", **BOUGHT) == unicodedata.normalize(
+        "NFC", BY_HAND[lang]
+    )
 
 
 @pytest.mark.parametrize(
-    ("lang", "frame", "features", "roles", "wanted"),
+    ("lang", "frame", "features", "roles", "expected"),
     [
         ("en", "transitive", "past", {"S": MARIA, "V": "eat", "O": Phrase("indef", "apple")}, "Maria ate an apple."),
         ("en", "live", "pres neg", {"S": Phrase("def", "boy", "pl"), "V": "live", "P": Phrase("loc", "china")}, "The boys do not live in China."),
@@ -78,9 +80,9 @@ def test_one_sentence_in_every_language(lang: str) -> None:
     ],
 )  # fmt: skip
 def test_agreement_case_and_order(
-    lang: str, frame: str, features: str, roles: dict[str, Phrase | str], wanted: str
+    lang: str, frame: str, features: str, roles: dict[str, Phrase | str], expected: str
 ) -> None:
-    assert said(lang, frame, features, **roles) == unicodedata.normalize("NFC", wanted)
+    assert printed(lang, frame, features, **roles) == unicodedata.normalize("NFC", expected)
 
 
 def everything() -> list[Fact]:
@@ -97,22 +99,22 @@ def everything() -> list[Fact]:
 def test_every_fact_can_be_said(lang: str) -> None:
     end = re.compile(r".*[.?。？۔؟।]")
     for one in everything():
-        found = tokens(lang, one)
-        assert {token.tag for token in found} <= UPOS, found
+        result = tokens(lang, one)
+        assert {token.tag for token in result} <= UPOS, result
         assert all(
-            token.form and not re.search(r"[\s_:+<\[\]/|]", token.form) for token in found
-        ), found
+            token.form and not re.search(r"[\s_:+<\[\]/|]", token.form) for token in result
+        ), result
         assert end.fullmatch(text(lang, one))
 
 
 def concepts() -> set[str]:
     known = world()
-    found = {c for kind in known["types"].values() for c in kind} | {
+    result = {c for kind in known["types"].values() for c in kind} | {
         c for kind in known["times"].values() for c in kind
     }
-    found |= set(known["kinds_of"].values()) | set(known["reviews"]) | {"live", "work"}
-    found |= {c for kind in (known["adjectives"] | known["reviews"]).values() for c in kind}
-    return found | {verb for verbs in known["verbs"].values() for verb in verbs}
+    result |= set(known["kinds_of"].values()) | set(known["reviews"]) | {"live", "work"}
+    result |= {c for kind in (known["adjectives"] | known["reviews"]).values() for c in kind}
+    return result | {verb for verbs in known["verbs"].values() for verb in verbs}
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -142,10 +144,10 @@ def test_the_most_specific_variant_wins() -> None:
         "paradigms": {"p": "_a _b[x] _c[x.y]"},
         "words": {"one": "NOUN x |  ", "v": "VERB | k:p", "two": "NOUN x y | k"},
     }
-    made = Language(table, {})
-    assert [t.form for t in made.tokens(fact("go", "", V="v"))] == ["ka"]
-    assert [t.form for t in made.tokens(fact("go", "neg", V="v", S="one"))] == ["no", "kb"]
-    assert [t.form for t in made.tokens(fact("go", "", V="v", S="two"))] == ["kc"]
+    built = Language(table, {})
+    assert [t.form for t in built.tokens(fact("go", "", V="v"))] == ["ka"]
+    assert [t.form for t in built.tokens(fact("go", "neg", V="v", S="one"))] == ["no", "kb"]
+    assert [t.form for t in built.tokens(fact("go", "", V="v", S="two"))] == ["kc"]
 
 
 def test_language_is_read_once() -> None:

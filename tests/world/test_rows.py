@@ -30,7 +30,7 @@ def digest() -> str:
 
 def test_same_in_another_process_with_other_hashes() -> None:
     code = f"import sys; sys.path[:0] = {sys.path!r}; from test_rows import digest; print(digest())"
-    made = subprocess.run(
+    built = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": "7"},
         capture_output=True,
@@ -38,7 +38,7 @@ def test_same_in_another_process_with_other_hashes() -> None:
         check=True,
         cwd=HERE,
     )
-    assert made.stdout.strip() == digest()
+    assert built.stdout.strip() == digest()
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -61,7 +61,7 @@ def test_entities_are_the_same_in_every_language(lang: str) -> None:
         ]
 
     assert spans(lang) == spans("en")
-    assert {tag for found in spans(lang) for tag in found} == {"B-PER", "B-ORG", "B-LOC"}
+    assert {tag for result in spans(lang) for tag in result} == {"B-PER", "B-ORG", "B-LOC"}
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -73,7 +73,7 @@ def test_slots_are_the_same_in_every_language(lang: str) -> None:
         ]
 
     assert spans(lang) == spans("en")
-    assert len({tag for found in spans(lang) for tag in found}) == 8
+    assert len({tag for result in spans(lang) for tag in result}) == 8
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -134,11 +134,11 @@ def test_what_follows_from_what() -> None:
         O=Phrase("indef", "car", adjective="red"),
         T="yesterday",
     )
-    found = {(label, other) for label, other in hypotheses(bought, Random(0))}
-    assert ("entailment", bought.but(T=None)) in found
-    assert ("entailment", bought.but(O=Phrase("indef", "car"))) in found
-    assert ("entailment", bought.but(O=Phrase("indef", "a_vehicle"))) in found
-    assert ("contradiction", bought.but(features={"past", "neg"})) in found
+    result = {(label, other) for label, other in hypotheses(bought, Random(0))}
+    assert ("entailment", bought.but(T=None)) in result
+    assert ("entailment", bought.but(O=Phrase("indef", "car"))) in result
+    assert ("entailment", bought.but(O=Phrase("indef", "a_vehicle"))) in result
+    assert ("contradiction", bought.but(features={"past", "neg"})) in result
     denied = bought.but(features={"past", "neg"})
     turned = {(label, other) for label, other in hypotheses(denied, Random(0))}
     assert ("neutral", denied.but(T=None)) in turned  # not yesterday, but perhaps another day
@@ -176,7 +176,7 @@ def test_translations_line_up() -> None:
         ("translation", "en-dee", "test", "'en-de'"),
     ],
 )
-def test_a_wrong_name_is_told(task: str, lang: str, split: str, guess: str) -> None:
+def test_a_wrong_name_is_refused(task: str, lang: str, split: str, guess: str) -> None:
     with pytest.raises(UnknownName, match=guess):
         rows(task, lang, split)
 

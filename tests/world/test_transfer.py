@@ -50,22 +50,22 @@ def test_the_log_tells_how_well_the_models_do() -> None:
     for name in ("encoder", "seq2seq"):
         assert log[name]["steps"][-1]["loss"] < log[name]["steps"][0]["loss"] / 3
     assert set(log["transfer"]) == set(TASKS)
-    for task, found in log["transfer"].items():
-        assert list(found) == list(LANGUAGES)
+    for task, result in log["transfer"].items():
+        assert list(result) == list(LANGUAGES)
         assert all(
-            one["majority"] == majority(task, lang) for lang, one in found.items()
+            one["majority"] == majority(task, lang) for lang, one in result.items()
         )  # so the log is of these test sets
-        assert all(one["mean"] >= one["lowest"] > one["majority"] + 0.2 for one in found.values())
+        assert all(one["mean"] >= one["lowest"] > one["majority"] + 0.2 for one in result.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_zero_shot_transfer_from_english(task: str, encoder: Path) -> None:
     examples, mean, worst = FEW[task]
-    found = transfer(task, encoder, "cpu", examples=examples)
-    others = {lang: found[lang] for lang in OTHERS}
-    assert sum(others.values()) / len(others) > mean, found
-    assert min(others.values()) > worst, found
+    result = transfer(task, encoder, "cpu", examples=examples)
+    others = {lang: result[lang] for lang in OTHERS}
+    assert sum(others.values()) / len(others) > mean, result
+    assert min(others.values()) > worst, result
     for lang in OTHERS:
         assert worst > majority(task, lang) + 0.1
 
@@ -77,8 +77,8 @@ def test_it_is_the_pre_training_that_transfers(task: str, encoder: Path, tmp_pat
     torch.manual_seed(0)
     AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(encoder)).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(encoder).save_pretrained(tmp_path)
-    found = transfer(task, tmp_path, "cpu", examples=FEW[task][0] // 2)
-    assert sum(found[lang] for lang in OTHERS) / len(OTHERS) < FEW[task][1] - 0.1, found
+    result = transfer(task, tmp_path, "cpu", examples=FEW[task][0] // 2)
+    assert sum(result[lang] for lang in OTHERS) / len(OTHERS) < FEW[task][1] - 0.1, result
 
 
 def test_slots_are_whole() -> None:

@@ -24,16 +24,13 @@ from .splits import SPLITS, split_of
 
 TYPES = "types"  # number of slot types, in the place of a split
 STARTS = "document starts dropped"
+# fmt: off
 FOLDERS = {  # how the folders of the papers' corpora are called
-    "CoNLL-2003": "conll2003",
-    "CoNLL-2002": "conll2002",
-    "AQMAR": "aqmar",
-    "Ben Mordecai": "mordecai",
-    "People's": "people",
-    "IOB2Corpus": "iob2corpus",
-    "MK-PUCIT": "pucit",
-    "Arman": "arman",
+    "CoNLL-2003": "conll2003", "CoNLL-2002": "conll2002", "AQMAR": "aqmar",
+    "Ben Mordecai": "mordecai", "People's": "people", "IOB2Corpus": "iob2corpus",
+    "MK-PUCIT": "pucit", "Arman": "arman",
 }
+# fmt: on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,13 +60,13 @@ def distances(
 
 
 @cache
-def _uriel(name: str, one: str, other: str) -> float:
+def _uriel(name: str, source: str, target: str) -> float:
     import numpy as np
 
     vectors = _vectors(*FILES[name])
-    if one not in vectors or other not in vectors:
+    if source not in vectors or target not in vectors:
         return float("nan")
-    a, b = vectors[one], vectors[other]
+    a, b = vectors[source], vectors[target]
     # geographic: distances from 299 places. Two languages differ by at most what is between them,
     # and for some place by nearly that much.
     if name == "geographic":
@@ -96,11 +96,11 @@ def _vectors(name: str, prefix: str) -> dict[str, Any]:
 
 
 @cache
-def _uriel_plus(name: str, one: str, other: str) -> float:
+def _uriel_plus(name: str, source: str, target: str) -> float:
     """The genetic distance alone takes ten times as long as the five others together."""
     with _quiet():
         try:
-            return float(_urielplus().new_distance(name, [one, other]))
+            return float(_urielplus().new_distance(name, [source, target]))
         except (ValueError, IndexError, SystemExit):
             return float("nan")
 

@@ -47,17 +47,12 @@ class HubSet:
 
 
 # The treebanks with the papers' numbers of sentences.
+# fmt: off
 TREEBANKS = {
-    "en": "en_ewt",
-    "de": "de_gsd",
-    "nl": "nl_alpino",
-    "ar": "ar_padt",
-    "he": "he_htb",
-    "zh": "zh_gsd",
-    "ja": "ja_gsd",
-    "ur": "ur_udtb",
-    "fa": "fa_seraji",
+    "en": "en_ewt", "de": "de_gsd", "nl": "nl_alpino", "ar": "ar_padt", "he": "he_htb",
+    "zh": "zh_gsd", "ja": "ja_gsd", "ur": "ur_udtb", "fa": "fa_seraji",
 }
+# fmt: on
 
 
 def glue(config: str, rows: int, dev: str = "validation") -> tuple[HubSet, ...]:

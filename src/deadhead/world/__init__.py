@@ -102,18 +102,9 @@ def sentiment(fact: Fact) -> str:
     return SENTIMENTS[good != ("neg" in fact.features)]
 
 
+# fmt: off
 __all__ = [
-    "LANGUAGES",
-    "MODELS",
-    "SENTIMENTS",
-    "SPLITS",
-    "TASKS",
-    "Fact",
-    "Language",
-    "Token",
-    "language",
-    "rows",
-    "sentiment",
-    "text",
-    "tokens",
+    "LANGUAGES", "MODELS", "SENTIMENTS", "SPLITS", "TASKS", "Fact", "Language", "Token", "language",
+    "rows", "sentiment", "text", "tokens",
 ]
+# fmt: on

@@ -287,8 +287,8 @@ def _opposite(premise: Fact) -> Fact:
         return premise.but(features=premise.features - {"neg"})
     thing = premise.role("O")
     if thing and thing.kind == "num":  # "did not buy three cars" would leave open how many
-        one = thing._replace(kind="indef", number="sg", quantity=None)
-        return _negated(premise.but(O=one, P=None))
+        single = thing._replace(kind="indef", number="sg", quantity=None)
+        return _negated(premise.but(O=single, P=None))
     bare = premise.but(P=None) if premise.frame in ("transitive", "social", "work") else premise
     return _negated(bare.but(features=bare.features - {"very"}))
 

@@ -73,8 +73,8 @@ def _no_default(entries: list[SplitFiles], task: str, lang: str) -> DataError:
     if folders:
         name = min(folders)
         hint = f"name one: --data {folders[name]}, or in a recipe data: {{source: {name}}}"
-    several = len({e.source for e in entries}) > 1
-    how = "more than once" if several else "in a corpus that is not the default"
+    is_repeated = len({e.source for e in entries}) > 1
+    how = "more than once" if is_repeated else "in a corpus that is not the default"
     names = ", ".join(sorted(folders)) or entries[0].first
     return DataError(f"{task} in {lang} is here {how}: {names}.", hint)
 

@@ -14,15 +14,12 @@ from deadhead.tasks.splits import SPLITS
 from deadhead.tasks.task import Row, Task
 
 WORLD = "world"
+# fmt: off
 WORLD_TASKS = {  # our tasks, and the small world's names for them
-    "pos": "pos",
-    "ner": "ner",
-    "slots": "slots",
-    "mnli": "nli",
-    "xnli": "nli",
-    "sst2": "sentiment",
+    "pos": "pos", "ner": "ner", "slots": "slots", "mnli": "nli", "xnli": "nli", "sst2": "sentiment",
     "parallel": "translation",
 }
+# fmt: on
 ROW_OF: Mapping[str, Callable[[Any], Row]] = {  # by what has a label
     "word": lambda row: Row(tuple(row[0]), tuple(row[1])),
     "row": lambda row: Row(tuple(row[:-1]), (row[-1],)),

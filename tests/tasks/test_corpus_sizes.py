@@ -76,7 +76,7 @@ def test_ours_beside_the_papers(root: Path) -> None:
     assert of(rows, "pos", "ja") == {"train": None, "dev": 0, "test": 1}
 
 
-def test_what_is_known_about_a_number_is_shown_where_it_differs(tmp_path: Path) -> None:
+def test_the_note_on_a_number_is_printed_where_it_differs(tmp_path: Path) -> None:
     put(
         tmp_path,
         {"ner/conll2003/eng.train": "EU\tB-ORG\n\n" * 5, "ner/conll2003/eng.testa": "EU\tB-ORG\n"},
@@ -89,19 +89,19 @@ def test_what_is_known_about_a_number_is_shown_where_it_differs(tmp_path: Path) 
 
 
 def test_the_command_marks_what_differs(root: Path) -> None:
-    shown = CliRunner().invoke(
+    printed = CliRunner().invoke(
         app, ["check", str(root), "--paper", "contributions", "--task", "slots"]
     )
-    assert shown.exit_code == 1
+    assert printed.exit_code == 1
     lines = {
         tuple(line.split()[1:3]): line.split()[3:6]
-        for line in shown.stdout.splitlines()
+        for line in printed.stdout.splitlines()
         if line.startswith("slots")
     }
     assert lines["tr", "types"] == ["71", "71", "equal"]
     assert lines["hi", "train"] == ["1,440*", "1,441", "+1"]
     assert lines["en", "types"] == ["84", "-", "missing"]
-    assert "36 numbers: 3 equal, 3 differ, 30 missing here." in shown.stdout
+    assert "36 numbers: 3 equal, 3 differ, 30 missing here." in printed.stdout
     rows = json.loads(
         CliRunner()
         .invoke(app, ["check", str(root), "--paper", "contributions", "--task", "slots", "--json"])

@@ -109,9 +109,9 @@ def test_two_files_for_one_split_are_an_error_that_names_both(
     assert str(tmp_path / one) in str(error.value)
     assert str(tmp_path / other) in str(error.value)
     assert str(find_data("slots", "es", [split], root=tmp_path)[split]) == str(error.value)
-    shown = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert shown.exit_code == 1
-    assert "2 files for one split" in shown.output
+    printed = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert printed.exit_code == 1
+    assert "2 files for one split" in printed.output
     assert (
         len(load_data("slots", "fr", "train", root=tmp_path)) == 3
     )  # its last tenths are dev and test
@@ -177,10 +177,10 @@ def test_a_folder_of_another_task_never_blocks(tmp_path: Path, treebank: str, ot
         | {other: PAWSX},
     )
     assert len(load_data("pos", "de", "test", root=tmp_path)) == 1
-    shown = CliRunner().invoke(app, ["check", str(tmp_path), "--task", "pos"])
-    assert shown.exit_code == 0, shown.output
-    assert f"skipped {other}: " in shown.stdout
-    assert "2 splits read, 2 sentences; 0 cannot be read; 1 file skipped." in shown.stdout
+    printed = CliRunner().invoke(app, ["check", str(tmp_path), "--task", "pos"])
+    assert printed.exit_code == 0, printed.output
+    assert f"skipped {other}: " in printed.stdout
+    assert "2 splits read, 2 sentences; 0 cannot be read; 1 file skipped." in printed.stdout
 
 
 def test_pairs_of_another_task_are_not_taken_for_entailment(tmp_path: Path) -> None:
@@ -307,12 +307,12 @@ def test_glue_as_it_is_given_out(tmp_path: Path) -> None:
     assert (len(broken), broken.notes) == (1, {"malformed lines dropped": 2})
     with pytest.raises(DataError, match=r"train\.tsv:3: 4 columns where 6 were expected"):
         load_data("qqp", "en", "train", root=tmp_path, malformed="error")
-    shown = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert shown.exit_code == 0, shown.output
+    printed = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert printed.exit_code == 0, printed.output
     assert (
         "skipped MNLI/original/multinli_1.0_train.txt: the original files that GLUE packs"
-        in shown.stdout
+        in printed.stdout
     )
-    assert "skipped CoLA/train.tsv: CoLA is a folder of another task" in shown.stdout
-    assert "skipped MNLI/test_matched.tsv: it has no labels" in shown.stdout
-    assert "(malformed lines dropped: 2)" in shown.stdout
+    assert "skipped CoLA/train.tsv: CoLA is a folder of another task" in printed.stdout
+    assert "skipped MNLI/test_matched.tsv: it has no labels" in printed.stdout
+    assert "(malformed lines dropped: 2)" in printed.stdout

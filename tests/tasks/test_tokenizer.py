@@ -22,7 +22,7 @@ from deadhead.tasks.encoding.tokenizer import knows_words
 from deadhead.world import MODELS
 
 
-def test_a_tokenizer_that_was_made_up_for_want_of_one_is_refused(tmp_path: Path) -> None:
+def test_the_empty_tokenizer_that_transformers_builds_is_refused(tmp_path: Path) -> None:
     """Transformers gives a model without a tokenizer one that knows special tokens alone: every word would be the same."""
     BertConfig().save_pretrained(tmp_path)
     made_up = AutoTokenizer.from_pretrained(tmp_path)
