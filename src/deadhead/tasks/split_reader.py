@@ -207,7 +207,7 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     if not rows:
         unit = "pair" if task.traits.language_pair else "sentence"
         raise DataError(f"{files[0]}:1: no {unit} in the file.", "fetch the file again")
-    return dataset(task, entry.lang, entry.split, rows, notes, files)
+    return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
 
 
 def _paths(*entries: SplitFiles) -> tuple[str, ...]:

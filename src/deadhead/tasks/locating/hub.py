@@ -36,7 +36,7 @@ def read_hub(
         ) from error
     notes: Counter[str] = Counter()
     rows = list(_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes))
-    return dataset(task, lang, split, rows, notes, (place,))
+    return dataset(task, lang, split, rows, notes=notes, files=(place,))
 
 
 def on_hub(
