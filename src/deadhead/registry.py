@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator, MutableMapping
 from typing import Generic, TypeVar, cast
 
@@ -27,7 +28,8 @@ class Registry(MutableMapping[str, T], Generic[T]):
         entry = self._entries[name]
         if isinstance(entry, str):
             module, attribute = entry.split(":")
-            part = importlib.import_module(f".{module}", self.package)
+            path = f"{self.package}.{module}"
+            part = sys.modules.get(path) or importlib.import_module(path)  # a page asks very often
             return cast(T, getattr(part, attribute))
         return entry
 
