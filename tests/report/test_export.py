@@ -243,3 +243,11 @@ def test_the_command_and_a_folder_that_is_no_study(tmp_path: Path) -> None:
     _, problem = run(tmp_path)
     assert isinstance(problem, DeadheadError)
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    (table, *_) = tables(study(tmp_path, DRAWN, drawn))
+    table["cells"][0][0] |= {"ours": -0.001, "change": -0.001, "published_change": None}
+    for text in (to_markdown(table), to_latex(table)):
+        assert "0.00 (+0.00)" in text
+        assert "-0.00" not in text

@@ -128,7 +128,17 @@ def test_a_table_is_sorted_and_filtered(page: Page, drawn: Drawn):
     )
     page.find("#tables input[type=search]").send_keys("random")
     assert set(page.texts("#tables tbody th")) == {"random 25", "random 50"}
-    assert "2 of 5 rows" in page.find("#tables .told").text
+    assert "2 of 5 rows" in page.find("#tables .status").text
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign(page: Page, drawn: Drawn):
+    content = made_content()
+    cell = content["tables"][0]["cells"][0][0]
+    cell |= {"ours": -0.004, "change": -0.001, "published": None}
+    page.open(drawn(content))
+    text = page.find("#tables tbody td").text
+    assert "0.0" in text
+    assert "\u22120.0" not in text
 
 
 def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
@@ -353,7 +363,7 @@ def test_twenty_thousand_trials_are_walked_through(page: Page, drawn: Drawn):
             | {"trials": {"fields": made_content()["trials"]["fields"], "rows": rows}}
         )
     )
-    assert "20,000 trials" in page.find("#trials .told").text
+    assert "20,000 trials" in page.find("#trials .status").text
     assert page.run("return document.querySelectorAll('#trial-rows tr').length") < 120
     page.run("document.querySelector('#trial-rows tr[data-at]').focus()")
     page.press(END)
@@ -362,7 +372,7 @@ def test_twenty_thousand_trials_are_walked_through(page: Page, drawn: Drawn):
     assert page.run("return document.activeElement.dataset.id") == "019998"
     page.find("#trial-filter").send_keys('remove:"random 96"')
     wanted = sum(n % 97 == 96 for n in range(20_000))
-    assert f"{wanted} of 20,000 trials" in page.find("#trials .told").text
+    assert f"{wanted} of 20,000 trials" in page.find("#trials .status").text
     assert page.find("#trial-rows tr[data-at]").text.startswith(
         "000096"
     )  # though the reader was at the end before
@@ -389,7 +399,7 @@ def test_a_trial_is_shown_with_its_errors_right_to_left(page: Page, drawn: Drawn
     page.open(drawn() + f"#trial={failed}")
     assert "out of memory" in page.find("#sheet pre").text
     page.open(drawn() + "#trial=nothing")
-    assert "no trial of that name" in page.find("#sheet").text
+    assert "no trial with that name" in page.find("#sheet").text
     assert page.complaints() == []
 
 

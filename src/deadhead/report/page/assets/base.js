@@ -1,4 +1,4 @@
-// The ground all else stands on: making elements (text only, never markup), numbers in words, and what the reader has chosen.
+// What all other scripts use: elements (text only, never markup), numbers as text, and what the reader has chosen.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -21,40 +21,40 @@ function furnish(node, props, kids) {
 const el = (tag, props, ...kids) => furnish(document.createElement(tag), props, kids);
 const svg = (tag, props, ...kids) => furnish(document.createElementNS(SVG, tag), props, kids);
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
-const plain = (text) => text.replace("-", "\u2212");
+const minus = (text) => text.replace("-", "\u2212");
 
-/** A number with so many digits after the point; a dash for none. */
+/** A number with this many digits after the point; a dash for none. Never a negative zero. */
 function fixed(value, digits = 1) {
-  return isNumber(value) ? plain(value.toFixed(digits)) : "\u2013";
+  return isNumber(value) ? minus(value.toFixed(digits).replace(/^-(?=[0.]*$)/, "")) : "\u2013";
 }
-/** A number with about three digits that tell. */
+/** A number with about three significant digits. */
 function short(value) {
   if (!isNumber(value)) return value === null || value === undefined ? "\u2013" : String(value);
-  if (Number.isInteger(value)) return plain(value.toLocaleString("en"));
+  if (Number.isInteger(value)) return minus(value.toLocaleString("en"));
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return plain(value.toExponential(2));
-  return plain(String(Number(value.toFixed(size >= 100 ? 1 : size >= 1 ? 2 : 4))));
+  if (size !== 0 && (size < 0.001 || size >= 1e6)) return minus(value.toExponential(2));
+  return minus(String(Number(value.toFixed(size >= 100 ? 1 : size >= 1 ? 2 : 4))));
 }
 const signed = (value, digits = 1) => (isNumber(value) && value > 0 ? "+" : "") + fixed(value, digits);
 
-/** Text that came from data: it may run from right to left within a line that does not. */
-const said = (text) => el("bdi", { dir: "auto" }, text === null || text === undefined ? "" : String(text));
-/** Which way a line of text runs: as its first letter does. */
+/** Text from data: it may run from right to left in a line that runs from left to right. */
+const bdi = (text) => el("bdi", { dir: "auto" }, text === null || text === undefined ? "" : String(text));
+/** The direction of a line of text: that of its first letter. */
 const direction = (text) => (/^\P{L}*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u.test(text) ? "rtl" : "ltr");
-/** A value of any kind as text: words as they are, the rest as JSON. */
+/** Any value as text: strings as they are, the rest as JSON. */
 const worded = (value) => (typeof value === "string" ? value : isNumber(value) ? short(value) : value === null || value === undefined ? "\u2013" : JSON.stringify(value));
-/** A value as one would type it to look for it. */
+/** A value as a reader would type it into a search field. */
 const typed = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : isNumber(value) ? String(value) : JSON.stringify(value)).toLowerCase();
 const count = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many || one + "s"}`;
 
 function pairs(entries) {
-  return el("table", { class: "pairs" }, el("tbody", {}, entries.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, said(name)), el("td", {}, value instanceof Node ? value : said(worded(value)))))));
+  return el("table", { class: "pairs" }, el("tbody", {}, entries.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, bdi(name)), el("td", {}, value instanceof Node ? value : bdi(worded(value)))))));
 }
 function section(id, title, lead, ...kids) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), lead && el("p", { class: "lead" }, lead), ...kids);
 }
 function announce(text) {
-  $("said").textContent = text;
+  $("announcer").textContent = text;
 }
 function remembered(where, id, first) {
   return (chosen[where][id] ||= first);

@@ -1,4 +1,4 @@
-// What the papers claim, what this study says to it, and the records behind each verdict.
+// The papers' claims, the verdict of this study on each, and the records behind it.
 
 const VERDICTS = {
   holds: ["holds", "\u2713"], "compatible, not shown": ["unshown", "\u2248"], "does not hold": ["broken", "\u2715"],
@@ -7,15 +7,15 @@ const VERDICTS = {
 const UNJUDGED = ["not tested here", "not enough data"];
 
 function verdict(claim) {
-  const [kind, sign] = claim.follows ? VERDICTS["not enough data"] : VERDICTS[claim.verdict] || ["open", "\u25cb"];  // what luck would do as well is no success
+  const [kind, sign] = claim.follows ? VERDICTS["not enough data"] : VERDICTS[claim.verdict] || ["open", "\u25cb"];  // what luck achieves as well is not a success
   return el("span", { class: `chip ${kind}` }, el("span", { "aria-hidden": "true" }, sign), claim.follows ? [claim.verdict, ":", el("br"), claim.follows] : claim.verdict);
 }
-/** The name by which the documentation and the command line speak of a claim. */
-const named = (claim) => el("span", { class: "mono" }, said(claim.id));
+/** The name of a claim in the documentation and on the command line. */
+const named = (claim) => el("span", { class: "mono" }, bdi(claim.id));
 const tallied = (word, n) => ({
   holds: n === 1 ? "1 holds" : `${n} hold`, "compatible, not shown": n === 1 ? "1 is compatible, but not shown" : `${n} are compatible, but not shown`,
   "does not hold": n === 1 ? "1 does not hold" : `${n} do not hold`, "not tested here": `${n} on other models or tasks ${n === 1 ? "is" : "are"} not tested here`,
-  "not enough data": `${n} cannot be judged on so little data`,
+  "not enough data": `${n} cannot be judged with this little data`,
 })[word];
 function drawClaims(study) {
   if (!study.claims?.length) return null;
@@ -28,6 +28,6 @@ function drawClaims(study) {
 function drawClaim(claim) {
   const numbers = [claim.numbers, isNumber(claim.margin) && `margin ${short(claim.margin)}`, claim.strength].filter(Boolean);
   return el("li", { id: `claim-${claim.id}` }, el("div", {}, verdict(claim)),
-    el("div", {}, el("p", { class: "statement" }, named(claim), " ", said(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", said(part.replaceAll("+-", "\u00b1"))])), el("p", { class: "numbers" }, said(claim.paper))),
+    el("div", {}, el("p", { class: "statement" }, named(claim), " ", bdi(claim.statement)), el("p", { class: "numbers" }, numbers.map((part, at) => [at ? " \u00b7 " : "", bdi(part.replaceAll("+-", "\u00b1"))])), el("p", { class: "numbers" }, bdi(claim.paper))),
     claim.trials?.length ? el("a", { href: `#claim=${encodeURIComponent(claim.id)}` }, count(behind(claim), "record")) : el("span", { class: "chip open" }, "no records"));
 }

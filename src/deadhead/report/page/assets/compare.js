@@ -1,9 +1,9 @@
-// Several studies: side by side where their tables and claims agree in name, and the list of those in a folder.
+// Several studies side by side, by tables and claims of the same name; and the list of the studies in a folder.
 
 function drawTabs(studies) {
   const back = live && studies[0].folder ? el("a", { class: "back", href: "?" }, "\u2190 all studies") : null;
   if (studies.length < 2) return back && el("div", { class: "tabs" }, back);
-  return el("div", { class: "tabs", role: "group", "aria-label": "Studies" }, back, studies.map((study, at) => el("button", { type: "button", "aria-pressed": String(at === chosen.study), "data-focus": `study/${at}`, onclick: () => { chosen.study = at; draw(); } }, said(label(study, at)))));
+  return el("div", { class: "tabs", role: "group", "aria-label": "Studies" }, back, studies.map((study, at) => el("button", { type: "button", "aria-pressed": String(at === chosen.study), "data-focus": `study/${at}`, onclick: () => { chosen.study = at; draw(); } }, bdi(label(study, at)))));
 }
 const label = (study, at) => study.folder || study.name || `study ${at + 1}`;
 
@@ -12,13 +12,13 @@ function drawCompare(studies) {
   return section("compare", "Compare", "The studies of this page beside each other; differences are against the first.", drawOverview(studies), shared(studies, "tables").map((tables) => compareTable(studies, tables)), compareClaims(studies));
 }
 function drawOverview(studies) {
-  const row = (study, at) => el("tr", {}, el("th", { scope: "row" }, said(label(study, at))), el("td", {}, said((study.models || []).join(", "))), el("td", {}, `${study.progress?.done ?? 0} of ${study.progress?.total ?? 0}`), el("td", {}, (study.findings || []).map((text) => el("p", {}, said(text)))));
+  const row = (study, at) => el("tr", {}, el("th", { scope: "row" }, bdi(label(study, at))), el("td", {}, bdi((study.models || []).join(", "))), el("td", {}, `${study.progress?.done ?? 0} of ${study.progress?.total ?? 0}`), el("td", {}, (study.findings || []).map((text) => el("p", {}, bdi(text)))));
   return el("article", { class: "card" }, el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, ["study", "models", "done", "findings"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, studies.map(row))));
 }
-/** Things of the same title (claims: id) in at least two studies, one list each, with null where a study has none. */
+/** Entries with the same title (claims: id) in at least two studies, one list each, with null for a study that has none. */
 function shared(studies, kind, key = "title") {
   const names = [...new Set(studies.flatMap((study) => (study[kind] || []).map((one) => one[key])))];
-  return names.map((name) => studies.map((study) => (study[kind] || []).find((one) => one[key] === name) || null)).filter((found) => found.filter(Boolean).length > 1);
+  return names.map((name) => studies.map((study) => (study[kind] || []).find((one) => one[key] === name) || null)).filter((same) => same.filter(Boolean).length > 1);
 }
 function compareTable(studies, tables) {
   const first = tables.find(Boolean), keys = new Map();
@@ -32,15 +32,15 @@ function compareTable(studies, tables) {
     const ours = line.cells[at]?.ours, base = line.cells[0]?.ours;
     return el("td", {}, el("span", { class: "ours" }, fixed(ours)), isNumber(line.cells[at]?.spread) ? el("span", { class: "spread" }, ` \u00b1${fixed(line.cells[at].spread)}`) : null, at && isNumber(ours) && isNumber(base) ? el("span", { class: "under" }, signed(ours - base)) : null);
   };
-  return el("article", { class: "card", "aria-label": first.title }, el("h3", {}, said(first.title)), el("div", { class: "scroll", tabindex: 0 }, el("table", { class: "grid" },
-    el("thead", {}, el("tr", {}, [...first.row_names, ...first.column_names].map((name) => el("th", { class: "corner", scope: "col" }, said(name))), studies.map((study, at) => el("th", { scope: "col" }, said(label(study, at)))))),
-    el("tbody", {}, lines.map((line) => el("tr", {}, [...line.row, ...line.column].map((name) => el("th", { scope: "row" }, said(name))), studies.map((_, at) => cell(line, at))))))));
+  return el("article", { class: "card", "aria-label": first.title }, el("h3", {}, bdi(first.title)), el("div", { class: "scroll", tabindex: 0 }, el("table", { class: "grid" },
+    el("thead", {}, el("tr", {}, [...first.row_names, ...first.column_names].map((name) => el("th", { class: "corner", scope: "col" }, bdi(name))), studies.map((study, at) => el("th", { scope: "col" }, bdi(label(study, at)))))),
+    el("tbody", {}, lines.map((line) => el("tr", {}, [...line.row, ...line.column].map((name) => el("th", { scope: "row" }, bdi(name))), studies.map((_, at) => cell(line, at))))))));
 }
 function compareClaims(studies) {
   const claims = shared(studies, "claims", "id");
   if (!claims.length) return null;
-  return el("article", { class: "card", "aria-label": "Claims" }, el("h3", {}, "Claims"), el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "claim"), studies.map((study, at) => el("th", { scope: "col" }, said(label(study, at)))))),
-    el("tbody", {}, claims.map((found) => el("tr", {}, el("th", { scope: "row" }, named(found.find(Boolean)), " ", said(found.find(Boolean).statement)), found.map((claim) => el("td", {}, claim ? [verdict(claim), el("span", { class: "under" }, said(claim.numbers || ""))] : "\u2013")))))));
+  return el("article", { class: "card", "aria-label": "Claims" }, el("h3", {}, "Claims"), el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "claim"), studies.map((study, at) => el("th", { scope: "col" }, bdi(label(study, at)))))),
+    el("tbody", {}, claims.map((same) => el("tr", {}, el("th", { scope: "row" }, named(same.find(Boolean)), " ", bdi(same.find(Boolean).statement)), same.map((claim) => el("td", {}, claim ? [verdict(claim), el("span", { class: "under" }, bdi(claim.numbers || ""))] : "\u2013")))))));
 }
 /** The studies of a folder, to open one or to compare several. */
 function drawList(list) {
@@ -48,7 +48,7 @@ function drawList(list) {
   const address = (names) => `?${names.map((name) => `study=${encodeURIComponent(name)}`).join("&")}`;
   const renew = () => { open.hidden = picked.size < 2; open.setAttribute("href", address([...picked])); };
   const row = (one) => el("tr", {}, el("td", {}, el("input", { type: "checkbox", checked: picked.has(one.folder), "aria-label": `Compare ${one.folder}`, "data-focus": `pick/${one.folder}`, onchange: (event) => { picked[event.target.checked ? "add" : "delete"](one.folder); renew(); } })),
-    el("th", { scope: "row" }, el("a", { href: address([one.folder]) }, said(one.folder))), el("td", {}, said(one.name)), el("td", {}, said(one.about || "")), el("td", {}, `${one.done} of ${one.total}${one.failed ? `, ${one.failed} failed` : ""}${one.active ? ", running" : ""}`));
+    el("th", { scope: "row" }, el("a", { href: address([one.folder]) }, bdi(one.folder))), el("td", {}, bdi(one.name)), el("td", {}, bdi(one.about || "")), el("td", {}, `${one.done} of ${one.total}${one.failed ? `, ${one.failed} failed` : ""}${one.active ? ", running" : ""}`));
   renew();
   return el("section", { id: "top", "aria-label": "Studies" }, el("h1", {}, "Studies"), el("p", { class: "about" }, `${count(list.length, "study", "studies")} in this folder.`),
     el("article", { class: "card" }, el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, ["", "folder", "recipe", "about", "trials done"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, list.map(row))), el("p", { class: "key" }, list.length > 1 ? "Tick two or more to compare them." : null, open)));

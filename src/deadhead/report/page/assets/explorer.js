@@ -68,7 +68,7 @@ function outOf(study) {
 function strip(name, value, all) {
   const [low, high] = [Math.min(...all), Math.max(...all)], x = (one) => 4 + 132 * (high > low ? (one - low) / (high - low) : 0.5);
   const place = all.filter((one) => one > value).length + 1;
-  return el("div", { class: name.length > LONG ? "strip long" : "strip" }, el("span", {}, said(name)),
+  return el("div", { class: name.length > LONG ? "strip long" : "strip" }, el("span", {}, bdi(name)),
     svg("svg", { viewBox: "0 0 140 20", role: "img", "aria-label": `${short(value)}, number ${place} of ${all.length} from the top` }, all.map((one) => svg("line", { class: "tick", x1: x(one), x2: x(one), y1: 6, y2: 14 })), svg("line", { class: "here", x1: x(value), x2: x(value), y1: 2, y2: 18 })),
     el("span", {}, short(value), el("small", {}, `${place} of ${all.length}`)));
 }
@@ -76,6 +76,6 @@ function effectBars(effect) {
   const most = Math.max(...effect.map(([, value]) => Math.abs(value)), 1e-9);
   return effect.map(([lang, value]) => {
     const width = (64 * Math.abs(value)) / most;
-    return el("div", { class: "strip" }, el("span", {}, said(lang)), svg("svg", { viewBox: "0 0 140 20", "aria-hidden": "true" }, svg("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 20 }), svg("rect", { class: value >= 0 ? "up" : "down", x: value >= 0 ? 70 : 70 - width, y: 5, width, height: 10 })), el("span", {}, signed(value, 2)));
+    return el("div", { class: "strip" }, el("span", {}, bdi(lang)), svg("svg", { viewBox: "0 0 140 20", "aria-hidden": "true" }, svg("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 20 }), svg("rect", { class: value >= 0 ? "up" : "down", x: value >= 0 ? 70 : 70 - width, y: 5, width, height: 10 })), el("span", {}, signed(value, 2)));
   });
 }

@@ -1,6 +1,6 @@
 // Figures: Vega-Lite specifications drawn by Vega with its own interpreter, so that no text is ever run as code.
 
-const SQUEEZE = 1.3; // a figure a little too wide is made narrower; a wider one gets a row of its own
+const SQUEEZE = 1.3; // a figure that is a little too wide becomes narrower; a wider one gets a row of its own
 const LEAST = 100; // pixels of a panel, below which panels go below each other
 const NARROW = 480; // pixels of room below which legends go below the picture
 const pending = []; // promises of the figures of the first draw, which push down what is below them
@@ -24,7 +24,7 @@ function drawFigure(figure, study) {
     drawn.set(key, entry);
     embed(plot, figure, entry);
   }
-  return el("figure", { class: plot.dataset.wide ? "card wide" : "card", id: `figure-${figure.id}`, "aria-label": figure.title }, el("h3", {}, said(figure.title)), figure.note && el("p", { class: "note" }, said(figure.note)), plot);
+  return el("figure", { class: plot.dataset.wide ? "card wide" : "card", id: `figure-${figure.id}`, "aria-label": figure.title }, el("h3", {}, bdi(figure.title)), figure.note && el("p", { class: "note" }, bdi(figure.note)), plot);
 }
 function embed(plot, figure, entry) {
   if (typeof vegaEmbed !== "function") {
@@ -32,10 +32,10 @@ function embed(plot, figure, entry) {
     return;
   }
   const spec = { ...structuredClone(figure.spec), background: null, description: figure.spec.description || figure.title };
-  delete spec.title; // it stands above the figure already
-  pending.push(Promise.resolve().then(() => fitting(plot, spec)).then((made) => {
-    entry.finalize = () => made.finalize();
-    link(made.view);
+  delete spec.title; // the card has it
+  pending.push(Promise.resolve().then(() => fitting(plot, spec)).then((embedded) => {
+    entry.finalize = () => embedded.finalize();
+    link(embedded.view);
     plot.style.minHeight = "";
     plot.dataset.ready = "yes";
   }).catch((problem) => {
@@ -45,24 +45,24 @@ function embed(plot, figure, entry) {
 }
 /** Draw a figure, and again, narrower, until it fits the room there is. */
 async function fitting(plot, spec) {
-  let made = null;
+  let embedded = null;
   for (let tries = 0; tries < 5; tries += 1) {
-    made?.finalize();
+    embedded?.finalize();
     const options = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true, theme: "custom" }, config: figureColours(plot.clientWidth) };
-    made = await vegaEmbed(plot, structuredClone(spec), options);
+    embedded = await vegaEmbed(plot, structuredClone(spec), options);
     const width = plot.querySelector("svg")?.clientWidth || 0;
-    if (width <= plot.clientWidth) return made;
+    if (width <= plot.clientWidth) return embedded;
     if (width > plot.clientWidth * SQUEEZE && !plot.dataset.wide && plot.closest(".figures")) {
       plot.dataset.wide = "yes";
       plot.closest(".card").classList.add("wide");
-      if (width <= plot.clientWidth) return made;
+      if (width <= plot.clientWidth) return embedded;
     }
     if (!narrower(spec, width, plot.clientWidth)) break;
   }
   plot.classList.add("fit");
-  return made;
+  return embedded;
 }
-/** Take the width that is too much from the panels, or put fewer of them in a row; whether there was something to take. */
+/** Make the panels narrower, or put fewer of them in a row; returns whether that was possible. */
 function narrower(spec, width, room) {
   const part = spec.spec || spec, across = spec.spec ? Math.max(1, Math.min(spec.columns || 1, panelsOf(spec))) : 1;
   if (!isNumber(part.width)) return false;
@@ -77,7 +77,7 @@ function narrower(spec, width, room) {
   return true;
 }
 const panelsOf = (spec) => new Set((spec.data?.values || []).map((row) => row[spec.facet?.field])).size;
-/** A head looked at in a figure is outlined in the maps too. */
+/** A head under the pointer in a figure is outlined in the maps too. */
 function link(view) {
   const head = (item) => Object.values(item?.datum || {}).find((value) => typeof value === "string" && HEAD.test(value));
   view.addEventListener("mouseover", (_, item) => { const one = head(item); if (one) outline(one); });

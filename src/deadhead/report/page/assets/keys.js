@@ -1,4 +1,4 @@
-// Moving by keyboard: one stop of Tab for each grid, arrows within it; one floating note for whatever is looked at.
+// The keyboard: Tab stops once at each grid, arrows move in it; one tooltip for all.
 
 /** Arrow keys through the cells marked data-stop of a table; Enter and Space click. */
 function walkable(table) {
@@ -49,7 +49,7 @@ const tip = {
     box.replaceChildren(...content);
     box.hidden = false;
     if (box.matches(":popover-open")) box.hidePopover();
-    box.showPopover(); // anew, so that it lies above the sheet too
+    box.showPopover(); // again, so that it is above the sheet too
     const at = node.getBoundingClientRect(), size = box.getBoundingClientRect();
     const left = Math.min(Math.max(8, at.left + at.width / 2 - size.width / 2), innerWidth - size.width - 8);
     const above = at.top - size.height - 10;

@@ -1,4 +1,4 @@
-// Putting it together: draw the page from its content, follow the address, keep the reader's place, and look for news when served live.
+// The page: draw it from its content, follow the address, keep the reader's place, and poll for changes when served live.
 
 let content = JSON.parse($("content").textContent);
 const live = document.querySelector('meta[name="deadhead-live"]').content; // the ETag of what is drawn; empty in a file
@@ -24,18 +24,18 @@ const watch = new IntersectionObserver((seen) => {
   for (const one of seen) if (one.isIntersecting) for (const link of $("sections").children) link.getAttribute("href") === `#${one.target.id}` ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
 }, { rootMargin: "-20% 0px -70% 0px" });
 
-/** What the reader is looking at: the last part that begins above the middle of the window, and where it stands. */
+/** What the reader reads: the last part that begins above the middle of the window, and its position. */
 function anchor() {
   const parts = [...document.querySelectorAll("main section[id], main article[id], main figure[id]")].map((one) => ({ id: one.id, top: one.getBoundingClientRect().top }));
   return parts.filter((part) => part.top < innerHeight / 2).at(-1);
 }
-/** Bring that part back to where it stood, though more or less may stand above it now. */
+/** Scroll that part back to its position, even if the content above it changed. */
 function hold(seen, place) {
   const node = seen && $(seen.id);
   scrollTo({ top: node && place ? scrollY + node.getBoundingClientRect().top - seen.top : place, behavior: "instant" });
   return scrollY;
 }
-/** Draw new content where the reader is: the same place, field, folds and open sheet. */
+/** Draw new content and keep the reader's position, field, folds and open sheet. */
 function redraw() {
   const place = scrollY, seen = anchor(), active = document.activeElement, key = active?.dataset?.focus, marks = key && active.type === "search" ? [active.selectionStart, active.selectionEnd] : null;
   const scrolls = [...document.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]), open = [...document.querySelectorAll("details[open]")].map((one) => one.dataset.keep);
@@ -50,9 +50,9 @@ function redraw() {
     again.focus({ preventScroll: true });
     if (marks) again.setSelectionRange(...marks);
   }
-  let held = hold(seen, place);
-  requestAnimationFrame(() => { root.style.minHeight = ""; held = hold(seen, place); });
-  Promise.all(pending).then(() => { if (Math.abs(scrollY - held) < 2) hold(seen, place); }); // figures grow as they are drawn; a reader who scrolls goes first
+  let stayed = hold(seen, place);
+  requestAnimationFrame(() => { root.style.minHeight = ""; stayed = hold(seen, place); });
+  Promise.all(pending).then(() => { if (Math.abs(scrollY - stayed) < 2) hold(seen, place); }); // figures grow as they are drawn; a reader who scrolls goes first
 }
 
 /** Go to #trial=ID, #cell=TABLE/ROW/COLUMN, #claim=ID, #removed=HEAD or #head=HEAD. */
@@ -83,7 +83,7 @@ function showCell(study, value) {
   const facts = [isNumber(ours) && `${fixed(ours, 2)}: the mean of ${count(n, "number")}`, isNumber(spread) && `standard deviation ${fixed(spread, 2)}`, isNumber(published) && `published ${fixed(published, table.decimals)}`, isNumber(published) && isNumber(ours) && `difference ${signed(ours - published, 2)}`];
   const short = numbers.length < n ? `The first ${numbers.length} of ${count(n, "number")}.` : some(cell), others = trials.filter((trial) => !listed.has(trial));
   openSheet([table.title, ...table.rows[row], ...table.columns[column]].filter((one) => one !== "" && one !== null).join(" \u00b7 "),
-    el("p", { class: "lead" }, said([facts.filter(Boolean).join(", "), short].filter(Boolean).join(". "))),
+    el("p", { class: "lead" }, bdi([facts.filter(Boolean).join(", "), short].filter(Boolean).join(". "))),
     numbers.length ? el("ol", { class: "list numbers" }, numbers.map((one) => drawNumber(study, one))) : null,
     others.length ? [el("h3", {}, numbers.length ? "Trials without a number in this cell" : "Trials"), el("ul", { class: "list" }, others.map((trial) => trialItem(study, trial)))] : null);
 }
@@ -109,7 +109,7 @@ $("theme").addEventListener("click", () => {
 });
 matchMedia("print").addEventListener?.("change", () => tip.hide());
 
-const EVERY = 2000; // milliseconds between two looks
+const EVERY = 2000; // milliseconds between two polls
 let askRecord = null;
 if (live) {
   let mark = live;

@@ -1,8 +1,8 @@
-// Layer x head maps. A head looked at in one map is outlined in all of them; a head chosen is shown in the explorer.
+// Layer x head maps. A head under the pointer is outlined in all maps; the explorer shows a chosen head.
 
 const RAMP = ["#2b1055", "#3f2f83", "#41568f", "#3c7a8e", "#3b9c87", "#62bd6f", "#a8d84f", "#f4e61e"];
 const WHAT = { ranking: "importance", removed: "removed" };
-const FEW = 12; // maps shown before the rest is asked for
+const FEW = 12; // maps drawn before the reader opens the rest
 const HEAD = /^(.+)\.(\d+)\.(\d+)$/;
 
 function shade(share) {
@@ -22,15 +22,15 @@ function drawMaps(study) {
   const more = el("button", { type: "button", onclick: () => { state.all = true; redraw(); } });
   const buttons = ["all", ...kinds].map((kind) => el("button", { type: "button", "aria-pressed": "false", "data-focus": `maps/${kind}`, onclick: () => { state.what = kind; redraw(); } }, kind === "all" ? "all maps" : WHAT[kind] || measureWords(kind, study).label));
   function redraw() {
-    const wanted = maps.filter((map) => state.what === "all" || map.what === state.what);
-    const shown = state.all ? wanted : wanted.slice(0, FEW);
-    place.replaceChildren(...shown.map((map) => drawMap(map, study)));
+    const matching = maps.filter((map) => state.what === "all" || map.what === state.what);
+    const drawnMaps = state.all ? matching : matching.slice(0, FEW);
+    place.replaceChildren(...drawnMaps.map((map) => drawMap(map, study)));
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(state.what === ["all", ...kinds][at])));
-    more.hidden = shown.length === wanted.length;
-    more.textContent = `Show all ${wanted.length} maps`;
+    more.hidden = drawnMaps.length === matching.length;
+    more.textContent = `Show all ${matching.length} maps`;
   }
   redraw();
-  return section("heads", "Heads", "Rows are layers, the input at the bottom; columns are heads. Point at a head to find it in every map; choose it to see all that is known of it." + (outOf(study) ? ` Maps of rankings, measures and removals are${outOf(study).slice(1)}.` : ""),
+  return section("heads", "Heads", "Rows are layers, the input at the bottom; columns are heads. Point at a head to find it in every map; choose it to see everything that is known about it." + (outOf(study) ? ` Maps of rankings, measures and removals are${outOf(study).slice(1)}.` : ""),
     el("div", { class: "heads" }, el("div", {}, kinds.length > 1 ? el("div", { class: "controls", role: "group", "aria-label": "Which maps" }, buttons) : null, place, more), drawExplorer(study)));
 }
 function drawMap(stored, study, caption = stored.title) {
@@ -42,7 +42,7 @@ function drawMap(stored, study, caption = stored.title) {
   const rank = new Map(order.map((head, at) => [head, at + 1]));
   const facts = { map, alone: Object.keys(study.layout || {}).length < 2, low, high, flags, rank, count: order.length };
   const blocks = Object.entries(study.layout || {}).map(([block, sizes]) => drawBlock(block, sizes, facts));
-  const figure = el("figure", { "aria-label": map.title, "data-map": map.id }, el("figcaption", {}, said(caption)), el("div", { class: "blocks" }, blocks), flags ? el("div", { class: "ramp" }, "\u2715 removed") : ramp(low, high));
+  const figure = el("figure", { "aria-label": map.title, "data-map": map.id }, el("figcaption", {}, bdi(caption)), el("div", { class: "blocks" }, blocks), flags ? el("div", { class: "ramp" }, "\u2715 removed") : ramp(low, high));
   figure.addEventListener("pointerover", (event) => look(event.target.closest("td[data-head]"), facts, study));
   figure.addEventListener("focusin", (event) => look(event.target.closest("td[data-head]"), facts, study));
   for (const kind of ["pointerleave", "focusout"]) figure.addEventListener(kind, () => look(null));
@@ -63,13 +63,13 @@ function drawBlock(block, sizes, facts) {
   return walkable(el("table", { class: width > 10 ? "map" : "map roomy", role: "grid", "aria-label": `${block} of ${facts.map.title}` }, el("caption", { class: facts.alone ? "unseen" : null }, block), el("tbody", {}, rows), foot));
 }
 function drawHead(head, { map, low, high, flags }) {
-  const value = map.scores[head], there = isNumber(value), gone = flags && value === 1;
-  const kind = !there ? "nothing" : flags ? (gone ? "gone" : "kept") : null;
-  const cell = el("td", { "data-stop": true, "data-head": head, "data-focus": `${map.id}/${head}`, class: [kind, chosen.head === head && "chosen"].filter(Boolean).join(" ") || null, "aria-label": `${spoken(head)}: ${!there ? "no score" : flags ? (gone ? "removed" : "kept") : short(value)}` }, gone ? "\u2715" : null);
-  if (there && !flags) cell.style.backgroundColor = shade(high > low ? (value - low) / (high - low) : 0.5);
+  const value = map.scores[head], known = isNumber(value), removed = flags && value === 1;
+  const kind = !known ? "nothing" : flags ? (removed ? "gone" : "kept") : null;
+  const cell = el("td", { "data-stop": true, "data-head": head, "data-focus": `${map.id}/${head}`, class: [kind, chosen.head === head && "chosen"].filter(Boolean).join(" ") || null, "aria-label": `${spoken(head)}: ${!known ? "no score" : flags ? (removed ? "removed" : "kept") : short(value)}` }, removed ? "\u2715" : null);
+  if (known && !flags) cell.style.backgroundColor = shade(high > low ? (value - low) / (high - low) : 0.5);
   return cell;
 }
-/** Outline a head wherever it is drawn, and tell what this map says of it. */
+/** Outline a head wherever it is drawn, and show its value in this map. */
 function look(cell, facts, study) {
   for (const one of document.querySelectorAll(".same")) one.classList.remove("same");
   if (!cell) {
@@ -87,7 +87,7 @@ function look(cell, facts, study) {
     isNumber(known.removed) ? tipRow("removed in", count(known.removed, "trial")) : null))]);
 }
 function tipRow(name, value) {
-  return el("tr", {}, el("td", {}, said(name)), el("td", {}, value));
+  return el("tr", {}, el("td", {}, bdi(name)), el("td", {}, value));
 }
 function outline(head) {
   for (const one of document.querySelectorAll(`td[data-head="${CSS.escape(head)}"]`)) one.classList.add("same");

@@ -1,4 +1,4 @@
-// Tables of results in the papers' layout: ours, the spread, the published number and the difference; sort, filter, and a click to the trials.
+// Tables of results in the papers' layout: our number, the spread, the published number and the difference; with sorting, filters and links to trials.
 
 const STATES = { failed: "\u2715 failed", missing: "\u00b7 not run", none: "" };
 const MARKS = { better: ["\u25b2", "better"], worse: ["\u25bc", "worse"] };
@@ -11,45 +11,45 @@ function drawTable(table) {
   const state = remembered("tables", table.id, { column: null, down: true, filter: "", show: { spread: true, published: true, difference: true } });
   const changes = table.cells.some((row) => row.some((cell) => isNumber(cell?.change) || isNumber(cell?.published_change)));
   const digits = table.columns.map((column, at) => changes ? table.decimals || 2 : (["k", "k, stop rule"].includes(column.at(-1)) && table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // k counts heads; all else is a mean
-  const body = el("tbody"), told = el("span", { class: "told", role: "status" });
+  const body = el("tbody"), status = el("span", { class: "status", role: "status" });
   const head = el("thead"), grid = el("table", { class: "grid", role: "grid", "aria-label": table.title }, head, body);
   const redraw = () => {
     head.replaceChildren(...headRows(table, state, redraw));
     const rows = chosenRows(table, state);
     body.replaceChildren(...rows.map((at, nth) => bodyRow(table, at, state, state.column === null ? rows[nth - 1] : undefined, digits)));
-    told.textContent = rows.length < table.rows.length ? `${rows.length} of ${count(table.rows.length, "row")}` : "";
+    status.textContent = rows.length < table.rows.length ? `${rows.length} of ${count(table.rows.length, "row")}` : "";
     const inUse = body.querySelector("[data-stop]");
     for (const cell of grid.querySelectorAll("[data-stop]")) cell.tabIndex = cell === inUse ? 0 : -1;
   };
   redraw();
   return el("article", { class: "card", id: `table-${table.id}`, "aria-label": table.title },
-    el("h3", {}, said(table.title)), table.note && el("p", { class: "note" }, said(table.note)),
-    tableControls(table, state, redraw, told), el("div", { class: "scroll" }, walkable(grid)), tableKey(table));
+    el("h3", {}, bdi(table.title)), table.note && el("p", { class: "note" }, bdi(table.note)),
+    tableControls(table, state, redraw, status), el("div", { class: "scroll" }, walkable(grid)), tableKey(table));
 }
-function tableControls(table, state, redraw, told) {
+function tableControls(table, state, redraw, status) {
   const has = (name) => table.cells.some((row) => row.some((cell) => isNumber(cell?.[name])));
   const offered = [["spread", has("spread")], ["published", has("published")], ["difference", has("published")]].filter(([, there]) => there);
   const box = ([name]) => el("label", {}, el("input", { type: "checkbox", checked: state.show[name], "data-focus": `${table.id}/${name}`, onchange: (event) => { state.show[name] = event.target.checked; redraw(); } }), name);
   const search = table.rows.length > 4 && el("input", { type: "search", placeholder: "filter rows", "aria-label": `Filter the rows of ${table.title}`, "data-focus": `${table.id}/filter`, value: state.filter, oninput: (event) => { state.filter = event.target.value; redraw(); } });
-  return el("div", { class: "controls" }, search, offered.map(box), told);
+  return el("div", { class: "controls" }, search, offered.map(box), status);
 }
 function headRows(table, state, redraw) {
   const depth = Math.max(1, table.column_names.length), names = table.row_names;
   return Array.from({ length: depth }, (_, level) => {
     const last = level === depth - 1;
-    const corner = names.map((name, at) => el("th", { class: "corner", scope: "col" }, last ? said(name) : at ? "" : said(table.column_names[level] || "")));
+    const corner = names.map((name, at) => el("th", { class: "corner", scope: "col" }, last ? bdi(name) : at ? "" : bdi(table.column_names[level] || "")));
     const labels = table.columns.map((column) => column[level] ?? "");
-    return el("tr", { class: last ? null : "outer" }, corner, last ? labels.map((label, at) => sortHead(table, state, label, at, redraw)) : spans(table.columns, level).map(([label, width]) => el("th", { colspan: width, scope: "colgroup" }, said(label))));
+    return el("tr", { class: last ? null : "outer" }, corner, last ? labels.map((label, at) => sortHead(table, state, label, at, redraw)) : spans(table.columns, level).map(([label, width]) => el("th", { colspan: width, scope: "colgroup" }, bdi(label))));
   });
 }
 function spans(columns, level) {
-  const found = [];
+  const groups = [];
   for (const column of columns) {
     const key = JSON.stringify(column.slice(0, level + 1));
-    if (found.length && found.at(-1)[2] === key) found.at(-1)[1] += 1;
-    else found.push([column[level], 1, key]);
+    if (groups.length && groups.at(-1)[2] === key) groups.at(-1)[1] += 1;
+    else groups.push([column[level], 1, key]);
   }
-  return found;
+  return groups;
 }
 function sortHead(table, state, label, at, redraw) {
   const mine = state.column === at;
@@ -62,7 +62,7 @@ function sortHead(table, state, label, at, redraw) {
     grid.querySelector(`[data-sort="${at}"]`)?.focus();
   };
   return el("th", { scope: "col", "aria-sort": mine ? (state.down ? "descending" : "ascending") : "none" },
-    el("button", { type: "button", class: "sort", "data-sort": at, "data-focus": `${table.id}/sort${at}`, onclick: turn, title: "sort" }, said(label === "" ? table.title : label)));
+    el("button", { type: "button", class: "sort", "data-sort": at, "data-focus": `${table.id}/sort${at}`, onclick: turn, title: "sort" }, bdi(label === "" ? table.title : label)));
 }
 function chosenRows(table, state) {
   const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -72,7 +72,7 @@ function chosenRows(table, state) {
 function bodyRow(table, at, state, before, digits) {
   const labels = table.rows[at].map((label, nth) => {
     const again = before !== undefined && nth < table.rows[at].length - 1 && JSON.stringify(table.rows[before].slice(0, nth + 1)) === JSON.stringify(table.rows[at].slice(0, nth + 1));
-    return el("th", { scope: "row", class: again ? "again" : null }, said(label));
+    return el("th", { scope: "row", class: again ? "again" : null }, bdi(label));
   });
   return el("tr", {}, labels, table.cells[at].map((cell, column) => bodyCell(table, cell, at, column, state.show, digits)));
 }
@@ -92,7 +92,9 @@ function bodyCell(table, cell, row, column, show, digits) {
 }
 /** The change from the unpruned model as the paper prints it: " (+0.50)". */
 function bracketed(change) {
-  return isNumber(change) ? ` (${change < 0 ? "\u2212" : "+"}${fixed(Math.abs(change), 2)})` : "";
+  if (!isNumber(change)) return "";
+  const text = fixed(Math.abs(change), 2);
+  return ` (${change < 0 && text !== "0.00" ? "\u2212" : "+"}${text})`;
 }
 function tableKey(table) {
   const has = (test) => table.cells.some((row) => row.some((cell) => cell && test(cell)));
@@ -106,5 +108,5 @@ function tableKey(table) {
     has((cell) => cell.state === "failed") && "\u2715 failed",
     has((cell) => cell.state === "missing") && "\u00b7 not run",
   ].filter(Boolean);
-  return [parts.length ? el("p", { class: "key" }, parts.map((part) => el("span", {}, part))) : null, table.test ? el("p", { class: "test" }, said(table.test)) : null];
+  return [parts.length ? el("p", { class: "key" }, parts.map((part) => el("span", {}, part))) : null, table.test ? el("p", { class: "test" }, bdi(table.test)) : null];
 }

@@ -1,13 +1,13 @@
-// The top of the page: what was asked, on what, the findings, and how far the study has come.
+// The top of the page: the study, its models, its findings, and its progress.
 
 function drawTop(study) {
   const { total = 0, done = 0, failed = 0 } = study.progress || {}, picture = lead(study), findings = drawFindings(study.findings || []);
   return el("section", { id: "top", "aria-label": "Summary" },
     el("div", { class: picture ? "hero" : "hero bare" },
-      el("div", { class: "title" }, el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} \u00b7 ${count(total, "trial")}`), el("h1", {}, said(study.name)), el("p", { class: "about" }, said(study.about || ""))),
+      el("div", { class: "title" }, el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} \u00b7 ${count(total, "trial")}`), el("h1", {}, bdi(study.name)), el("p", { class: "about" }, bdi(study.about || ""))),
       picture ? drawFigure(picture, study) : null, findings),
     done < total || failed ? drawProgress(study.progress) : null,
-    (study.damaged || []).map((text) => el("p", { class: "damaged", role: "status" }, said(text))),
+    (study.damaged || []).map((text) => el("p", { class: "damaged", role: "status" }, bdi(text))),
     drawFacts(study));
 }
 function drawFindings(findings) {
@@ -30,8 +30,8 @@ function drawFacts(study) {
   const versions = Object.entries(study.versions || {}), data = Object.entries(study.data || {});
   const folded = (title, body) => el("details", { "data-keep": title }, el("summary", {}, title), body);
   return el("dl", { class: "facts" },
-    el("dt", {}, "Models"), el("dd", {}, said((study.models || []).join(", "))),
+    el("dt", {}, "Models"), el("dd", {}, bdi((study.models || []).join(", "))),
     data.length ? [el("dt", {}, "Data"), el("dd", {}, folded(`${count(data.length, "set")}, with fingerprints`, pairs(data.map(([name, mark]) => [name, el("span", { class: "mono" }, worded(mark))]))))] : null,
     versions.length ? [el("dt", {}, "Made with"), el("dd", {}, folded(versions.slice(0, 3).map(([name, value]) => `${name} ${worded(value)}`).join(", "), pairs(versions)))] : null,
-    el("dt", {}, "Recipe"), el("dd", {}, folded("what was asked, in full", el("pre", { tabindex: 0 }, JSON.stringify(study.recipe || {}, null, 2)))));
+    el("dt", {}, "Recipe"), el("dd", {}, folded("the whole recipe", el("pre", { tabindex: 0 }, JSON.stringify(study.recipe || {}, null, 2)))));
 }

@@ -31,16 +31,16 @@ function curve(title, epochs, names) {
 /** One example: words with their labels, or a text (or two) with one answer, or a translation; `errors` counts what is wrong. */
 function drawSample(one) {
   const from = [one.lang, one.split, one.errors ? count(one.errors, "error") : null].filter(Boolean);
-  return el("div", { class: "sample" }, el("div", { class: "from" }, from.map((part, at) => [at ? " · " : "", said(part)])), Array.isArray(one.predicted) ? tokenLine(one) : sides(one));
+  return el("div", { class: "sample" }, el("div", { class: "from" }, from.map((part, at) => [at ? " · " : "", bdi(part)])), Array.isArray(one.predicted) ? tokenLine(one) : sides(one));
 }
-/** Words with what the model said of each; where it is wrong, that is struck out and what is right stands beside it. */
+/** Words with the predicted label of each; a wrong label is struck out, with the right one beside it. */
 function tokenLine({ tokens, gold, predicted }) {
-  return el("ul", { class: "tokens", dir: direction((tokens || []).join(" ")) }, predicted.map((given, at) => {
-    const right = gold?.[at], wrong = right !== null && right !== undefined && right !== given;
-    return el("li", { class: wrong ? "wrong" : null }, tokens ? said(tokens[at]) : null, el("small", {}, wrong ? [el("s", {}, worded(given)), " ", worded(right)] : worded(given)));
+  return el("ul", { class: "tokens", dir: direction((tokens || []).join(" ")) }, predicted.map((label, at) => {
+    const right = gold?.[at], wrong = right !== null && right !== undefined && right !== label;
+    return el("li", { class: wrong ? "wrong" : null }, tokens ? bdi(tokens[at]) : null, el("small", {}, wrong ? [el("s", {}, worded(label)), " ", worded(right)] : worded(label)));
   }));
 }
 function sides({ text, second, gold, predicted, errors }) {
   const line = (name, value, kind) => (value === null || value === undefined ? null : [el("dt", {}, name), el("dd", { dir: direction(worded(value)), class: kind }, worded(value))]);
-  return el("dl", { class: "sides" }, line("text", text), line("second", second), line("right", gold), line(errors ? "\u2715 said" : "said", predicted, errors ? "wrong" : null));
+  return el("dl", { class: "sides" }, line("text", text), line("second", second), line("correct", gold), line(errors ? "\u2715 predicted" : "predicted", predicted, errors ? "wrong" : null));
 }
