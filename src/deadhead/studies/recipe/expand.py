@@ -101,7 +101,7 @@ def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
     languages = [lang for lang in as_list(fields.get("train")) if lang not in source]
     if not languages:
         raise RecipeError(
-            "data.target_parts is for languages that are in `train` and not in `source`: none is.",
+            "data.target_parts is for languages in `train` but not in `source`; there are none.",
             "name some in train",
         )
     return {**data, "parts": dict.fromkeys(languages, number)}
