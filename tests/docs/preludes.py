@@ -119,6 +119,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     import deadhead.rankers
     import deadhead.report.figures
     import deadhead.report.tables
+    import deadhead.strategies
     import deadhead.studies.steps
 
     rooms = (
@@ -128,6 +129,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
         deadhead.rankers,
         deadhead.report.figures,
         deadhead.report.tables,
+        deadhead.strategies,
         deadhead.studies.steps,
     )
     for room in rooms:

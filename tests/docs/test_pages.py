@@ -29,7 +29,7 @@ def as_it_was() -> Iterator[None]:
     from deadhead.studies import STEPS, steps
     from deadhead.tasks import METRICS, TASKS
 
-    rooms = (cli, measures, papers, rankers, steps)
+    rooms = (cli, measures, papers, rankers, steps, strategies)
     triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))

@@ -190,32 +190,32 @@ def _number(value: Any) -> None:
 
 
 def _for_blocks(read: Callable[[Any], Any]) -> Callable[[Any], None]:
-    def parse(value: Any) -> None:
+    def check(value: Any) -> None:
         named, ordered = parts_of(value)
         for part in [amount for _, amount in named] + ordered:
             read(part)
 
-    return parse
+    return check
 
 
 HEADS = Amount(
-    metavar="K", parse=_number, typed=int, axis="heads removed", unit="heads", zero_is_nothing=True
+    metavar="K", check=_number, typed=int, axis="heads removed", unit="heads", zero_is_nothing=True
 )
 PERCENT = Amount(
     metavar="PERCENT",
-    parse=_percentage,
+    check=_percentage,
     typed=float,
     axis="% of heads removed",
     unit="%",
     zero_is_nothing=True,
 )
-KEPT = Amount(metavar="K", parse=_number, typed=int, axis="heads kept in each layer")
-KEPT_BY_LAYER = Amount(metavar="DIGITS", parse=_for_blocks(counts), axis="heads kept by layer")
+KEPT = Amount(metavar="K", check=_number, typed=int, axis="heads kept in each layer")
+KEPT_BY_LAYER = Amount(metavar="DIGITS", check=_for_blocks(counts), axis="heads kept by layer")
 KEPT_BY_BLOCK = Amount(
     metavar="NUMBERS",
-    parse=_for_blocks(lambda part: whole(part, "a block")),
+    check=_for_blocks(lambda part: whole(part, "a block")),
     axis="heads kept by block",
 )
 LAYERS = Amount(
-    metavar="SET", parse=lambda value: layer_set(value, ANY_LAYERS), axis="layers pruned"
+    metavar="SET", check=lambda value: layer_set(value, ANY_LAYERS), axis="layers pruned"
 )

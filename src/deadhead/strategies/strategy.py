@@ -19,7 +19,7 @@ class Amount:
     """What a strategy is given to say how much to remove."""
 
     metavar: str  # in the help of the command line
-    parse: Callable[[Any], Any]  # refuses what has no meaning for any model
+    check: Callable[[Any], Any]  # refuses what has no meaning for any model
     typed: type = str  # how the command line reads it
     axis: str  # the title of an axis that counts it
     unit: str = ""  # behind the number in tables: %, heads
@@ -49,7 +49,7 @@ class Strategy:
         if amount is None or isinstance(amount, bool):
             raise HeadError(f"the amount of {name} is missing.", f"write {name}: AMOUNT")
         try:
-            self.amount.parse(amount)
+            self.amount.check(amount)
         except DeadheadError:
             raise
         except (TypeError, ValueError):
