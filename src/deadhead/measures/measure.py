@@ -60,7 +60,7 @@ class Measure(Checked, ABC):
             low, high = (choose(means, key=means.__getitem__) for choose in (min, max))
             number = trials_in_words(sum(bool(stages.get("after")) for stages in trials))
             return (
-                f"The {name} is largest in {high} ({means[high]:.2g} on average) and smallest in "
+                f"The {name} is largest in {high} ({means[high]:.2g} in the mean) and smallest in "
                 f"{low} ({means[low]:.2g}; {number})."
             )
         sides = before_and_after(trials)

@@ -27,7 +27,7 @@ MATRICES = ("q", "k", "v")
 class Weights(Measure):
     """The change since training began of every head that is left; 0 before any training."""
 
-    label: ClassVar[str] = "Weight change"
+    label: ClassVar[str] = "Change of weights by training"
     help: ClassVar[str] = "How far the query, key and value weights of each head moved in training."
     legend: ClassVar[str] = "mean |change|"
     needs_start: ClassVar[bool] = True
