@@ -1,4 +1,4 @@
-"""Evidence made by hand: scores, searches, rankings and measures of the kinds that claims look at."""
+"""Small evidence, written by hand: scores, searches, rankings and measures."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def fact(
     )
 
 
-def facts(*several: Score) -> Evidence:
-    return Evidence(scores=several)
+def facts(*scores: Score) -> Evidence:
+    return Evidence(scores=scores)
 
 
 def bleu(**by_share: float) -> Evidence:
-    """Curves of a translation model that has 30 BLEU unpruned: s60=29.9 is 29.9 BLEU with 60 % of the heads gone."""
-    found = []
+    """Curves of a translation model with 30 BLEU unpruned: s60=29.9 is its BLEU without 60 %."""
+    scores = []
     for pair in ("en-ru", "en-de"):
-        found += [
+        scores += [
             fact("wmt14", f"random {name[1:]} per=block", value, float(name[1:]), pair)
             for name, value in by_share.items()
         ]
-        found.append(fact("wmt14", "none", 30.0, target=pair))
-    return facts(*found)
+        scores.append(fact("wmt14", "none", 30.0, target=pair))
+    return facts(*scores)
 
 
 def glue(
@@ -80,25 +80,28 @@ def glue(
     model: str = BERT,
     full: float | None = 80.0,
 ) -> Evidence:
-    """Scores on some tasks by what is removed: {"layers top 2": 70} or with the share, {"random 50": (79, 50)}; in turn for the tasks, if a list."""
-    found = [] if full is None else [fact(task, "none", full, model=model) for task in tasks]
+    """Scores on tasks by removal: {"layers top 2": 70}, or with the share, {"random 50": (79, 50)}.
+
+    A list has scores for the tasks in turn.
+    """
+    rows = [] if full is None else [fact(task, "none", full, model=model) for task in tasks]
     for remove, told in removed.items():
         values, share = told if isinstance(told, tuple) else (told, None)
-        several = cycle(values if isinstance(values, list) else [values])
-        found += [
+        scores = cycle(values if isinstance(values, list) else [values])
+        rows += [
             fact(task, remove, value, share, model=model)
-            for task, value in zip(tasks, several, strict=False)
+            for task, value in zip(tasks, scores, strict=False)
         ]
-    return Evidence(scores=tuple(found))
+    return Evidence(scores=tuple(rows))
 
 
 def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
-    """Scores in the languages SPOKEN, by what is removed; a list has a number for SVO, SOV, VSO, Turkish and Swahili."""
-    found = [fact("xnli", "none", full, target=target, model=MBERT) for target in SPOKEN]
+    """Scores in the languages SPOKEN by removal; a list is by SVO, SOV, VSO, Turkish, Swahili."""
+    scores = [fact("xnli", "none", full, target=target, model=MBERT) for target in SPOKEN]
     for remove, told in removed.items():
         values, share = told if isinstance(told, tuple) else (told, None)
         for target, kind in KIND.items():
-            found.append(
+            scores.append(
                 fact(
                     "xnli",
                     remove,
@@ -108,7 +111,7 @@ def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
                     MBERT,
                 )
             )
-    return Evidence(scores=tuple(found))
+    return Evidence(scores=tuple(scores))
 
 
 def layers(**gone: Any) -> dict[str, Any]:
@@ -146,29 +149,29 @@ def weights(*values: float, remove: str = "layers top 1", trial: str = "w") -> E
 
 
 def all_sets(*values: float) -> Evidence:
-    """The same change of weights in a run for each of the 18 sets of layers; the last one ten times as uneven."""
+    """The same change of weights in a run for each of the 18 sets of layers."""
     return sum(
         (weights(*values, remove=f"layers top {n}", trial=f"w{n}") for n in range(1, 19)),
         Evidence(),
     )
 
 
-def scattered(*several: Sequence[float]) -> Evidence:
+def scattered(*scores: Sequence[float]) -> Evidence:
     """A run for each list of changes, one number for each layer."""
     return sum(
-        (weights(*values, remove="random 10", trial=f"w{n}") for n, values in enumerate(several)),
+        (weights(*values, remove="random 10", trial=f"w{n}") for n, values in enumerate(scores)),
         Evidence(),
     )
 
 
 def entropy(*moved: float) -> Evidence:
     """Three draws that hardly differ."""
-    found = []
+    measures = []
     for trial, more in (("e1", -0.01), ("e2", 0.0), ("e3", 0.01)):
-        found.append(change([1.0] * len(moved), "entropy", "before", "random 90", MBERT, trial))
+        measures.append(change([1.0] * len(moved), "entropy", "before", "random 90", MBERT, trial))
         after = [1.0 + m + (more if i == len(moved) - 1 else 0.0) for i, m in enumerate(moved)]
-        found.append(change(after, "entropy", "first", "random 90", MBERT, trial))
-    return Evidence(measures=tuple(found))
+        measures.append(change(after, "entropy", "first", "random 90", MBERT, trial))
+    return Evidence(measures=tuple(measures))
 
 
 def embeddings(
@@ -190,7 +193,7 @@ def embeddings(
         )
 
     centroids = {"languages": names, "distances": [[between(a, b) for b in names] for a in names]}
-    made = [
+    results = [
         Measurement(
             trial="x",
             model=MBERT,
@@ -202,7 +205,7 @@ def embeddings(
         )
         for stage, s in zip(("before", "first"), silhouettes, strict=True)
     ]
-    return Evidence(measures=tuple(made))
+    return Evidence(measures=tuple(results))
 
 
 def epochs(first: float, last: float, **others: float) -> Evidence:
@@ -227,7 +230,7 @@ def epochs(first: float, last: float, **others: float) -> Evidence:
 
 
 def draws(task: str, target: str, model: str, sd: float) -> Evidence:
-    """Three draws of four conditions, whose standard deviation is nearly so many percent of their mean."""
+    """Three draws of four conditions; the standard deviation is about `sd` % of the mean."""
     return facts(
         *(
             fact(
@@ -293,32 +296,32 @@ def on_tables(
     setting: str = "",
     **more: Any,
 ) -> Evidence:
-    """Searches of the very pairs that the paper's tables have: of one model or both, in one setting or both."""
-    found = [
+    """Searches of the pairs in the paper's tables: of one model or both, in one setting or both."""
+    searches = [
         s
         for s in printed().searches
         if s.task == task and model in ("", s.model) and setting in ("", s.setting)
     ]
     values = (
-        gain if isinstance(gain, list) else [gain(s) if callable(gain) else gain for s in found]
+        gain if isinstance(gain, list) else [gain(s) if callable(gain) else gain for s in searches]
     )
-    assert len(values) == len(found)
+    assert len(values) == len(searches)
     return Evidence(
         searches=tuple(
             search(value, s.source, s.target, task, s.setting, model=s.model, **more)
-            for value, s in zip(values, found, strict=True)
+            for value, s in zip(values, searches, strict=True)
         )
     )
 
 
 def controlled(task: str, low: float = 1.0, **arms: float | Callable[[Search], float]) -> Evidence:
     """Searches of the pairs of table 5, with its arms."""
-    found = [s for s in printed().searches if s.task == task and "highest" in s.arms]
-    made = []
-    for s in found:
+    searches = [s for s in printed().searches if s.task == task and "highest" in s.arms]
+    results = []
+    for s in searches:
         values = {arm: value(s) if callable(value) else value for arm, value in arms.items()}
-        made.append(search(low, s.source, s.target, task, s.setting, **values))
-    return Evidence(searches=tuple(made))
+        results.append(search(low, s.source, s.target, task, s.setting, **values))
+    return Evidence(searches=tuple(results))
 
 
 FIVE = ("en", "de", "ar", "he", "zh")
@@ -375,7 +378,7 @@ def rho(task: str, value: float, p: float) -> Evidence:
 
 
 def by_both(swap: int) -> Evidence:
-    """Rankings of the three sources by gradient and by LRP, which has the first so many heads in reverse order."""
+    """Rankings of three sources by gradient and by LRP, with the first `swap` heads reversed."""
     heads = [f"encoder.0.{head}" for head in range(12)]
     other = [*heads[:swap][::-1], *heads[swap:]]
     return Evidence(
@@ -395,14 +398,17 @@ def by_both(swap: int) -> Evidence:
 
 
 def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
-    """Two languages and twelve heads, of which the second language moves this many of the two highest and lowest to the middle."""
+    """Rankings of twelve heads in two languages.
+
+    The second moves `top` of the two highest and `bottom` of the two lowest heads to the middle.
+    """
     order = list(range(12))
     other = order.copy()
     for place in (*range(11, 11 - top, -1), *range(bottom)):
         partner = 5 if place > 5 else 6
         partner += place % 2 if place > 5 else place
         other[place], other[partner] = other[partner], other[place]
-    made = tuple(
+    results = tuple(
         RankedHeads(
             trial=f"k{language}",
             model=model,
@@ -413,7 +419,7 @@ def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
         )
         for language, heads in (("en", order), ("de", other))
     )
-    return Evidence(rankings=made)
+    return Evidence(rankings=results)
 
 
 def both_ranked(top: int, bottom: int = 0) -> Evidence:
@@ -455,25 +461,25 @@ def controls(arm: str, value: float, task: str = "pos", low: float = 1.0) -> Evi
 
 def strings(*differences: float) -> Evidence:
     """Important layers keep more, minus fewer, at one percentage after another."""
-    found = []
+    scores = []
     for n, difference in enumerate(differences):
         high, low = 8 - n // 2, 3 - n % 3
         for kept, value in (((high, low), 28.0 + difference), ((low, high), 28.0)):
             text = "per_layer {0}{1}/{1}{0}/{0}{1}".format(*kept)
-            found.append(fact("wmt14", text, value, 10.0 * (1 + n), "en-ru"))
-    return facts(*found)
+            scores.append(fact("wmt14", text, value, 10.0 * (1 + n), "en-ru"))
+    return facts(*scores)
 
 
 def triples(*best: int, repeats: tuple[float, ...] = (-0.01, 0.0, 0.01)) -> Evidence:
-    """At one percentage after another, the block (0 to 2) that is best to keep fewest heads in; draws that hardly differ."""
-    found = []
+    """By percentage, the block (0 to 2) that is best to keep fewest heads in; similar draws."""
+    scores = []
     for few, winner in zip((4, 8, 12, 16), best, strict=False):
         for least in range(3):
             kept = [20, 20, 20]
             kept[least] = few
             text, value = "per_block " + "/".join(map(str, kept)), 29.0 if least == winner else 28.0
-            found += [fact("wmt14", text, value + more, 50.0 + few, "en-ru") for more in repeats]
-    return facts(*found)
+            scores += [fact("wmt14", text, value + more, 50.0 + few, "en-ru") for more in repeats]
+    return facts(*scores)
 
 
 def both_models(

@@ -1,9 +1,11 @@
 """For every claim a case in which it holds and one in which it does not.
 
-Both have all the cases that the statement speaks of, so that nothing is left to the interval of a sample.
+Both have all the cases of the statement, so that no interval of a sample matters.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from examples import (
     BERT,
@@ -49,11 +51,11 @@ from deadhead.claims.searches import PAPER_LRP
 
 
 def _weak_link() -> dict[str, tuple[Evidence, Evidence]]:
-    kept = lambda lost: facts(  # noqa: E731
+    kept = lambda points: facts(  # noqa: E731
         fact("wmt14", "none", 30.0, target="en-ru"),
         *(
             fact("wmt14", "stratified 1", v, 87.5, "en-ru")
-            for v in (29.98 - lost, 30 - lost, 30.02 - lost)
+            for v in (29.98 - points, 30 - points, 30.02 - points)
         ),
     )
     halves = {"top2": 70, "bottom2": 71, "middle2": 69, "odd2": 73, "even2": 72}
@@ -108,9 +110,14 @@ def _weak_link() -> dict[str, tuple[Evidence, Evidence]]:
 def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
     halves = {"top2": 70.0, "bottom2": 71.0, "middle2": 69.0, "odd2": 72.0, "even2": 73.0}
     of = lambda **other: glue(layers(**{**halves, **other}), model=MBERT)  # noqa: E731
-    drawn = lambda p, value: glue({f"random {p}": (value, p)}, model=MBERT, full=100.0)  # noqa: E731
+
+    def drawn(p: int, value: float) -> Evidence:
+        return glue({f"random {p}": (value, p)}, model=MBERT, full=100.0)
+
     tenths = range(10, 100, 10)
-    curve_of = lambda full, slope: {f"random {p}": (full - slope * p / 10, p) for p in tenths}  # noqa: E731
+
+    def curve_of(full: float, slope: float) -> dict[str, Any]:
+        return {f"random {p}": (full - slope * p / 10, p) for p in tenths}
 
     def unpruned(*ours: float) -> Evidence:
         return facts(
@@ -143,7 +150,7 @@ def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
             {
                 "layers top 2": 70,
                 "layers bottom 2": 70,
-                "layers middle 2": [70 - lost for lost in languages],
+                "layers middle 2": [70 - points for points in languages],
             }
         )
         + glue({"layers top 2": 70, "layers bottom 2": 70, "layers middle 2": 70 - bert})
@@ -189,7 +196,7 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         -1.0 if {s.source, s.target} in ({"en", "de"}, {"en", "nl"}, {"ar", "he"}) else 1.0
     )
     two = lambda **arms: controlled("pos", **arms) + controlled("ner", **arms)  # noqa: E731
-    found = {
+    examples = {
         "C-count-POS": (some(88, "pos"), some(60, "pos")),
         "C-count-NER": (some(77, "ner"), some(40, "ner")),
         "C-count-SF": (some(31, "slots", 34), some(20, "slots", 34)),
@@ -218,16 +225,16 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
     }
     for name, task in TASKS.items():
         ks = stated("contributions", "mean_heads_pruned", task=task, model=MBERT)
-        found[f"C-heads-{name}"] = (
+        examples[f"C-heads-{name}"] = (
             on_tables(task, 1.0, model=MBERT, k=ks),
             on_tables(task, 1.0, model=MBERT, k=ks - 4),
         )
     for name in ("NER", "POS"):
         task = TASKS[name]
-        found[f"C-max-{name}"] = (controlled(task, highest=-1.0), controlled(task, highest=0.5))
-        found[f"C-rand-{name}"] = (controlled(task, random=-1.0), controlled(task, random=0.5))
-        won, lost = merged(task, ("en", "de", "ar")), merged(task, ("he", "zh"), MD=60.0)
-        found[f"C-EC-{name}"] = (won + lost, merged(task, MD=60.0))
+        examples[f"C-max-{name}"] = (controlled(task, highest=-1.0), controlled(task, highest=0.5))
+        examples[f"C-rand-{name}"] = (controlled(task, random=-1.0), controlled(task, random=0.5))
+        best, second = merged(task, ("en", "de", "ar")), merged(task, ("he", "zh"), MD=60.0)
+        examples[f"C-EC-{name}"] = (best + second, merged(task, MD=60.0))
     for model, setting in ((m, s) for m in HUB for s in (CROSS, MULTI)):
         for name in ("POS", "NER"):
             number = stated(
@@ -240,20 +247,20 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
             of = lambda gain, name=name, model=model, setting=setting: on_tables(  # noqa: E731
                 TASKS[name], gain, model=HUB[model], setting=setting
             )
-            found[f"C-mean-{name}-{model}-{setting}"] = (of(number), of(1.5 * number))
+            examples[f"C-mean-{name}-{model}-{setting}"] = (of(number), of(1.5 * number))
         of = lambda gain, model=model, setting=setting: on_tables(  # noqa: E731
             "slots", gain, model=HUB[model], setting=setting
         )
-        found[f"C-mean-SF-{model}-{setting}"] = (of(1.0), of(-1.0))
+        examples[f"C-mean-SF-{model}-{setting}"] = (of(1.0), of(-1.0))
     for model, hub in HUB.items():
         number = stated("contributions", "mean_F1_improvement_overall", model=hub)
         both = lambda n, hub=hub: on_tables("pos", n, model=hub)  # noqa: E731
-        found[f"C-overall-{model}"] = (both(number), both(number + 5))
+        examples[f"C-overall-{model}"] = (both(number), both(number + 5))
         for family in ("IE", "Germanic", "Semitic"):
             number = stated(
                 "contributions", "mean_F1_improvement_same_family", model=hub, of=family
             )
-            found[f"C-fam-{family}-{model}"] = (both(number), both(number + 5))
+            examples[f"C-fam-{family}-{model}"] = (both(number), both(number + 5))
     for setting in (CROSS, MULTI):
         number = stated(
             "contributions", "mean_F1_improvement_by_ranker", setting=setting, of="gradient"
@@ -261,7 +268,7 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         by = lambda n, rank, setting=setting: on_tables(  # noqa: E731
             "ner", n, model=MBERT, setting=setting, rank=rank
         )
-        found[f"C-ranker-{setting}"] = (
+        examples[f"C-ranker-{setting}"] = (
             by(number, "gradient") + by(number - 0.2, PAPER_LRP),
             by(number, "gradient") + by(number + 0.2, PAPER_LRP),
         )
@@ -270,12 +277,15 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
                 on_tables(TASKS[name], 1.0, model=MBERT, setting=setting, unpruned=50.0)
                 + on_tables(TASKS[name], 1.0, model=XLMR, setting=setting, unpruned=full)
             )
-            found[f"C-xlmr-{name}-{setting}"] = (ours(55.0), ours(45.0))
+            examples[f"C-xlmr-{name}-{setting}"] = (ours(55.0), ours(45.0))
     for arm in ("seeds", "random", "highest"):
-        found[f"L-{arm}"] = (controls(arm, 0.2), controls(arm, 1.2))
+        examples[f"L-{arm}"] = (controls(arm, 0.2), controls(arm, 1.2))
     for name, task in TASKS.items():  # one trial beats another half of the time
-        found[f"L-count-{name}"] = (up(12, 12, task=task, budget=1), up(1, 12, task=task, budget=1))
-    return found
+        examples[f"L-count-{name}"] = (
+            up(12, 12, task=task, budget=1),
+            up(1, 12, task=task, budget=1),
+        )
+    return examples
 
 
 CASES = {**_weak_link(), **_mbert(), **_contributions()}

@@ -56,17 +56,17 @@ def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
 def test_command(tmp_path: Path) -> None:
     folder = as_printed("weak-link/table6", tmp_path / "s")
     runner = CliRunner()
-    shown = runner.invoke(app, ["claims", str(folder)], env={"COLUMNS": "200"})
-    assert shown.exit_code == 0
-    assert "does not hold" in shown.output
+    result = runner.invoke(app, ["claims", str(folder)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert "does not hold" in result.output
     assert (
-        "Claims: 5; holds 1, compatible, not shown 2, does not hold 2, not tested here 0, not enough data 0."
-        in shown.output
+        "Claims: 5; holds 1, compatible, not shown 2, does not hold 2, "
+        "not tested here 0, not enough data 0." in result.output
     )
-    told = json.loads(runner.invoke(app, ["claims", str(folder), "--json"]).output)
-    assert [one["id"] for one in told] == ["W9", "W10", "W11", "W12", "W13"]
-    assert told[2]["verdict"] == "holds"
-    assert len(told[2]["trials"]) == told[2]["records"] == 12
+    message = json.loads(runner.invoke(app, ["claims", str(folder), "--json"]).output)
+    assert [one["id"] for one in message] == ["W9", "W10", "W11", "W12", "W13"]
+    assert message[2]["verdict"] == "holds"
+    assert len(message[2]["trials"]) == message[2]["records"] == 12
     printed = json.loads(
         runner.invoke(app, ["claims", "--published", "--paper", "weak-link", "--json"]).output
     )
@@ -84,7 +84,7 @@ def test_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         ([], "name a study folder or give --published"),
         (["somewhere", "--published"], "not both"),
@@ -92,7 +92,7 @@ def test_command(tmp_path: Path) -> None:
         (["--published", "--paper", "weaklink"], "Did you mean 'weak-link'"),
     ],
 )
-def test_a_mistake_gets_one_clear_error(given: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, ["claims", *given])
+def test_a_mistake_gets_one_clear_error(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["claims", *arguments])
     assert isinstance(result.exception, DeadheadError)
-    assert told in str(result.exception)
+    assert message in str(result.exception)

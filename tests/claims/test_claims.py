@@ -1,4 +1,4 @@
-"""Every claim on evidence made by hand: where it holds, where it does not, and where nothing can be said."""
+"""Every claim on small evidence: where it holds, where it does not, and where it is open."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def test_every_claim_has_its_cases() -> None:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_case_where_it_holds(name: str) -> None:
-    found = CLAIMS[name].on(CASES[name][0])
-    assert found.verdict == HOLDS, found
-    assert found.margin is not None
-    assert found.margin >= 0
-    assert all((found.numbers, found.strength, found.trials, found.unit))
+    verdict = CLAIMS[name].on(CASES[name][0])
+    assert verdict.verdict == HOLDS, verdict
+    assert verdict.margin is not None
+    assert verdict.margin >= 0
+    assert all((verdict.numbers, verdict.strength, verdict.trials, verdict.unit))
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_case_where_it_does_not(name: str) -> None:
-    found = CLAIMS[name].on(CASES[name][1])
-    assert found.verdict == FAILS, found
-    assert found.margin is not None
-    assert found.margin <= 0
-    assert all((found.numbers, found.strength, found.trials))
+    verdict = CLAIMS[name].on(CASES[name][1])
+    assert verdict.verdict == FAILS, verdict
+    assert verdict.margin is not None
+    assert verdict.margin <= 0
+    assert all((verdict.numbers, verdict.strength, verdict.trials))
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_nothing_can_be_said(name: str) -> None:
     for thin in (Evidence(), *([] if name in ENOUGH else [_thin(CASES[name][0])])):
-        found = CLAIMS[name].on(thin)
-        assert (found.verdict, found.margin, found.trials) == (OPEN, None, ()), found
-        assert re.fullmatch(r"missing: .{12,}", found.numbers)
+        verdict = CLAIMS[name].on(thin)
+        assert (verdict.verdict, verdict.margin, verdict.trials) == (OPEN, None, ()), verdict
+        assert re.fullmatch(r"missing: .{12,}", verdict.numbers)
 
 
 def _thin(whole: Evidence) -> Evidence:
@@ -122,12 +122,14 @@ def test_two_models_are_not_repeats_of_one() -> None:
         Evidence(scores=tuple(replace(f, model=model) for f in CASES["W6"][i].scores))
         for i, model in ((0, "bert-a"), (1, "bert-b"))
     )
-    found = CLAIMS["W6"].on(good + bad)
+    verdict = CLAIMS["W6"].on(good + bad)
     alone = CLAIMS["W6"].on(bad)
-    assert (found.verdict, found.margin) == (FAILS, alone.margin)
-    assert found.numbers == f"{CLAIMS['W6'].on(good).numbers} | {alone.numbers}"
+    assert (verdict.verdict, verdict.margin) == (FAILS, alone.margin)
+    assert verdict.numbers == f"{CLAIMS['W6'].on(good).numbers} | {alone.numbers}"
     assert alone.numbers.startswith("on bert-b: mean loss 2.00 points")
-    assert set(found.trials) == {f.trial for f in (*good.scores, *bad.scores) if f.remove != "none"}
+    assert set(verdict.trials) == {
+        f.trial for f in (*good.scores, *bad.scores) if f.remove != "none"
+    }
     both = CLAIMS["W6"].on(
         good + Evidence(scores=tuple(replace(f, model="bert-b") for f in CASES["W6"][0].scores))
     )
@@ -138,7 +140,7 @@ def test_two_models_are_not_repeats_of_one() -> None:
 
 
 def test_too_few_layers_to_show_a_pattern() -> None:
-    """Five layers in perfect order come by chance in 2 of 120 orders: clear for one run, but not for four."""
+    """Chance puts five layers in order in 2 of 120 cases: clear for one run, but not for four."""
     one = weights(1, 2, 3, 4, 5, remove="random 10")
     assert CLAIMS["W16"].on(one).verdict == FAILS
     assert CLAIMS["W16"].on(one + one + one + one).verdict == OPEN
@@ -151,12 +153,12 @@ def test_what_has_not_moved_since_the_first_epoch_is_whole_after_it() -> None:
 
 @pytest.mark.parametrize("setting", ["cross-lingual", "multi-lingual"])
 def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
-    """With the gain by gradient as stated and no search by LRP nothing is said of the two; another gain is enough to refute it."""
+    """With the gain by gradient as stated, LRP is needed too; another gain refutes it alone."""
     both = CASES[f"C-ranker-{setting}"][0]
     alone = replace(both, searches=tuple(s for s in both.searches if s.rank != PAPER_LRP))
-    found = CLAIMS[f"C-ranker-{setting}"].on(alone)
-    assert (found.verdict, found.margin) == (OPEN, None)
-    assert "by LRP" in found.numbers
+    verdict = CLAIMS[f"C-ranker-{setting}"].on(alone)
+    assert (verdict.verdict, verdict.margin) == (OPEN, None)
+    assert "by LRP" in verdict.numbers
     other = replace(
         alone,
         searches=tuple(
@@ -168,7 +170,7 @@ def test_a_comparison_of_rankers_needs_both(setting: str) -> None:
 
 @pytest.mark.parametrize("name", ["M10", "M12", "M13"])
 def test_languages_in_no_class_are_not_counted(name: str) -> None:
-    """Dutch is in none of the paper's classes of word order, so no mean and no permutation has it."""
+    """Dutch is in none of the paper's word-order classes, so no mean and no permutation has it."""
     whole = CASES[name][0]
     dutch = Evidence(
         scores=tuple(
@@ -176,9 +178,9 @@ def test_languages_in_no_class_are_not_counted(name: str) -> None:
         )
     )
     assert "11 languages;" in CLAIMS[name].on(whole).strength
-    found = CLAIMS[name].on(whole + dutch)
-    assert "11 of 12 languages, those the paper puts in a class;" in found.strength
-    assert found.margin == CLAIMS[name].on(whole).margin
+    verdict = CLAIMS[name].on(whole + dutch)
+    assert "11 of 12 languages, those the paper puts in a class;" in verdict.strength
+    assert verdict.margin == CLAIMS[name].on(whole).margin
 
 
 def test_repeats_give_a_spread() -> None:
@@ -190,16 +192,16 @@ def test_repeats_give_a_spread() -> None:
         CLAIMS["W6"].on(whole).strength
         == "all 4 cases it speaks of, no repeats; one seed: no spread"
     )
-    found = CLAIMS["W6"].on(whole + again)
+    verdict = CLAIMS["W6"].on(whole + again)
     wide = (
         2.776 * (0.8 / 2**0.5 / 2**0.5) / 4**0.5
     )  # t of four degrees of freedom, the error of a cell, the mean of four
     spread = f"up to 2 repeats a cell, sd {100 * 0.8 / 2**0.5 / (79.5 + 0.4):.2f} % of the mean"
     assert (
-        found.strength
+        verdict.strength
         == f"all 4 cases it speaks of, 95 % interval +-{wide:.2f} by repeats; {spread}"
     )
-    assert (found.verdict, found.margin) == (
+    assert (verdict.verdict, verdict.margin) == (
         UNSHOWN,
         pytest.approx(0.5 - wide, abs=1e-3),
     )  # half a point within, give or take

@@ -1,4 +1,4 @@
-"""The page about claims: its table is what the command prints, and what it says of the table is so."""
+"""The page about claims: its table is what the command prints, and its counts are right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_table_is_made_from_the_published_numbers() -> None:
 
 
 def test_the_counts_in_the_text_are_those_of_the_table() -> None:
-    told = PAGE.split("## The papers on their own tables")[1].split("\n\n")[1]
+    paragraph = PAGE.split("## The papers on their own tables")[1].split("\n\n")[1]
     wrong = {
         verdict.id
         for verdict in published()
@@ -30,7 +30,7 @@ def test_the_counts_in_the_text_are_those_of_the_table() -> None:
     }
     named = {
         name
-        for name in re.findall(r"[WMC][\w-]*\w", told)
+        for name in re.findall(r"[WMC][\w-]*\w", paragraph)
         if name in CLAIMS or any(one.startswith(f"{name}-") for one in CLAIMS)
     }
     assert all(any(one == name or one.startswith(f"{name}-") for name in named) for one in wrong)

@@ -50,9 +50,9 @@ def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path
         {"labels": {"task": "parallel", "remove": "none"}, "metrics": {"en-de/test/bleu": 21.5}},
         {"labels": {"task": "gone.yaml", "remove": "none"}, "metrics": {"en/test/accuracy": 0.5}},
     ]
-    found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)]).scores
+    scores = measured([study(tmp_path / "s", FIXED, cells, PRUNE)]).scores
     assert [
-        (f.task, f.remove, f.target, f.share, f.epoch, pytest.approx(f.value)) for f in found
+        (f.task, f.remove, f.target, f.share, f.epoch, pytest.approx(f.value)) for f in scores
     ] == [
         ("mnli", "none", "en", 0.0, None, 80),
         ("mnli", "layers top 1", "en", 20.0, None, 70),
@@ -61,20 +61,20 @@ def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path
         ("slots", "stratified 1", "de", None, None, 50),
         ("parallel", "none", "en-de", 0.0, None, 21.5),
     ]
-    assert found[1].shape == ("top", 1)
+    assert scores[1].shape == ("top", 1)
 
 
 def test_a_training_of_one_epoch_says_nothing_about_the_first(tmp_path: Path) -> None:
-    """Its weights after the first epoch are its last; a longer one that is stuck there is another thing."""
+    """Its weights after the first epoch are its last, unlike those of a longer training."""
     cell = {
         "labels": {"task": "mnli", "remove": {"random": 30}},
         "metrics": {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.7},
     }
-    for epochs, found in ((1, [None]), (2, [None, 1])):
+    for epochs, expected in ((1, [None]), (2, [None, 1])):
         fixed = {**FIXED, "finetune": {"epochs": epochs, "first": True}}
         assert [
             f.epoch for f in measured([study(tmp_path / str(epochs), fixed, [cell], PRUNE)]).scores
-        ] == found
+        ] == expected
 
 
 def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None
             ({"random": 40}, 0.4, 0.39),
         )
     ]
-    found = measured([study(tmp_path / "s", FIXED, cells, PRUNE)])
-    assert [f.one_label for f in found.scores] == [False, True, False]
-    assert "1 of 1 trainings failed: one label for everything" in CLAIMS["M4"].on(found).strength
+    evidence = measured([study(tmp_path / "s", FIXED, cells, PRUNE)])
+    assert [f.one_label for f in evidence.scores] == [False, True, False]
+    assert "1 of 1 trainings failed: one label for everything" in CLAIMS["M4"].on(evidence).strength
     slow = {
         "en/dev@1/accuracy": 0.4,
         "en/dev@1/macro_f1": 0.8 / 1.4 / 3,
@@ -166,10 +166,10 @@ def test_several_sources(tmp_path: Path) -> None:
             if "rank.merge" in cell["labels"]
             else {}
         )
-    (found,) = measured(
+    (search,) = measured(
         [study(tmp_path / "s", fixed, cells, ["rank_each", "prune", "finetune", "evaluate"])]
     ).merged
-    assert (found.target, found.unpruned, dict(found.scores)) == (
+    assert (search.target, search.unpruned, dict(search.scores)) == (
         "zh",
         50.0,
         {"MD": 60.0, "EC": 70.0},
@@ -190,8 +190,8 @@ def test_measures_and_rankings(tmp_path: Path) -> None:
     }
     steps = ["prune", "measure", "finetune", "measure"]
     cells = [{"labels": {"remove": {"random": 50}}, "details": details, "removed": ["encoder.0.1"]}]
-    found = measured([study(tmp_path / "m", fixed, cells, steps)]).measures
-    assert [(m.name, m.stage, m.remove, dict(m.values), m.removed) for m in found] == [
+    results = measured([study(tmp_path / "m", fixed, cells, steps)]).measures
+    assert [(m.name, m.stage, m.remove, dict(m.values), m.removed) for m in results] == [
         ("entropy", "before", "random 50", {"encoder.0.0": 1.0}, ("encoder.0.1",)),
         ("weights", "after", "random 50", {"encoder.0.0": 0.5}, ("encoder.0.1",)),
     ]
@@ -241,12 +241,12 @@ def test_pruned_trials_of_a_search_are_no_facts(tmp_path: Path) -> None:
         {**one, "metrics": one["metrics"] | other["metrics"]}
         for one, other in zip(cells[:2], cells[2:], strict=True)
     ]
-    found = measured([study(tmp_path / "s", {**FIXED, "task": "pos"}, joined)])
-    assert [(f.target, f.remove, f.value) for f in found.scores] == [
+    evidence = measured([study(tmp_path / "s", {**FIXED, "task": "pos"}, joined)])
+    assert [(f.target, f.remove, f.value) for f in evidence.scores] == [
         ("de", "none", 50.0),
         ("en", "none", 40.0),
     ]
-    assert len(found.searches) == 2
+    assert len(evidence.searches) == 2
 
 
 def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
@@ -259,14 +259,14 @@ def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
     ranking = {
         "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
     }
-    for name, at, found in (("first", 0, 1), ("third", 2, 1), ("none", None, 0)):
+    for name, at, expected in (("first", 0, 1), ("third", 2, 1), ("none", None, 0)):
         cells = [{"labels": {"seed": seed}} for seed in range(3 * TRIES)]
         folder = study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
         if at is not None:
             trial = sorted(summaries(folder))[at]
             write(replace(read_within(folder, trial), details=ranking), folder)
         opened.clear()
-        assert len(measured([folder]).rankings) == found
+        assert len(measured([folder]).rankings) == expected
         assert len(opened) == (TRIES if at is None else at + 1)
 
 
@@ -294,9 +294,9 @@ def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) ->
     }
     folders = [study(tmp_path / "a", fixed, [*plain, control]), study(tmp_path / "b", fixed, plain)]
     for order in (folders, folders[::-1]):
-        (found,) = measured(order).searches
-        assert set(found.arms) == {"lowest", "highest"}
-        assert len(found.trials) == 3
+        (search,) = measured(order).searches
+        assert set(search.arms) == {"lowest", "highest"}
+        assert len(search.trials) == 3
 
 
 def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
@@ -323,9 +323,11 @@ def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
         },
     ]
     folder = study(tmp_path / "m", fixed, cells, ["prune", "finetune", "measure", "evaluate"])
-    found = measured([folder])
-    assert [(m.name, dict(m.values)) for m in found.measures] == [("weights", {"encoder.0.1": 0.5})]
-    assert [(f.remove, f.value, f.share) for f in found.scores] == [("layers top 1", 50.0, 0.0)]
+    evidence = measured([folder])
+    assert [(m.name, dict(m.values)) for m in evidence.measures] == [
+        ("weights", {"encoder.0.1": 0.5})
+    ]
+    assert [(f.remove, f.value, f.share) for f in evidence.scores] == [("layers top 1", 50.0, 0.0)]
     (gone,) = [file for file in (folder / "records").iterdir() if "layers" in file.read_text()]
     stamp = gone.stat()
     gone.write_text(gone.read_text()[:-9].ljust(stamp.st_size))  # as long as it was, but cut off
@@ -335,10 +337,10 @@ def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_search_with_a_score_that_is_no_number(tmp_path: Path) -> None:
     cells = lowest({"seed": 0}, 0.5, [0.6, float("nan"), 0.55])
-    (found,) = measured(
+    (search,) = measured(
         [study(tmp_path / "s", {**FIXED, "task": "pos", "targets": ["de"]}, cells)]
     ).searches
-    assert (found.arms["lowest"].k, found.arms["lowest"].budget) == (1, 2)
+    assert (search.arms["lowest"].k, search.arms["lowest"].budget) == (1, 2)
     lost = lowest({"seed": 0}, float("nan"), [0.6])
     assert (
         measured(

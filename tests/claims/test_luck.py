@@ -28,7 +28,7 @@ def test_share_by_hand() -> None:
 def thrown(
     rng: random.Random, source: str, target: str, task: str = "pos", better: float = 0.0
 ) -> Search:
-    """A search in which every trial scores as a die falls; those of the lowest arm may be loaded."""
+    """A search in which every trial scores as a die does; the lowest arm may have loaded dice."""
     full = rng.gauss(50, 1)
     arms = {}
     for name in ("lowest", "seeds", "random", "highest"):
@@ -62,7 +62,7 @@ def many(better: float, seed: int = 0) -> Evidence:
 
 def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
     """Nine of ten pairs "gain" where pruning does nothing; only the controls tell."""
-    found = {
+    verdicts = {
         name: CLAIMS[name].on(many(0.0))
         for name in (
             "C-count-POS",
@@ -73,17 +73,19 @@ def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
             "L-count-POS",
         )
     }
-    assert found["C-count-POS"].verdict == UNSHOWN
+    assert verdicts["C-count-POS"].verdict == UNSHOWN
     assert {
-        name: one.verdict for name, one in found.items() if name.startswith("L-")
+        name: one.verdict for name, one in verdicts.items() if name.startswith("L-")
     } == dict.fromkeys(("L-seeds", "L-random", "L-highest", "L-count-POS"), UNSHOWN)
-    assert found["C-rand-vs-low"].verdict == UNSHOWN  # half are behind, but none by more than luck
+    assert (
+        verdicts["C-rand-vs-low"].verdict == UNSHOWN
+    )  # half are behind, but none by more than luck
 
 
 def test_a_claim_that_luck_alone_would_meet_says_so() -> None:
-    found = CLAIMS["C-count-POS"].on(many(0.0))
-    assert (found.verdict, found.follows) == (UNSHOWN, LUCKY)
-    assert "the best of as many unpruned seeds gains +1." in found.strength
+    verdict = CLAIMS["C-count-POS"].on(many(0.0))
+    assert (verdict.verdict, verdict.follows) == (UNSHOWN, LUCKY)
+    assert "the best of as many unpruned seeds gains +1." in verdict.strength
     assert CLAIMS["C-count-POS"].on(many(2.0)).follows == ""  # every pair gains: more than luck
 
 
@@ -94,14 +96,18 @@ def means(low: float, seeds: float | None) -> Evidence:
 
 def test_a_mean_gain_is_luck_only_where_unpruned_seeds_gain_as_much() -> None:
     name = "C-mean-POS-mbert-cross-lingual"
-    found = {seeds: CLAIMS[name].on(means(0.91, seeds)) for seeds in (0.95, 0.5, None)}
-    assert {one.verdict for one in found.values()} == {HOLDS}
-    assert {seeds: one.follows for seeds, one in found.items()} == {0.95: LUCKY, 0.5: "", None: ""}
+    verdicts = {seeds: CLAIMS[name].on(means(0.91, seeds)) for seeds in (0.95, 0.5, None)}
+    assert {one.verdict for one in verdicts.values()} == {HOLDS}
+    assert {seeds: one.follows for seeds, one in verdicts.items()} == {
+        0.95: LUCKY,
+        0.5: "",
+        None: "",
+    }
     assert CLAIMS[name].on(means(3.0, 3.5)).follows == ""  # what does not hold is not by luck
 
 
 def test_a_mean_gain_that_is_hardly_ahead_of_unpruned_seeds_is_luck() -> None:
-    """By a tenth of a point, with leads of half a point up and down; without the spread it would be clear."""
+    """A lead of 0.1 with half a point up and down; without the spread it would be clear."""
     name = "C-mean-POS-mbert-cross-lingual"
     leads = [0.1 + 0.5 * (-1) ** i for i in range(len(OTHERS) // 2 * 2)]
     hardly = Evidence(
@@ -117,11 +123,11 @@ def test_a_mean_gain_that_is_hardly_ahead_of_unpruned_seeds_is_luck() -> None:
 def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
     """Of two sources it has half of all trials: three wins of five are no wonder."""
     some = merged("ner", ("en", "de", "ar")) + merged("ner", ("he", "zh"), MD=60.0)
-    found = CLAIMS["C-EC-NER"].on(some)
-    assert (found.verdict, found.follows) == (HOLDS, LUCKY)
+    verdict = CLAIMS["C-EC-NER"].on(some)
+    assert (verdict.verdict, verdict.follows) == (HOLDS, LUCKY)
     assert (
         "2 times the trials of MD or SD; luck alone: 2.5 of 5, as many or more with p = 0.5"
-        in found.strength
+        in verdict.strength
     )
 
 
@@ -158,18 +164,19 @@ def test_the_lowest_that_vary_less_than_the_highest_do_not_vary() -> None:
 
 def test_what_is_more_than_luck_is_found() -> None:
     for name in ("L-seeds", "L-random", "L-highest", "L-count-POS"):
-        found = CLAIMS[name].on(many(2.0))
-        assert found.verdict == HOLDS, found
+        verdict = CLAIMS[name].on(many(2.0))
+        assert verdict.verdict == HOLDS, verdict
     assert "pairs clear by themselves" in CLAIMS["L-seeds"].on(many(2.0)).strength
     assert len(CLAIMS["L-seeds"].on(many(2.0)).trials) == len(many(2.0).searches)
 
 
 def test_one_training_scored_in_many_languages_is_one_experiment() -> None:
-    several = tuple(search(1.0, target=target, seeds=0.0, trials=("one",)) for target in OTHERS)
-    found = CLAIMS["L-seeds"].on(Evidence(searches=several))
-    assert found.verdict == OPEN
+    searches = tuple(search(1.0, target=target, seeds=0.0, trials=("one",)) for target in OTHERS)
+    verdict = CLAIMS["L-seeds"].on(Evidence(searches=searches))
+    assert verdict.verdict == OPEN
     assert (
-        "there are 1 (so far ahead in 12 of 12 pairs, by +1.00 points on average)" in found.numbers
+        "there are 1 (so far ahead in 12 of 12 pairs, by +1.00 points on average)"
+        in verdict.numbers
     )
 
 
@@ -180,12 +187,12 @@ def test_a_language_scored_in_itself_is_no_transfer() -> None:
         search(-9.0, target="en", setting="mono-lingual", random=9.0, task=task)
         for task in ("pos", "ner")
     )
-    found = CLAIMS["L-random"].on(Evidence(searches=(*pairs, *home)))
-    assert (found.verdict, found.numbers) == (
+    verdict = CLAIMS["L-random"].on(Evidence(searches=(*pairs, *home)))
+    assert (verdict.verdict, verdict.numbers) == (
         HOLDS,
         CLAIMS["L-random"].on(Evidence(searches=pairs)).numbers,
     )
-    assert "in 8 of 8 pairs" in found.numbers
+    assert "in 8 of 8 pairs" in verdict.numbers
 
 
 def test_arms_of_unequal_budget_are_not_compared() -> None:

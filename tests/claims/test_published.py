@@ -1,4 +1,4 @@
-"""The papers' claims on the papers' own tables: what follows, what does not, and what the tables cannot tell."""
+"""The papers' claims on the papers' own tables: what follows, what does not, and what is open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ CLAIMS = all_claims()
 
 # Statements that do not follow from the paper's own table, each with what the table says instead.
 WRONG = {
-    "W5": "best at 48 %: decoder fewest, 60 %: cross fewest, 75 %: decoder fewest, 82 %: decoder fewest",
+    "W5": "best at 48 %: decoder fewest, 60 %: cross fewest, 75 %: decoder fewest, "
+    "82 %: decoder fewest",
     "C-count-POS": "90 of 96 pairs gain (stated: 88 of 96)",
     "C-mean-NER-mbert-cross-lingual": "mean gain 1.141 over 24 pairs (stated: 0.81)",
     "C-mean-NER-mbert-multi-lingual": "mean gain 0.545 over 24 pairs (stated: 0.31)",
@@ -35,7 +36,8 @@ PARTLY = {
     "W10": "qnli 1.95, sst2 2.09; both together 2.02",
     "W12": "odd is best on 2 of 4: mnli odd, qqp even, qnli odd, sst2 ends",
     "W13": "better than both on 2 of 4 tasks",
-    "M2": "21 of 24 comparisons; qqp: top beats odd by 0.29, qqp: top beats even by 0.36, sst2: top beats odd by 0.69",
+    "M2": "21 of 24 comparisons; qqp: top beats odd by 0.29, qqp: top beats even by 0.36, "
+    "sst2: top beats odd by 0.69",
     "M4": "stated 2 %; found bert-base-uncased 0.97 %",
     "C-max-vs-rand": "hurt more in 15 of 32 cases, less in 15",
     "C-rand-vs-low": "ahead in 31 of 32; not: ner multi-lingual en-nl -0.09",
@@ -67,7 +69,8 @@ FOLLOW = {  # some of those that do follow, with the numbers they rest on
     "C-max-POS": "15 of 16",
     "C-rand-NER": "12 of 16",
     "C-rand-POS": "15 of 16",
-    "C-max-vs-low": "3 of 3: pos en-zh 0.11 against 0.03, ner en-zh 0.47 against 0.08, ner en-de 1.84 against 0.88",
+    "C-max-vs-low": "3 of 3: pos en-zh 0.11 against 0.03, ner en-zh 0.47 against 0.08, "
+    "ner en-de 1.84 against 0.88",
     "C-EC-NER": "3 of 5",
     "C-xlmr-POS-cross-lingual": "11 of 12 pairs without zh and ja, in 1 of 12 with",
     "C-xlmr-NER-multi-lingual": "7 of 12 pairs without zh and ja, in 5 of 12 with",
@@ -76,7 +79,7 @@ FOLLOW = {  # some of those that do follow, with the numbers they rest on
     "C-md-sd": "within 1 point in 10 of 10",
     "C-drop-NER": "15 of 19 pairs that do not gain are of different families",
 }
-# Our own question to their tables: is it more than the best of twelve equally good trials would give?
+# Our own question: is it more than the best of twelve equally good trials would give?
 UNCLEAR = {"L-count-POS": "90 of 96 pairs gain (94 would be more than luck)"}
 FEWER = {"L-count-NER": "77 of 96 pairs gain (94 would be more than luck)"}
 LUCK = {**UNCLEAR, **FEWER}
@@ -97,9 +100,9 @@ NO_TABLE = {
 
 
 def test_the_verdicts() -> None:
-    found = {v.id: v for v in published()}
+    verdicts = {v.id: v for v in published()}
     by_verdict = {
-        name: {v.id for v in found.values() if v.verdict == name}
+        name: {v.id for v in verdicts.values() if v.verdict == name}
         for name in (HOLDS, UNSHOWN, FAILS, OPEN)
     }
     assert by_verdict[FAILS] == {*WRONG, *PARTLY, *FEWER}
@@ -108,38 +111,40 @@ def test_the_verdicts() -> None:
     assert by_verdict[OPEN] == NO_TABLE
     assert by_verdict[HOLDS] == set(CLAIMS) - {*WRONG, *PARTLY, *LUCK} - NO_TABLE >= set(FOLLOW)
     for name, numbers in {**WRONG, **PARTLY, **FOLLOW, **LUCK}.items():
-        assert numbers in found[name].numbers, found[name]
-    assert not any(v.trials for v in found.values())
+        assert numbers in verdicts[name].numbers, verdicts[name]
+    assert not any(v.trials for v in verdicts.values())
     by_reading = {
-        how: {v.id for v in found.values() if v.follows == how} for how in (NO, IN_PART, LUCKY)
+        how: {v.id for v in verdicts.values() if v.follows == how} for how in (NO, IN_PART, LUCKY)
     }
     assert by_reading == {NO: set(WRONG), IN_PART: set(PARTLY), LUCKY: set(LUCK)}
-    assert all(bool(v.follows) == (v.verdict in (FAILS, UNSHOWN)) for v in found.values())
+    assert all(bool(v.follows) == (v.verdict in (FAILS, UNSHOWN)) for v in verdicts.values())
     assert not any(
-        v.numbers.startswith("on ") for v in found.values()
+        v.numbers.startswith("on ") for v in verdicts.values()
     )  # all on the papers' own models and tasks
 
 
 def test_the_command_tells_apart_how_claims_fail() -> None:
-    shown = CliRunner().invoke(app, ["claims", "--published"], env={"COLUMNS": "200"}).output
+    output = CliRunner().invoke(app, ["claims", "--published"], env={"COLUMNS": "200"}).output
     for title, names in (
         ("Do not follow from the papers' own tables", WRONG),
         ("Follow in part", PARTLY),
         ("No more than luck would give", LUCK),
     ):
-        assert f"{title}: {len(names)}" in shown
-        (line,) = [line for line in shown.splitlines() if line.startswith(f"{title} (")]
+        assert f"{title}: {len(names)}" in output
+        (line,) = [line for line in output.splitlines() if line.startswith(f"{title} (")]
         assert line.startswith(f"{title} ({len(names)}): ")
         assert set(line.partition(": ")[2].partition("; ")[0].split(", ")) == set(names)
-    assert shown.rstrip().endswith(
+    assert output.rstrip().endswith(
         "; of these 1 does not hold: L-count-NER"
     )  # 12 + 10 + 1 are all that do not hold
     parts = re.split(
-        r"^(?=Do not follow|Follow in part|No more than luck|The others)", shown, flags=re.MULTILINE
+        r"^(?=Do not follow|Follow in part|No more than luck|The others)",
+        output,
+        flags=re.MULTILINE,
     )
     assert [part.count("│ does not hold") for part in parts[1:5]] == [12, 10, 1, 0]
-    told = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)
-    assert {one["id"] for one in told if one["follows"] == "follows in part"} == set(PARTLY)
+    stored = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)
+    assert {one["id"] for one in stored if one["follows"] == "follows in part"} == set(PARTLY)
     table = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
     assert [table.count(f"**does not hold**: {how} |") for how in (NO, IN_PART, LUCKY)] == [
         12,

@@ -70,21 +70,21 @@ def test_every_number_is_there(name: str) -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_a_number_is_where_it_belongs(name: str) -> None:
     where, value = CELLS[name]
-    found = [
+    values = [
         row["value"] for row in rows(name) if all(row[axis] == text for axis, text in where.items())
     ]
-    assert [float(text) for text in found] == [value]
+    assert [float(text) for text in values] == [value]
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.endswith("text")])
 def test_one_row_for_one_place_and_in_our_words(name: str) -> None:
-    found = rows(name)
+    values = rows(name)
     places = [
         tuple(text for axis, text in row.items() if axis not in ("value", "delta", "note"))
-        for row in found
+        for row in values
     ]
     assert len(set(places)) == len(places)
-    for row in found:
+    for row in values:
         assert task_of(row["task"]).name == row["task"]
         spoken = {
             *row.get("source", "").replace("-", "+").split("+"),

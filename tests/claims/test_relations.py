@@ -1,4 +1,4 @@
-"""Correlations of gains, out of searches and rankings made by hand."""
+"""Correlations of gains, from small searches and rankings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LANGUAGES = ("de", "nl", "fa", "ur", "he", "ar")
 
 
 def ranked(language: str, moved: int) -> RankedHeads:
-    """A ranking of eight heads that turns round the first `moved` of them: the more, the less it is like English."""
+    """A ranking of eight heads, the first `moved` reversed: the more, the less like English."""
     order = [*range(moved - 1, -1, -1), *range(moved, 8)]
     return RankedHeads(
         trial=language,
@@ -44,14 +44,21 @@ def far(source: str, target: str, names: list[str]) -> Mapping[str, float]:
 
 def test_against_likeness_and_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relations, "distances", far)
-    found = {r.against: r for r in relations.rhos(evidence([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]))}
-    alike, apart = found["ranking similarity"], found["uriel distance"]
-    assert (alike.rho, alike.pairs) == (pytest.approx(1), 6)  # the more alike, the more is gained
-    assert alike.p == pytest.approx(2 / 720)  # two of 6! orders are as clear
-    assert apart.rho == pytest.approx(
+    rhos = {r.against: r for r in relations.rhos(evidence([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]))}
+    similarity, distance = rhos["ranking similarity"], rhos["uriel distance"]
+    assert (similarity.rho, similarity.pairs) == (
+        pytest.approx(1),
+        6,
+    )  # the more alike, the more is gained
+    assert similarity.p == pytest.approx(2 / 720)  # two of 6! orders are as clear
+    assert distance.rho == pytest.approx(
         1 - 6 * sum(d * d for d in (3 - 6, 1 - 5, 2 - 4, 6 - 3, 5 - 2, 4 - 1)) / (6 * 35)
     )
-    assert (alike.task, alike.setting, alike.model) == ("pos", "cross-lingual", MBERT)
+    assert (similarity.task, similarity.setting, similarity.model) == (
+        "pos",
+        "cross-lingual",
+        MBERT,
+    )
 
 
 def test_without_rankings_there_is_nothing_to_go_by() -> None:
@@ -61,15 +68,15 @@ def test_without_rankings_there_is_nothing_to_go_by() -> None:
 def test_without_distances_there_is_still_likeness(monkeypatch: pytest.MonkeyPatch) -> None:
     from deadhead.errors import MissingExtra
 
-    def gone(source: str, target: str, names: list[str]) -> Mapping[str, float]:
+    def not_installed(source: str, target: str, names: list[str]) -> Mapping[str, float]:
         raise MissingExtra("urielplus", "lang", "a distance")
 
-    monkeypatch.setattr(relations, "distances", gone)
+    monkeypatch.setattr(relations, "distances", not_installed)
     whole = evidence([1.0, 2.0, 3.0, 4.0, 6.0, 5.0])
     assert [r.against for r in relations.rhos(whole)] == ["ranking similarity"]
-    found = CLAIMS["C-p-POS"].on(whole)
-    assert (found.verdict, found.strength) == (
+    verdict = CLAIMS["C-p-POS"].on(whole)
+    assert (verdict.verdict, verdict.strength) == (
         UNSHOWN,
         "of other pairs, p is another; n = 6 pairs",
     )  # exact: p = 0.017
-    assert found.numbers == f"on {MBERT} of mBERT and XLM-R: 0 of 1: rho -0.94 p 0.017"
+    assert verdict.numbers == f"on {MBERT} of mBERT and XLM-R: 0 of 1: rho -0.94 p 0.017"

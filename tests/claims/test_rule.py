@@ -1,4 +1,4 @@
-"""What numbers show of a statement: by hand, by throwing dice, and in the claims where noise once passed for a proof."""
+"""What numbers show about a statement: by hand, with dice, and in single claims."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ CLAIMS = all_claims()
     ],
 )
 def test_a_sample_has_an_interval(values: list[float], stated: float, verdict: str) -> None:
-    found = as_stated(values, stated, 0.25 * stated)
-    assert found.verdict == verdict
-    assert (found.margin >= 0) == (verdict == HOLDS)
+    outcome = as_stated(values, stated, 0.25 * stated)
+    assert outcome.verdict == verdict
+    assert (outcome.margin >= 0) == (verdict == HOLDS)
 
 
 def test_the_whole_of_the_cases_has_none() -> None:
-    """Fed with all the pairs of the statement, the mean is the number it is about, whatever the pairs differ by."""
+    """With all the pairs of the statement, the mean is exact, however different the pairs are."""
     for values, verdict in (([-8.0, 1.73, 9.0], HOLDS), ([-8.0, 1.0, 12.0], FAILS)):
         assert as_stated(values, 0.91, 0.23, whole=True).verdict == verdict
     assert (
@@ -155,13 +155,13 @@ def test_the_interval_of_a_difference_of_cells() -> None:
 def test_noise_does_not_refute_that_odd_layers_are_better_to_cut(
     leads: tuple[float, ...], verdict: str
 ) -> None:
-    found = CLAIMS["W11"].on(
+    result = CLAIMS["W11"].on(
         sum(
             (glue(layers(odd6=70 + lead, top6=70, bottom6=60), ("sst2",)) for lead in leads),
             Evidence(),
         )
     )
-    assert found.verdict == verdict, found
+    assert result.verdict == verdict, result
 
 
 def test_noise_does_not_refute_that_each_block_is_best_somewhere() -> None:
@@ -215,8 +215,8 @@ def test_noise_does_not_confirm() -> None:
 
 
 def test_a_mean_gain_of_three_noisy_pairs() -> None:
-    found = CLAIMS["C-mean-POS-mbert-cross-lingual"].on(gains([-8.0, 1.0, 9.0]))
-    assert (found.verdict, found.numbers) == (
+    verdict = CLAIMS["C-mean-POS-mbert-cross-lingual"].on(gains([-8.0, 1.0, 9.0]))
+    assert (verdict.verdict, verdict.numbers) == (
         UNSHOWN,
         "mean gain 0.667 over 3 pairs (stated: 0.91)",
     )
@@ -225,8 +225,11 @@ def test_a_mean_gain_of_three_noisy_pairs() -> None:
 def test_two_pairs_are_enough_where_there_are_no_more() -> None:
     """Arabic and Hebrew, in two settings, are all Semitic pairs of the paper."""
     case = on_tables("pos", 0.91, model="bert-base-multilingual-cased")
-    found = CLAIMS["C-fam-Semitic-mbert"].on(case)
-    assert (found.verdict, found.numbers) == (HOLDS, "mean gain 0.910 over 2 pairs (stated: 0.91)")
+    verdict = CLAIMS["C-fam-Semitic-mbert"].on(case)
+    assert (verdict.verdict, verdict.numbers) == (
+        HOLDS,
+        "mean gain 0.910 over 2 pairs (stated: 0.91)",
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,8 +244,8 @@ def test_how_often_ec_is_best(targets: int, lost: int, verdict: str) -> None:
 
 def test_gaps_of_the_ends_that_differ_in_size_are_not_level() -> None:
     gaps = {"top1": 72.7, "top2": 68.2, "top3": 53.5, "bottom1": 70, "bottom2": 70, "bottom3": 70}
-    found = CLAIMS["W8"].on(glue(layers(**gaps), ("sst2",)))
-    assert (found.verdict, found.numbers.endswith("1: +2.70, 2: -1.80, 3: -16.50")) == (
+    verdict = CLAIMS["W8"].on(glue(layers(**gaps), ("sst2",)))
+    assert (verdict.verdict, verdict.numbers.endswith("1: +2.70, 2: -1.80, 3: -16.50")) == (
         UNSHOWN,
         True,
     )
@@ -261,8 +264,8 @@ def test_each_block_is_best_somewhere_by_luck_in_four_of_nine_tries() -> None:
 
 def test_languages_have_to_lie_apart_before_training() -> None:
     for before, verdict in ((0.5, HOLDS), (0.2, FAILS), (-0.02, FAILS)):
-        found = CLAIMS["M18"].on(embeddings(0.2, 0.3, 2.0, (before, before - 0.3)))
-        assert found.verdict == verdict, found
+        result = CLAIMS["M18"].on(embeddings(0.2, 0.3, 2.0, (before, before - 0.3)))
+        assert result.verdict == verdict, result
 
 
 def test_draws_that_scatter_show_no_number() -> None:

@@ -1,4 +1,4 @@
-"""What a claim is judged on where a study has other models or tasks than the paper, and that the verdict says so."""
+"""What a claim is judged on if a study has other models or tasks, and how the verdict says so."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_kinds_by_name(model: str, kinds: str) -> None:
     assert [name for name, fits in known.items() if fits(model)] == kinds.split()
 
 
-# Statements on what encoders do, which any encoder stands in for; all others are about the models and tasks they name.
+# Statements about any encoder; all others are about the models and tasks they name.
 GENERAL = {
     *("W3a", "W3b", "W4", "W5", "W7", "W8", "W11", "W12", "W13", "W16"),
     *("C-drop-NER", "C-rand-NER", "C-rand-POS", "C-max-vs-low", "C-max-vs-rand", "C-rand-vs-low"),
@@ -93,7 +93,7 @@ ON_SEARCHES = [name for name in CLAIMS if name.startswith("C-")]
 
 
 def stands_in(name: str, ours: Verdict, theirs: Verdict, about: str) -> None:
-    """A general claim is judged on what stands in, which is named; any other is not tested, and says what it is about."""
+    """A general claim is judged on replacements, with their names; any other is not tested."""
     if name in GENERAL:
         assert (ours.verdict, ours.margin, ours.trials) == (
             theirs.verdict,
@@ -128,21 +128,23 @@ def test_where_there_is_bert_no_other_is_judged(name: str) -> None:
 
 
 def test_next_of_kin_come_first() -> None:
-    """Without BERT a model for one language is judged, and not a multilingual one; without mBERT a multilingual one."""
+    """BERT is replaced by a model for one language first, mBERT by a multilingual one."""
     holds, fails = CASES["W7"]
-    found = CLAIMS["W7"].on(recast(fails, {BERT: XLMR}) + recast(holds, {BERT: "roberta-base"}))
-    assert found.verdict == HOLDS
-    assert "roberta-base, not BERT" in found.numbers
-    assert XLMR not in found.numbers
+    verdict = CLAIMS["W7"].on(recast(fails, {BERT: XLMR}) + recast(holds, {BERT: "roberta-base"}))
+    assert verdict.verdict == HOLDS
+    assert "roberta-base, not BERT" in verdict.numbers
+    assert XLMR not in verdict.numbers
     holds, fails = CASES["C-low"]
-    found = CLAIMS["C-low"].on(recast(fails, {MBERT: MINE}) + recast(holds, {MBERT: "mini-mbert"}))
-    assert (found.verdict, MINE in found.numbers) == (HOLDS, False)
+    verdict = CLAIMS["C-low"].on(
+        recast(fails, {MBERT: MINE}) + recast(holds, {MBERT: "mini-mbert"})
+    )
+    assert (verdict.verdict, MINE in verdict.numbers) == (HOLDS, False)
 
 
 @pytest.mark.parametrize("name", ON_MBERT)
 @pytest.mark.parametrize("model", [XLMR, "world/encoder", "mini-mbert", MINE])
 def test_claims_on_mbert_and_another_encoder(name: str, model: str) -> None:
-    """A toy, or whatever else, is no multilingual BERT: it neither confirms nor refutes what is said of that."""
+    """Another model neither confirms nor refutes a statement about multilingual BERT."""
     for case in CASES[name]:
         ours, theirs = CLAIMS[name].on(recast(case, {MBERT: model})), CLAIMS[name].on(case)
         stands_in(name, ours, theirs, "mBERT")
@@ -152,12 +154,12 @@ def test_claims_on_mbert_and_another_encoder(name: str, model: str) -> None:
 def test_bert_never_stands_in_for_mbert() -> None:
     for name in ("M1", "M2", "M8"):
         assert CLAIMS[name].on(CASES[name][0]).verdict == HOLDS
-        found = CLAIMS[name].on(recast(CASES[name][0], {MBERT: BERT}))
-        assert found.verdict == UNTESTED
-        assert found.numbers.startswith("about mBERT on GLUE")
+        verdict = CLAIMS[name].on(recast(CASES[name][0], {MBERT: BERT}))
+        assert verdict.verdict == UNTESTED
+        assert verdict.numbers.startswith("about mBERT on GLUE")
         assert (
-            "this study has bert-base-uncased on mnli, bert-base-uncased on qqp, bert-base-uncased on qnli and 1 more"
-            in found.numbers
+            "this study has bert-base-uncased on mnli, bert-base-uncased on qqp, "
+            "bert-base-uncased on qnli and 1 more" in verdict.numbers
         )
 
 
@@ -186,8 +188,8 @@ def test_claims_on_searches_and_another_encoder(name: str, model: str) -> None:
 def test_a_study_with_nothing_of_what_a_claim_is_about() -> None:
     """There is plenty of data, but none of it on XNLI: that is not too little data."""
     tagged = recast(CASES["M9"][0], {MBERT: "world/encoder"}, {"xnli": "pos"})
-    found = CLAIMS["M17"].on(tagged)
-    assert (found.verdict, found.numbers) == (
+    verdict = CLAIMS["M17"].on(tagged)
+    assert (verdict.verdict, verdict.numbers) == (
         UNTESTED,
         "about mBERT; this study has world/encoder on pos",
     )
@@ -204,9 +206,9 @@ def test_neither_of_two_models_of_a_paper_stands_in_for_the_other() -> None:
         ("C-mean-POS-mbert-cross-lingual", XLMR),
         ("C-mean-POS-xlm-r-cross-lingual", MBERT),
     ):
-        found = CLAIMS[name].on(gains([1.0, 2.0, 3.0], model=other))
-        assert found.verdict == UNTESTED
-        assert found.numbers.endswith(f"this study has {other} on pos")
+        verdict = CLAIMS[name].on(gains([1.0, 2.0, 3.0], model=other))
+        assert verdict.verdict == UNTESTED
+        assert verdict.numbers.endswith(f"this study has {other} on pos")
     mixed = CASES["C-mean-POS-mbert-cross-lingual"][0] + gains([9.0, 9.0, 9.0], model=MINE)
     assert CLAIMS["C-mean-POS-mbert-cross-lingual"].on(mixed).numbers.startswith("mean gain")
 
@@ -247,21 +249,23 @@ def test_a_comparison_of_mbert_needs_bert() -> None:
 def test_without_a_bert_of_its_own_a_study_of_mbert_has_the_printed_one() -> None:
     """The paper, too, compares with the table of the one before."""
     for middle, verdict in ((71, HOLDS), (60, FAILS)):
-        found = CLAIMS["M14"].on(
+        result = CLAIMS["M14"].on(
             xnli({"layers top 2": 70, "layers bottom 2": 70, "layers middle 2": middle})
         )
-        assert found.verdict == verdict
+        assert result.verdict == verdict
         assert (
             " %, against 0.28 % on mnli and qqp and qnli and sst2 of BERT as printed; less in "
-            in found.numbers
+            in result.numbers
         )
 
 
 def test_one_of_two_models_is_named() -> None:
     """A count over both models, judged on one of them."""
     one = gains([1.0] * 11 + [-1.0])
-    found = CLAIMS["C-count-POS"].on(one)
-    assert found.numbers == f"on {MBERT} of mBERT and XLM-R: 11 of 12 pairs gain (stated: 88 of 96)"
+    verdict = CLAIMS["C-count-POS"].on(one)
+    assert (
+        verdict.numbers == f"on {MBERT} of mBERT and XLM-R: 11 of 12 pairs gain (stated: 88 of 96)"
+    )
     both = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR)
     assert (
         CLAIMS["C-count-POS"].on(both + gains([-1.0] * 12, model=MINE)).numbers
@@ -278,8 +282,8 @@ def test_numbers_of_the_paper_that_a_third_model_is_held_against() -> None:
 
 
 def test_claims_on_luck_name_the_models() -> None:
-    found = CLAIMS["L-seeds"].on(recast(controls("seeds", 0.2), {MBERT: MINE}))
-    assert found.numbers.startswith(f"on {MINE}; on pos: ahead of ")
+    verdict = CLAIMS["L-seeds"].on(recast(controls("seeds", 0.2), {MBERT: MINE}))
+    assert verdict.numbers.startswith(f"on {MINE}; on pos: ahead of ")
     assert (
         CLAIMS["L-count-POS"]
         .on(CASES["L-count-POS"][0])
@@ -312,11 +316,11 @@ def test_searches_of_a_model_that_translates_stand_in_for_nothing() -> None:
 )
 def test_one_task_of_glue_is_named_and_shows_little(name: str) -> None:
     holds = CASES[name][0]
-    found = CLAIMS[name].on(Evidence(scores=tuple(f for f in holds.scores if f.task == "sst2")))
-    assert found.verdict == (
+    verdict = CLAIMS[name].on(Evidence(scores=tuple(f for f in holds.scores if f.task == "sst2")))
+    assert verdict.verdict == (
         HOLDS if name in ("W8", "M2", "M6") else UNSHOWN
     )  # these have several comparisons on one task
-    assert found.numbers.startswith("on sst2 of GLUE: ")
+    assert verdict.numbers.startswith("on sst2 of GLUE: ")
     assert not CLAIMS[name].on(holds).numbers.startswith("on ")
 
 
@@ -352,8 +356,8 @@ def test_one_task_in_two_languages_is_two_cases() -> None:
     mine = [fact("pos", "none", 80.0, target=t) for t in ("en", "de")] + [
         fact("pos", "random 50", v, 50, t) for t, v in (("en", 79), ("de", 70))
     ]
-    found = CLAIMS["W6"].on(facts(*(replace(f, source=f.target) for f in mine)))
-    assert found.numbers.endswith(
+    verdict = CLAIMS["W6"].on(facts(*(replace(f, source=f.target) for f in mine)))
+    assert verdict.numbers.endswith(
         "; on pos, not GLUE: mean loss 5.50 points (pos en 50 %: +1.00, pos de 50 %: +10.00)"
     )
     three = {"top2": 70, "bottom2": 70, "odd2": 73, "even2": 72}
@@ -387,10 +391,13 @@ def test_claims_that_name_their_tasks_are_judged_on_those_alone() -> None:
     )
     unpruned = CASES["M7"][1]  # mBERT is ahead on mnli
     for task in ("mnli", "qqp", "sst2"):
-        found = CLAIMS["M7"].on(
+        verdict = CLAIMS["M7"].on(
             Evidence(scores=tuple(f for f in unpruned.scores if f.task == task))
         )
-        assert (found.verdict, found.numbers.startswith(f"on {task} of GLUE: ")) == (UNSHOWN, True)
+        assert (verdict.verdict, verdict.numbers.startswith(f"on {task} of GLUE: ")) == (
+            UNSHOWN,
+            True,
+        )
     assert (
         CLAIMS["M7"]
         .on(recast(unpruned, tasks=dict.fromkeys(("mnli", "qqp", "qnli", "sst2"), "pos")))
@@ -431,10 +438,10 @@ def test_another_task_across_languages_does_not_test_what_is_said_of_xnli(name: 
 def test_two_source_languages_are_judged_one_by_one() -> None:
     holds, fails = CASES["M11"]
     german = replace(fails, scores=tuple(replace(f, source="de") for f in fails.scores))
-    found = CLAIMS["M11"].on(holds + german)
-    assert found.verdict == FAILS
-    assert found.numbers.count("the bottom matters more in 11 of 11 languages") == 1
-    assert " | on xnli from de: the bottom matters more in 10 of 11 languages" in found.numbers
+    verdict = CLAIMS["M11"].on(holds + german)
+    assert verdict.verdict == FAILS
+    assert verdict.numbers.count("the bottom matters more in 11 of 11 languages") == 1
+    assert " | on xnli from de: the bottom matters more in 10 of 11 languages" in verdict.numbers
     other = CLAIMS["M11"].on(recast(german, tasks={"xnli": "pos"}))
     assert "; on pos from de, not XNLI: " in other.numbers
 
@@ -472,8 +479,8 @@ def test_what_was_measured_on_another_task_names_it() -> None:
         recast(case, tasks={"mnli": "pos"}),
         measures=tuple(replace(m, task="pos", trial="p") for m in case.measures),
     )
-    found = CLAIMS["W15"].on(both)
-    assert (found.numbers.partition(":")[0], found.trials) == ("on mnli and pos", ("w", "p"))
+    verdict = CLAIMS["W15"].on(both)
+    assert (verdict.numbers.partition(":")[0], verdict.trials) == ("on mnli and pos", ("w", "p"))
     translated = replace(
         case, measures=tuple(replace(m, task="parallel", kind="translate") for m in case.measures)
     )
@@ -523,9 +530,10 @@ def test_a_translation_model_is_named_and_stands_in_for_no_encoder() -> None:
 
 
 def test_a_study_of_ones_own(tmp_path: Path) -> None:
-    """A multilingual encoder, a task file, English in and many languages out: general claims are judged, and all say on what."""
+    """A multilingual encoder on a task file, scored in many languages: all verdicts name both."""
     (tmp_path / "mine.yaml").write_text(
-        "name: mine\nkind: classify\nmetrics: [accuracy]\ntexts: [text]\nlabel: label\nfiles: {train: a.tsv}\n"
+        "name: mine\nkind: classify\nmetrics: [accuracy]\ntexts: [text]\nlabel: label\n"
+        "files: {train: a.tsv}\n"
     )
     fixed = {
         "model": "mini-mbert",
@@ -545,10 +553,12 @@ def test_a_study_of_ones_own(tmp_path: Path) -> None:
 
     def cell(remove: str, score: float) -> dict[str, Any]:
         word, _, amount = remove.partition(" ")
-        gone = remove if remove == "none" else {word: int(amount) if word == "random" else amount}
+        removal = (
+            remove if remove == "none" else {word: int(amount) if word == "random" else amount}
+        )
         metrics = {f"{target}/test/accuracy": score for target in SPOKEN}
         return {
-            "labels": {"remove": gone},
+            "labels": {"remove": removal},
             "metrics": metrics,
             "removed": ["encoder.0.0"],
             "cost": {"heads before": 40},
@@ -560,15 +570,15 @@ def test_a_study_of_ones_own(tmp_path: Path) -> None:
         [cell(*one) for one in left.items()],
         ["prune", "finetune", "evaluate"],
     )
-    found = {v.id: v for v in check(folder) if v.verdict != OPEN}
-    assert {name for name, one in found.items() if one.judged} == {"W7"}
-    assert {found[name].verdict for name in ("W6", "M4", "M5", "M9", "M11")} == {UNTESTED}
+    verdicts = {v.id: v for v in check(folder) if v.verdict != OPEN}
+    assert {name for name, one in verdicts.items() if one.judged} == {"W7"}
+    assert {verdicts[name].verdict for name in ("W6", "M4", "M5", "M9", "M11")} == {UNTESTED}
     mine = "this study has mini-mbert on mine; on mini-mbert, not"
     assert (
-        found["W6"].numbers
-        == f"about BERT on GLUE; {mine} BERT; on mine, not GLUE: mean loss 0.40 points (mine en 50 %: +0.40)"
+        verdicts["W6"].numbers == f"about BERT on GLUE; {mine} BERT; on mine, not GLUE: "
+        "mean loss 0.40 points (mine en 50 %: +0.40)"
     )
-    assert found["M11"].numbers.startswith(
+    assert verdicts["M11"].numbers.startswith(
         f"about mBERT on XNLI; {mine} mBERT; on mine, not XNLI: the bottom matters more in 11 of 11"
     )
-    assert all("mini-mbert" in one.numbers and "mine" in one.numbers for one in found.values())
+    assert all("mini-mbert" in one.numbers and "mine" in one.numbers for one in verdicts.values())

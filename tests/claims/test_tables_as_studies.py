@@ -1,4 +1,4 @@
-"""Equal numbers get equal verdicts: the papers' tables, fed in as studies, beside the papers' tables as they are read."""
+"""Equal numbers get equal verdicts: the papers' tables, as studies and as they are printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLES = [
     "mbert-prunability/table1",
     *(f"contributions/table{n}" for n in range(2, 7)),
 ]
-# Where the two roads may differ: one of them has nothing to judge by. Nowhere do both judge, and judge otherwise.
+# Where the two may differ: one of them has no data. Where both have data, they agree.
 ONLY_PRINTED = dict.fromkeys(
     ("C-p-POS", "C-p-NER", "C-p-SF"),
     "the paper prints rhos, but not the rankings that a study would compute them from",
@@ -32,22 +32,21 @@ ONLY_STUDIED = {
         "a search tells how many heads its best has lost, a table does not",
     ),
 }
-NOT_IN_TABLES = [  # what the papers tested and drew, but did not print: in a study, no test of it; in a paper, no data on it
-    *(f"M{n}" for n in (*range(9, 17), 20, 21))
-]
+# What the papers drew and did not print: a study has no test of it, a paper no data.
+NOT_IN_TABLES = [*(f"M{n}" for n in (*range(9, 17), 20, 21))]
 
 
 @pytest.fixture(scope="module")
-def roads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Verdict, Verdict]]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Verdict, Verdict]]:
     home = tmp_path_factory.mktemp("printed")
     evidence = measured(as_printed(name, home / name.replace("/", "-")) for name in TABLES)
     return {one.id: (one, other) for one, other in zip(judge(evidence), published(), strict=True)}
 
 
-def test_every_claim_gets_one_verdict_from_both(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
+def test_every_claim_gets_one_verdict_from_both(both: dict[str, tuple[Verdict, Verdict]]) -> None:
     different = {
         name: (ours, theirs)
-        for name, (ours, theirs) in roads.items()
+        for name, (ours, theirs) in both.items()
         if ours.verdict != theirs.verdict
     }
     for name in NOT_IN_TABLES:
@@ -58,45 +57,45 @@ def test_every_claim_gets_one_verdict_from_both(roads: dict[str, tuple[Verdict, 
     assert {different[name][1].verdict for name in ONLY_STUDIED} == {OPEN}
 
 
-def test_margins_are_the_same_too(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
-    for name, (ours, theirs) in roads.items():
+def test_margins_are_the_same_too(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+    for name, (ours, theirs) in both.items():
         if (
             ours.judged and theirs.judged and ours.paper != "luck"
         ):  # whose intervals are drawn by lot
             assert ours.margin == pytest.approx(theirs.margin, abs=2e-4), name
-    assert sum(ours.judged and theirs.judged for ours, theirs in roads.values()) == 67
+    assert sum(ours.judged and theirs.judged for ours, theirs in both.values()) == 67
 
 
-def test_the_example_that_once_differed(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
-    for one in roads["C-mean-NER-mbert-cross-lingual"]:
+def test_the_example_that_once_differed(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+    for one in both["C-mean-NER-mbert-cross-lingual"]:
         assert (one.verdict, one.numbers) == (FAILS, "mean gain 1.141 over 24 pairs (stated: 0.81)")
-    for one in roads["C-count-POS"]:
+    for one in both["C-count-POS"]:
         assert (one.verdict, one.numbers) == (FAILS, "90 of 96 pairs gain (stated: 88 of 96)")
-    for one in roads["L-random"]:
+    for one in both["L-random"]:
         assert one.verdict == HOLDS
         assert "in 31 of 32 pairs" in one.numbers
 
 
-def test_counted_over_the_pairs_the_paper_counts(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
-    """48 pairs a model: neither the source itself, nor languages in training, nor several sources."""
+def test_counted_over_the_pairs_the_paper_counts(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+    """48 pairs a model: not the source itself, languages in training or several sources."""
     for name, n in (("C-heads-POS", 48), ("C-heads-NER", 48), ("C-heads-SF", 17)):
-        ours, _ = roads[name]
+        ours, _ = both[name]
         assert ours.numbers.count("7.00 of 12") == 2
         assert ours.numbers.count(f"all {n} cases it speaks of") == 2, ours
         assert ours.strength == f"searches: {2 * n}"
 
 
-def test_no_claim_is_left_out(roads: dict[str, tuple[Verdict, Verdict]]) -> None:
-    assert set(roads) == set(CLAIMS)
+def test_no_claim_is_left_out(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+    assert set(both) == set(CLAIMS)
 
 
 def test_draws_that_agree_with_the_paper_to_the_digit(tmp_path: Path) -> None:
     """Three draws that all lose what is stated have an interval of no width."""
-    found = {v.id: v for v in judge(measured([as_printed("weak-link/table1", tmp_path / "s")]))}[
+    verdict = {v.id: v for v in judge(measured([as_printed("weak-link/table1", tmp_path / "s")]))}[
         "W3"
     ]
-    assert (found.verdict, found.margin) == (HOLDS, 0.5)
+    assert (verdict.verdict, verdict.margin) == (HOLDS, 0.5)
     assert (
-        found.strength
-        == "the one case it speaks of, 95 % interval +-0.00 by repeats; up to 3 repeats a cell, sd 0.00 % of the mean"
+        verdict.strength == "the one case it speaks of, 95 % interval +-0.00 by repeats; "
+        "up to 3 repeats a cell, sd 0.00 % of the mean"
     )

@@ -1,4 +1,4 @@
-"""Whole studies of built-in recipes without a training: with the numbers the papers print, or with some of their kind."""
+"""Finished studies of built-in recipes without training: with printed or with random numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _scores(paper: str, table: str) -> Callable[[Cell], dict[str, Any]]:
         for r in rows(paper, table)
     }
 
-    def found(cell: Cell) -> dict[str, Any]:
+    def result_of(cell: Cell) -> dict[str, Any]:
         trial = cell.trial
         task, source = task_of(trial.get("task")), trial.get("source")
         value, percent = by_place[
@@ -50,11 +50,14 @@ def _scores(paper: str, table: str) -> Callable[[Cell], dict[str, Any]]:
             "cost": {"heads before": 144},
         }
 
-    return found
+    return result_of
 
 
 def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
-    """The best of every search, at k = 7, is what the table says; table 5 gives differences from the unpruned models of tables 2 and 3."""
+    """The best of every search, at k = 7, is what the table says.
+
+    Table 5 gives differences from the unpruned models of tables 2 and 3.
+    """
     place = ("model", "task", "source", "target", "setting")
     scores = {
         (*(r[axis] for axis in place), r["arm"]): float(r["value"])
@@ -66,7 +69,7 @@ def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
             at = tuple(r[axis] for axis in place)
             scores[(*at, r["arm"])] = scores[(*at, "full")] + float(r["value"])
 
-    def found(cell: Cell) -> dict[str, Any]:
+    def result_of(cell: Cell) -> dict[str, Any]:
         trial, arm = cell.trial, str(cell.labels["arm"])
         source = cell.labels.get("source") or "en"  # which tables 4 and 5 have fixed
         train = cell.labels.get("train", source)
@@ -88,7 +91,7 @@ def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
             metrics[f"{target}/test/{task_of(trial.get('task')).metric}"] = value / 100 - lower
         return {"metrics": metrics}
 
-    return found
+    return result_of
 
 
 def _merged() -> Callable[[Cell], dict[str, Any]]:
@@ -97,7 +100,7 @@ def _merged() -> Callable[[Cell], dict[str, Any]]:
         for r in rows("contributions", "table6")
     }
 
-    def found(cell: Cell) -> dict[str, Any]:
+    def result_of(cell: Cell) -> dict[str, Any]:
         labels = cell.labels
         train = labels.get("train", labels["source"])
         way = "FL" if labels["arm"] == "full" else str(labels.get("rank.merge", "EC")).upper()
@@ -114,7 +117,7 @@ def _merged() -> Callable[[Cell], dict[str, Any]]:
             }
         }
 
-    return found
+    return result_of
 
 
 def complete(name: str, folder: Path) -> Path:
@@ -129,21 +132,21 @@ def _something(cell: Cell, rng: random.Random) -> dict[str, Any]:
     splits = [f"{split}{mark}" for split in trial.get("splits", ()) for mark in ("", "@1")]
     worth = 30 if metric == "bleu" else 1
     remove = trial.get("remove")
-    gone = [] if remove is None else HEADS[: _heads(str(label(remove)))]
+    removed = [] if remove is None else HEADS[: _heads(str(label(remove)))]
     return {
         "metrics": {
             f"{target}/{split}/{metric}": worth * rng.uniform(0.4, 0.9)
             for target in targets
             for split in splits
         },
-        "details": {**_measures(trial, targets, gone, rng), **_ranking(trial, rng)},
-        "removed": gone,
+        "details": {**_measures(trial, targets, removed, rng), **_ranking(trial, rng)},
+        "removed": removed,
         "cost": {"heads before": 144},
     }
 
 
 def _heads(remove: str) -> int:
-    """How many of 144 heads go: 12 for each layer, a share, or all but those kept in each layer or block."""
+    """How many of 144 heads go: 12 for each layer, a share, or all but those kept."""
     numbers = [
         int(number)
         for number in re.findall(r"\d" if remove.startswith("per_layer") else r"\d+", remove)
@@ -153,11 +156,11 @@ def _heads(remove: str) -> int:
     return 144 - sum(numbers) if remove.startswith("per_") else round(1.44 * numbers[0])
 
 
-def _measures(trial: Any, targets: Any, gone: list[str], rng: random.Random) -> dict[str, Any]:
-    asked = trial.get("measure")
-    if not asked:
+def _measures(trial: Any, targets: Any, removed: list[str], rng: random.Random) -> dict[str, Any]:
+    measures = trial.get("measure")
+    if not measures:
         return {}
-    left = HEADS[: 144 - len(gone)] if "entropy" not in str(asked) else HEADS[::10]
+    left = HEADS[: 144 - len(removed)] if "entropy" not in str(measures) else HEADS[::10]
     apart = [
         [0.0 if one == other else rng.uniform(0.5, 2.0) for other in targets] for one in targets
     ]

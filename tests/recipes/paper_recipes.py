@@ -14,15 +14,17 @@ OF_PAPERS = tuple(name for name in built_in() if name.partition("/")[0] in PAPER
 
 def counted(recipe: Recipe, *fields: str) -> Counter[tuple[Any, ...]]:
     """How many distinct trials there are of each combination of these fields."""
-    return Counter(tuple(said(trial.get(field)) for field in fields) for trial in recipe.trials)
+    return Counter(tuple(label_of(trial.get(field)) for field in fields) for trial in recipe.trials)
 
 
-def said(value: Any) -> Any:
+def label_of(value: Any) -> Any:
     return "none" if value is None else label(value)
 
 
 def removals(name: str, scale: str | None = None) -> list[str]:
     """What a recipe removes, in its order, each once."""
     return list(
-        dict.fromkeys(str(said(cell.labels["remove"])) for cell in load(name, scale=scale).cells)
+        dict.fromkeys(
+            str(label_of(cell.labels["remove"])) for cell in load(name, scale=scale).cells
+        )
     )

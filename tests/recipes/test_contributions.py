@@ -1,4 +1,4 @@
-"""The trials of the contributions recipes are those the paper's tables need, counted here by hand."""
+"""The contributions recipes have the trials of the paper's tables, counted by hand."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MBERT, XLMR = "bert-base-multilingual-cased", "xlm-roberta-base"
 
 
 def learnt(trial: Trial) -> tuple[str, ...]:
-    found = trial.get("train", trial.get("source"))
-    return (found,) if isinstance(found, str) else tuple(found)
+    languages = trial.get("train", trial.get("source"))
+    return (languages,) if isinstance(languages, str) else tuple(languages)
 
 
 def alone(name: str) -> list[Trial]:
@@ -62,7 +62,7 @@ def test_the_papers_totals() -> None:
 
 
 def test_table4() -> None:
-    """English alone, scored in all nine languages (its own is the mono-lingual row), and with each of eight: (1 + 8) x 13 x 2."""
+    """English alone, scored in nine languages, and with each of eight: (1 + 8) x 13 x 2."""
     recipe = load("contributions/table4")
     assert len(recipe.trials) == (1 + 8) * 13 * 2 == 234
     assert {learnt(trial) for trial in recipe.trials} == {("en",)} | {
@@ -75,7 +75,10 @@ def test_table4() -> None:
 
 
 def test_table5() -> None:
-    """Highest and random heads: 2 tasks x 2 orders x 12 x (1 + 8) = 432; the unpruned and lowest ones are those of tables 2 and 3."""
+    """Highest and random heads: 2 tasks x 2 orders x 12 x (1 + 8) = 432.
+
+    The unpruned and lowest ones are those of tables 2 and 3.
+    """
     recipe = load("contributions/table5")
     orders = [next(iter(trial.get("remove") or {"none": 0})) for trial in recipe.trials]
     assert orders.count("highest") + orders.count("random_k") == 432
@@ -182,7 +185,7 @@ def test_the_control_has_trainings_enough_to_show_more_than_luck() -> None:
 
 
 def test_rankers() -> None:
-    """Every search of table 3 with multilingual BERT, once by each ranking; the unpruned models serve all."""
+    """Every search of table 3 with multilingual BERT, by each ranking, with shared baselines."""
     recipe = load("contributions/rankers")
     assert len(recipe.trials) == (3 + 24) * (1 + 3 * 12)
     ranks = {

@@ -1,4 +1,4 @@
-"""The trials of the mbert-prunability recipes are the configurations the paper lists, written out here by hand."""
+"""The mbert-prunability recipes have the configurations that the paper lists, by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MBERT = "bert-base-multilingual-cased"
 
 
 def test_figure1() -> None:
-    """112 trainings of multilingual BERT; BERT's 112 are those of table 4 of the weak-link paper, drawn beside them."""
+    """112 trainings of multilingual BERT; BERT's 112 are those of weak-link table 4."""
     recipe = load("mbert-prunability/figure1")
     assert removals("mbert-prunability/figure1") == ["none", *(f"random {p}" for p in PERCENT)]
     assert counted(recipe, "model") == {("bert-base-uncased",): 112, (MBERT,): 112}
@@ -28,7 +28,8 @@ def test_figure1() -> None:
 def test_figure2() -> None:
     """Twelve layer sets, odd and even, and a baseline, on four tasks and on XNLI.
 
-    The paper scores its MNLI models on XNLI. Here XNLI is a task of its own, trained on the same MNLI data, and its epoch
+    The paper scores its MNLI models on XNLI. Here XNLI is a task of its own, trained on the same
+    MNLI data, and its epoch
     is chosen on MNLI's dev as well, never on what is reported: 15 trainings more.
     """
     assert removals("mbert-prunability/figure2") == ["none", *LAYERS]

@@ -1,4 +1,4 @@
-"""docs/papers.md says what is so: every recipe with its numbers of trials, fifty capabilities, commands and names that exist."""
+"""docs/papers.md is right: recipes with numbers of trials, capabilities, commands and names."""
 
 from __future__ import annotations
 

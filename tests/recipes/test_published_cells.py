@@ -1,4 +1,4 @@
-"""Every published number stands beside a trial of ours: each row of a recipe's file agrees with a cell, and with one kind of it."""
+"""Every published number has a trial of ours: each row of a file agrees with one kind of cell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paper_recipes import OF_PAPERS, said
+from paper_recipes import OF_PAPERS, label_of
 
 from deadhead.papers import published_files
 from deadhead.report.tables.build import tables
@@ -27,15 +27,15 @@ COLUMNS = ("model", "task", "source", "target", "setting", "remove", "arm")
 
 
 def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
-    """Every cell of a recipe in every language it is scored in, by the columns of published files."""
+    """Every cell of a recipe in every language scored, by the columns of published files."""
     fixed: dict[str, Any] = recipe.data.get("fixed") or {}
     found = set()
     for cell in recipe.cells:
         fields = {**fixed, **cell.labels}
-        train = str(said(fields.get("train", fields["source"])))
+        train = str(label_of(fields.get("train", fields["source"])))
         for target in cell.trial.get("targets", []):
             labels = {
-                name: str(said(fields.get(name)))
+                name: str(label_of(fields.get(name)))
                 for name in ("model", "task", "source", "remove", "arm")
             }
             labels |= {"target": target, "setting": setting(train, target)}
@@ -93,19 +93,19 @@ def test_every_number_stands_in_the_table(name: str, file: str, tmp_path: Path) 
     """In a study that has only begun, so before there is any number of ours."""
     recipe = load(name)
     _describe(recipe, prepare(tmp_path / "study"))
-    asked = [table.get("published") for table in recipe.data["tables"]]
-    (made,) = [
+    files = [table.get("published") for table in recipe.data["tables"]]
+    (table_of_file,) = [
         table
-        for table, published in zip(tables(tmp_path / "study"), asked, strict=True)
+        for table, published in zip(tables(tmp_path / "study"), files, strict=True)
         if published == file
     ]
-    last = [column[-1] for column in made["columns"]]
-    shown = [
+    last = [column[-1] for column in table_of_file["columns"]]
+    values = [
         cell["published"]
-        for row in made["cells"]
-        for cell, told in zip(row, last, strict=True)
-        if told != "gain"
+        for row in table_of_file["cells"]
+        for cell, heading in zip(row, last, strict=True)
+        if heading != "gain"
     ]
-    assert sorted(value for value in shown if value is not None) == sorted(
+    assert sorted(value for value in values if value is not None) == sorted(
         float(row["value"]) for row in rows(name, file)
     )

@@ -1,4 +1,4 @@
-"""Every recipe of the papers loads and expands at both scales; includes, figures and parts are checked like all else."""
+"""Every recipe of the papers loads and expands at both scales, with includes, figures and parts."""
 
 from __future__ import annotations
 
@@ -106,8 +106,9 @@ def test_titles_name_no_other_metric_than_is_shown(name: str | Path) -> None:
         assert found <= (shown if len(shown) == 1 else set()), one["title"]
 
 
-ONE = "steps: [prune, finetune, evaluate]\nfixed: {model: m/one, task: pos, source: en}\naxes: {remove: {random: [10, 20]}}\n"
-TWO = "steps: [prune, finetune, evaluate]\nfixed: {model: m/two, task: ner, source: de}\naxes: {remove: {random: [10, 30]}}\n"
+STEPS = "steps: [prune, finetune, evaluate]\n"
+ONE = STEPS + ("fixed: {model: m/one, task: pos, source: en}\naxes: {remove: {random: [10, 20]}}\n")
+TWO = STEPS + ("fixed: {model: m/two, task: ner, source: de}\naxes: {remove: {random: [10, 30]}}\n")
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_own_trials_beside_included(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("include: one.yaml", "include: expected a list of recipes"),
         ("include: [three.yaml]", "there is no recipe"),
@@ -159,7 +160,10 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ("include: [both.yaml]", "both.yaml includes others itself"),
         ("include: [wrong.yaml]", "wrong.yaml includes others itself"),
         ("include: [one.yaml]\nfixed: {model: m}", "which has no steps"),
-        (ONE + "figures: [{title: F}]", "figures[0]: expected a kind of figure, got none. Known: cost, curve"),
+        (
+            ONE + "figures: [{title: F}]",
+            "figures[0]: expected a kind of figure, got none. Known: cost, curve",
+        ),
         (
             ONE + "figures: [{kind: curv, x: remove}]",
             "no kind of figure 'curv'. Did you mean 'curve'?",
@@ -186,7 +190,10 @@ def test_own_trials_beside_included(folder: Path) -> None:
             ONE + "tables: [{title: T, kind: score}]",
             "no kind of table 'score'. Did you mean 'scores'?",
         ),
-        (ONE + "tables: [{title: T, split: dev@2}]", "tables[0].split: expected train, dev, test, or such a name with @1"),
+        (
+            ONE + "tables: [{title: T, split: dev@2}]",
+            "tables[0].split: expected train, dev, test, or such a name with @1",
+        ),
         (ONE + "figures: {kind: curve}", "figures: expected a list of figures"),
         (
             ONE.replace("source: en", "source: en, data: {target_parts: 11}"),
@@ -194,17 +201,18 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_named(folder: Path, text: str, told: str) -> None:
+def test_mistakes_are_named(folder: Path, text: str, message: str) -> None:
     (folder / "wrong.yaml").write_text(text)
     with pytest.raises(RecipeError) as caught:
         load(folder / "wrong.yaml")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_right_figures_are_let_through(folder: Path) -> None:
     (folder / "right.yaml").write_text(
         ONE
-        + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, where: {task: pos}}, {kind: cost}]"
+        + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, "
+        "where: {task: pos}}, {kind: cost}]"
     )
     assert len(load(folder / "right.yaml").data["figures"]) == 2
 

@@ -1,4 +1,4 @@
-"""Every recipe of the papers runs at its mini scale: one small trial of each kind always, the whole of it with `pytest -m whole`."""
+"""Every recipe of the papers runs at its mini scale: a trial of each kind, all with `-m whole`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def smallest(trial: Trial) -> Trial:
 
 
 def tried(name: str) -> list[Record]:
-    """One trial of every kind of trial a recipe has; not the unpruned ones, whose steps are among the others'."""
+    """One trial of every kind in a recipe, except the unpruned ones, which add no step."""
     trials = load(name, scale="mini").trials
     pruned = [trial for trial in trials if trial.get("remove")] or trials
     return [

@@ -1,4 +1,4 @@
-"""The trials of the weak-link recipes are the configurations the paper lists, written out here by hand."""
+"""The weak-link recipes have the configurations that the paper lists, written out by hand."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ TABLE1 = {
     81: 117,
     87: 126,
 }  # percent -> heads that go, of 144
-TABLE2 = {  # percent -> heads kept in layers 1-6 of encoder, cross, decoder: the important layers keep more, and fewer
+# Percent -> heads kept in layers 1-6 of encoder, cross, decoder: important layers keep more; fewer.
+TABLE2 = {
     25: ("888444/444888/888444", "444888/888444/444888"),
     40: ("777322/233777/777332", "223777/777332/233777"),
     50: ("666222/222666/666222", "222666/666222/222666"),
     60: ("555211/112555/555211", "112555/555211/112555"),
     75: ("333111/111333/333111", "111333/333111/111333"),
 }
-TABLE3 = {  # percent -> heads kept of 48 in encoder, cross, decoder; each component is once the one with the fewest
+# Percent -> heads kept of 48 in encoder, cross, decoder; each component once has the fewest.
+TABLE3 = {
     48: ("14/31/30", "31/14/30", "30/31/14"),
     60: ("12/21/25", "21/12/25", "25/21/12"),
     75: ("8/13/15", "13/8/15", "15/13/8"),
@@ -59,7 +61,7 @@ TABLE6 = (
 
 
 def test_table1() -> None:
-    """Nine percentages, two language pairs, three draws; without pruning there is nothing to draw: 2 + 8 x 3 x 2."""
+    """Nine percentages, two language pairs, three draws, none of them at 0 %: 2 + 8 x 3 x 2."""
     recipe = load("weak-link/table1")
     assert removals("weak-link/table1") == [
         "none",
@@ -116,7 +118,7 @@ def test_table3() -> None:
 
 
 def test_the_translation_tables_share_their_models() -> None:
-    """114 trainings after pruning, as the paper's section says; the unpruned models of tables 1 to 3 are trained on as long."""
+    """114 trainings after pruning, as the paper says; unpruned models are trained as long."""
     pruned = {
         trial.id
         for name in ("table1", "table2", "table3")
@@ -130,22 +132,22 @@ def test_the_translation_tables_share_their_models() -> None:
         if not trial.get("remove")
     }
     assert (len(pruned), len(whole)) == (114, 2)
-    made = {
+    models = {
         trial.keys[0]
         for name in ("table1", "table2", "table3")
         for trial in load(f"weak-link/{name}").trials
     }
-    assert len(made) == 2  # one model a language pair is trained from scratch
+    assert len(models) == 2  # one model a language pair is trained from scratch
 
 
 def test_the_mini_tables_share_their_model_too() -> None:
-    made = {
+    models = {
         trial.keys[0]
         for name in ("table1", "table2", "table3", "figure1")
         for trial in load(f"weak-link/{name}", scale="mini").trials
         if "pretrain" in trial.steps
     }
-    assert len(made) == 1
+    assert len(models) == 1
 
 
 def test_table4() -> None:
@@ -160,7 +162,7 @@ def test_table4() -> None:
 
 
 def test_tables_5_and_6() -> None:
-    """Seventeen rows and six rows; 18 distinct sets of layers and the four baselines of table 4: with it 184 trainings of BERT."""
+    """17 and 6 rows: 18 different sets of layers and the baselines of table 4, 184 trainings."""
     assert removals("weak-link/table5") == list(TABLE5)
     assert removals("weak-link/table6") == list(TABLE6)
     assert len(load("weak-link/table5").trials) == 17 * 4
@@ -182,8 +184,8 @@ def test_figure1_is_tables_1_and_4() -> None:
 
 
 def test_figure2_measures_every_set_of_layers() -> None:
-    """The figure shows six prunings of MNLI; the test on differences between layers is of all of tables 5 and 6."""
-    shown = [
+    """The figure shows six prunings of MNLI; the test between layers is of tables 5 and 6."""
+    figure = [
         "random 10",
         "random 50",
         "random 90",
@@ -192,8 +194,8 @@ def test_figure2_measures_every_set_of_layers() -> None:
         "layers odd 6",
     ]
     recipe = load("weak-link/figure2")
-    assert recipe.data["figures"][0]["where"]["remove"] == shown
-    assert {*removals("weak-link/figure2")} == {*shown, *TABLE5, *TABLE6} - {"none"}
+    assert recipe.data["figures"][0]["where"]["remove"] == figure
+    assert {*removals("weak-link/figure2")} == {*figure, *TABLE5, *TABLE6} - {"none"}
     assert counted(recipe, "task", "measure") == {("mnli", "weights"): 3 + 18}
 
 
@@ -207,7 +209,7 @@ def test_figure2_measures_the_weights_after_ten_epochs() -> None:
 
 
 def test_a_layer_of_bert_without_heads_adds_nothing() -> None:
-    """Section 3.3: the input of its feed-forward part is just the output of the layer before. Baselines keep their ids."""
+    """Section 3.3: its feed-forward part reads the output of the layer before it."""
     for name in ("table4", "table5", "table6", "figure2"):
         for trial in load(f"weak-link/{name}").trials:
             assert trial.get("prune") == (
@@ -217,5 +219,5 @@ def test_a_layer_of_bert_without_heads_adds_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["table2", "table3"])
 def test_mini_keeps_every_configuration(name: str) -> None:
-    """The small Transformer has 6 + 6 layers of 8 heads as well, so strings and triples are the paper's."""
+    """The small Transformer has 6 + 6 layers of 8 heads too, so strings are the paper's."""
     assert removals(f"weak-link/{name}", "mini") == removals(f"weak-link/{name}")
