@@ -3,7 +3,7 @@
     report.page.content.content("my-study")   all that the page shows, as plain data
     report.tables.build.tables("my-study")    its tables, our numbers beside published ones
     report.figures.build.figures("my-study")  its figures, as vega-lite charts
-    report.export.export("my-study", "out")   figures as SVG, PNG and PDF, tables as CSV, Markdown and LaTeX
+    report.export.export("my-study", "out")   all figures and tables as files
 
 A study can be shown while it still runs: what is missing or failed is marked.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,12 @@ def export(folder: str | Path, out: str | Path) -> list[Path]:
     figures = study_figures(study)
     files = [*_tables(study_tables(study)), *(_figures(figures) if figures else ())]
     for name, content in files:
-        put(target / name, lambda draft, content=content: draft.write_bytes(content))  # type: ignore[misc]
+        put(target / name, partial(_write, content))
     return [target / name for name, _ in files]
+
+
+def _write(content: bytes, draft: Path) -> None:
+    draft.write_bytes(content)
 
 
 def _tables(tables: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:

@@ -152,22 +152,20 @@ class Display:
 
     kind: ClassVar[str]
     noun: ClassVar[str]
+    default_title: ClassVar[str] = ""  # by default the name of the kind
 
     title: str = text()
     where: Mapping[str, Any] = dataclasses.field(
         default_factory=dict, metadata={**option(_check_where).metadata}
     )  # axes -> the values to show
 
-    def usual_title(self) -> str:
-        """The title if the recipe gives none."""
-        return self.kind.replace("_", " ").capitalize()
-
     def metrics(self, study: Study) -> Sequence[str]:
         return study.metrics
 
     def heading(self, study: Study) -> str:
         """The title, naming the metric that is shown."""
-        return title_for(self.title, self.metrics(study)) if self.title else self.usual_title()
+        title = self.title or self.default_title or self.kind.capitalize()
+        return title_for(title, self.metrics(study))
 
     def conflicts(self) -> Iterator[Problem]:
         """What is wrong with options that are valid one by one."""
@@ -213,6 +211,7 @@ class Figure(Display):
     """A kind of figure. `draw` returns a vega-lite chart, or None if there is nothing to draw."""
 
     noun: ClassVar[str] = "figure"
+    help: ClassVar[str] = ""  # how to read the figure
 
     note: str = text()  # replaces the explanation
 
@@ -221,7 +220,7 @@ class Figure(Display):
 
     def explanation(self, chart: Chart) -> str:
         """How to read the figure."""
-        return ""
+        return self.help
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:

@@ -1,8 +1,8 @@
-"""The shapes that figures are drawn in, as vega-lite: curves with bands, head maps, squares, scatters.
+"""The shapes of figures, as vega-lite: curves with bands, head maps, squares, scatters.
 
 A chart has no colours for text or background: the page sets those for dark and light, `export` for
-print. Categories have the colours of Okabe and Ito and four more, amounts have viridis; all readers
-can tell these apart.
+print. Categories have the colours of Okabe and Ito and four more, amounts have viridis: all readers
+can distinguish these.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def curves(
     *,
     x: str,
     y: str,
-    numbers: bool,
-    lines: Labels,
-    panels: Labels,
+    numbers: bool = True,
+    lines: Labels | None = None,
+    panels: Labels | None = None,
     order: Labels = (),
     line: str = "",
     band: tuple[str, str] = ("mean - sd", "mean + sd"),
@@ -112,15 +112,17 @@ def curves(
     """Lines with points, a band where there is a spread, hollow points for published numbers.
 
     Rows: x, y, line, panel; if known low and high, n, published. If many lines have bands, each
-    line gets its own panel.
+    line gets its own panel. `lines` and `panels` give their order; by default that of the rows.
     """
+    lines = distinct(values, "line") if lines is None else lines
+    panels = distinct(values, "panel") if panels is None else panels
     values, panels, behind = _separate(values, lines, panels)
     across = _across(values, x, numbers, order)
     colour: Chart = {"value": COLOURS[0]}
     if not behind:
         legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
-        shown = {"title": line or None, **legend} if len(lines) > 1 else None
-        colour = field("line", "N", line or None, scale=categories(lines, grey), legend=shown)
+        titled = {"title": line or None, **legend} if len(lines) > 1 else None
+        colour = field("line", "N", line or None, scale=categories(lines, grey), legend=titled)
     tips = [
         tip("line", "N", line or "line"),
         tip("x", "Q" if numbers else "N", x),

@@ -24,9 +24,10 @@ class Cost(Scored, Figure):
     """Each removal as a point: mean score over trials and languages, and the parameters left."""
 
     kind: ClassVar[str] = "cost"
-
-    def usual_title(self) -> str:
-        return "Cost against score"
+    default_title: ClassVar[str] = "Cost against score"
+    help: ClassVar[str] = (
+        "Dashed: the points that no other beats in both. `deadhead bench` measures latency."
+    )
 
     def draw(self, study: Study) -> Chart | None:
         rows = [_row(key, trials) for key, trials in self._trials(study).items() if trials]
@@ -63,9 +64,6 @@ class Cost(Scored, Figure):
                 if scores and left is not None:
                     trials[cell.trial] = fmean(scores), left / MILLION
         return {key: list(trials.values()) for key, trials in removals.items()}
-
-    def explanation(self, chart: Chart) -> str:
-        return "Dashed: the points that no other beats in both. `deadhead bench` measures latency."
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:

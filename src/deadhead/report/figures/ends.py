@@ -18,7 +18,7 @@ from deadhead.results.statistics import (
     layer_difference_rows,
 )
 
-from .charts import curves, distinct
+from .charts import curves
 from .curve_options import GROUPS
 from .curve_units import place
 
@@ -32,11 +32,12 @@ class Ends(Scored, Figure):
     """A line for each language, or for each class of languages."""
 
     kind: ClassVar[str] = "ends"
+    default_title: ClassVar[str] = "Bottom against top layers"
+    help: ClassVar[str] = (
+        "Above 0 where the bottom layers matter more; the mean of the languages of a class."
+    )
 
     group: str = word(*GROUPS, default="")
-
-    def usual_title(self) -> str:
-        return "Bottom against top layers"
 
     def draw(self, study: Study) -> Chart | None:
         scores = self._scores(study)
@@ -61,9 +62,6 @@ class Ends(Scored, Figure):
             self.heading(study),
             x="layers pruned",
             y="drop without bottom - without top, %",
-            numbers=True,
-            lines=distinct(rows, "line"),
-            panels=[""],
             line=self.group.replace("_", " "),
         )
 
@@ -79,9 +77,6 @@ class Ends(Scored, Figure):
                     by_k = scores.setdefault(language, {}).setdefault(end, {})
                     by_k.setdefault(k, {})[cell.trial] = value
         return scores
-
-    def explanation(self, chart: Chart) -> str:
-        return "Above 0 where the bottom layers matter more; the mean of the languages of a class."
 
 
 def _difference(scores: Scores) -> LayerDifference | None:

@@ -10,7 +10,7 @@ from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 from deadhead.results.statistics import deviation
 
-from .charts import Row, curves, distinct
+from .charts import Row, curves
 from .records import chosen
 
 MOST_LINES = 8
@@ -21,9 +21,11 @@ class Epochs(Figure):
     """A line for each removal (for each strategy, if removals are many), a panel for each task."""
 
     kind: ClassVar[str] = "epochs"
-
-    def usual_title(self) -> str:
-        return "Learning curves"
+    default_title: ClassVar[str] = "Learning curves"
+    help: ClassVar[str] = (
+        "Loss on the training set after each epoch of the last training; bands are one "
+        "standard deviation over trials."
+    )
 
     def draw(self, study: Study) -> Chart | None:
         losses: dict[tuple[str, str, float], list[float]] = {}
@@ -40,21 +42,7 @@ class Epochs(Figure):
             return None
         rows = [_row(*key, losses[key]) for key in sorted(losses, key=lambda key: key[2])]
         return curves(
-            rows,
-            self.heading(study),
-            x="epoch",
-            y="training loss",
-            numbers=True,
-            lines=distinct(rows, "line"),
-            panels=distinct(rows, "panel"),
-            line="removed",
-            form=".3f",
-        )
-
-    def explanation(self, chart: Chart) -> str:
-        return (
-            "Loss on the training set after each epoch of the last training; bands are one "
-            "standard deviation over trials."
+            rows, self.heading(study), x="epoch", y="training loss", line="removed", form=".3f"
         )
 
     @classmethod

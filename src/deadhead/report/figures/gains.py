@@ -21,7 +21,7 @@ from .records import chosen
 
 DISTANCE = "syntactic"  # one of URIEL's distances
 FEWEST_HEADS = 3  # that two rankings must share to be compared
-FEWEST_PAIRS = 3  # of languages in a panel
+FEWEST_PAIRS = 3  # pairs of languages in a panel
 Rankings = Mapping[str, Mapping[str, float]]  # by language
 
 
@@ -30,9 +30,11 @@ class Gains(Figure):
     """A point for each pair of languages; a panel for their distance, one for their rankings."""
 
     kind: ClassVar[str] = "gains"
-
-    def usual_title(self) -> str:
-        return "What gains go with"
+    default_title: ClassVar[str] = "What gains go with"
+    help: ClassVar[str] = (
+        "A point for each pair of languages and search; the gain is that of the best pruning "
+        "by test score. rho is Spearman's."
+    )
 
     def draw(self, study: Study) -> Chart | None:
         rankings = _rankings(study)
@@ -61,12 +63,6 @@ class Gains(Figure):
             for row in points
         ]
         return _chart(rows, self.heading(study)) if rows else None
-
-    def explanation(self, chart: Chart) -> str:
-        return (
-            "A point for each pair of languages and search; the gain is that of the best pruning "
-            "by test score. rho is Spearman's."
-        )
 
 
 def _rankings(study: Study) -> dict[tuple[Any, Any], dict[str, Any]]:

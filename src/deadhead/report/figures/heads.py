@@ -36,9 +36,6 @@ class Heads(Figure):
     show: str = choice(shows, required=True)
     panels: str = axis()
 
-    def usual_title(self) -> str:
-        return f"Heads: {self.show}"
-
     @property
     def _is_change(self) -> bool:
         measure = map_measures().get(self.show)
@@ -47,6 +44,9 @@ class Heads(Figure):
     def explanation(self, chart: Chart) -> str:
         measure = map_measures().get(self.show)
         return measure.help if measure is not None else ""
+
+    def heading(self, study: Study) -> str:
+        return super().heading(study) if self.title else f"Heads: {self.show}"
 
     def draw(self, study: Study) -> Chart | None:
         maps: dict[str, list[Mapping[str, float]]] = {}  # panel -> maps that are averaged

@@ -10,21 +10,22 @@ from deadhead.report.spec import Chart, Figure, axis, choice
 from deadhead.results import Study
 from deadhead.results.statistics import layer_rows
 
-from .charts import Row, curves, distinct
+from .charts import Row, curves
 from .records import chosen, head_values, shows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layers(Figure):
-    """What a figure of kind `heads` shows, averaged over layers; a line for each label of an axis."""
+    """What a figure of kind `heads` shows, averaged over layers; a line for each label."""
 
     kind: ClassVar[str] = "layers"
+    help: ClassVar[str] = "Means over the heads of a layer that are left."
 
     show: str = choice(shows, "weights")
     lines: str = axis()
 
-    def usual_title(self) -> str:
-        return f"Layers: {self.show}"
+    def heading(self, study: Study) -> str:
+        return super().heading(study) if self.title else f"Layers: {self.show}"
 
     def draw(self, study: Study) -> Chart | None:
         means: dict[tuple[str, str, int], list[float]] = {}
@@ -41,15 +42,5 @@ class Layers(Figure):
         if not rows:
             return None
         return curves(
-            rows,
-            self.heading(study),
-            x="layer",
-            y=self.show.replace("_", " "),
-            numbers=True,
-            lines=distinct(rows, "line"),
-            panels=distinct(rows, "panel"),
-            form=".4~g",
+            rows, self.heading(study), x="layer", y=self.show.replace("_", " "), form=".4~g"
         )
-
-    def explanation(self, chart: Chart) -> str:
-        return "Means over the heads of a layer that are left."

@@ -28,9 +28,7 @@ class Points(Figure):
     """Sentence embeddings in two dimensions, a colour for each language."""
 
     kind: ClassVar[str] = "points"
-
-    def usual_title(self) -> str:
-        return "Sentences by language"
+    default_title: ClassVar[str] = "Sentences by language"
 
     def draw(self, study: Study) -> Chart | None:
         rows: list[Row] = []

@@ -19,9 +19,10 @@ class Recovery(Figure):
     """A bar for each language, the mean over trials."""
 
     kind: ClassVar[str] = "recovery"
-
-    def usual_title(self) -> str:
-        return "Recovery after one epoch"
+    default_title: ClassVar[str] = "Recovery after one epoch"
+    help: ClassVar[str] = (
+        "The mean over trials of the score after one epoch, in % of the final score."
+    )
 
     def draw(self, study: Study) -> Chart | None:
         pairs: dict[str, list[tuple[float, float]]] = {}  # language -> (after one epoch, final)
@@ -51,9 +52,6 @@ class Recovery(Figure):
         }
         bars = {"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}
         return whole(panelled(bars, [], 260), rows, self.heading(study))
-
-    def explanation(self, chart: Chart) -> str:
-        return "The mean over trials of the score after one epoch, in % of the final score."
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:

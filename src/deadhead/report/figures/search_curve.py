@@ -55,7 +55,6 @@ def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
         spec.heading(study),
         x="heads removed (k)",
         y=f"gain in {score_axis(study, spec)}" if spec.value == "gain" else score_axis(study, spec),
-        numbers=True,
         lines=[line for line in LINES if line in lines],
         panels=panels_in_order(study, spec, rows),
         line="arm",
@@ -71,8 +70,8 @@ def panel_of(cell: Cell, language: str, axes: tuple[str, ...]) -> str:
         return joined(*labels.values())
     learnt = labels["train"] = "+".join(cell.train)
     if {"language", "target"} & {*labels}:  # from the languages it learns to the scored language
-        shown = ("source", "train", "language", "target")
-        others = [label for axis, label in labels.items() if axis not in shown]
+        in_arrow = ("source", "train", "language", "target")
+        others = [label for axis, label in labels.items() if axis not in in_arrow]
         return joined(*others, f"{learnt} \u2192 {language}")
     if labels.get("source") == learnt:
         del labels["source"]

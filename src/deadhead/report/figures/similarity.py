@@ -21,11 +21,10 @@ class Similarity(Figure):
     """Spearman's rho between the rankings of every two languages."""
 
     kind: ClassVar[str] = "similarity"
+    default_title: ClassVar[str] = "Likeness of rankings"
+    help: ClassVar[str] = "1: the same order of heads; 0: no relation."
 
     panels: str = axis()
-
-    def usual_title(self) -> str:
-        return "Likeness of rankings"
 
     def draw(self, study: Study) -> Chart | None:
         rankings: dict[str, dict[str, Mapping[str, float]]] = {}  # panel -> language -> scores
@@ -50,9 +49,6 @@ class Similarity(Figure):
         )
         title, legend = self.heading(study), "Spearman's rho"
         return squares(rows, title, order=list(order), panels=panels, legend=legend)
-
-    def explanation(self, chart: Chart) -> str:
-        return "1: the same order of heads; 0: no relation."
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:

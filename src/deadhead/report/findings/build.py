@@ -70,7 +70,7 @@ def tested(tables: Sequence[Table]) -> Sentences:
             names = f": {'; '.join(differ[:FEW])}{more}" if differ else ""
             return [
                 f"{len(differ) or 'None'} of the {len(cells)} tested cells of the table "
-                f'"{table["title"]}" {"differ" if len(differ) > 1 else "differs"} from the unpruned '
+                f'"{table["title"]}" differ{"" if len(differ) > 1 else "s"} from the unpruned '
                 f"model at a false discovery rate of {100 * RATE:g} %{names}."
             ]
     return []

@@ -58,7 +58,7 @@ def scored(study: Study) -> list[str]:
 
 
 def collapsed(study: Study) -> list[str]:
-    """Trials whose model predicts one label for everything: the training failed, not the pruning."""
+    """Trials whose model predicts one label for everything: there the training failed."""
     done = {c.trial: c for c in study.cells if c.state == "done" and c.summary}
     failed = [cell for cell in done.values() if cell.one_label(cell.split)]
     if not failed:
@@ -67,7 +67,7 @@ def collapsed(study: Study) -> list[str]:
     names = list(dict.fromkeys(map(removal_words, labels)))
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return [
-        f"{len(failed)} of {len(done)} trials predict one label for everything in the language they "
-        f"learnt ({', '.join(names[:FEW])}{more}): the training failed there, which is not what "
-        "pruning costs. A lower learning rate or another seed may help."
+        f"{len(failed)} of {len(done)} trials predict one label for everything in the language "
+        f"they learnt ({', '.join(names[:FEW])}{more}): the training failed there, which is not "
+        "what pruning costs. A lower learning rate or another seed may help."
     ]

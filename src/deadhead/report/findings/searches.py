@@ -51,8 +51,8 @@ def _against_luck(pairs: Sequence[Search]) -> list[str]:
     better = sum(gain > 0 for _, gain, _ in gains)
     return [
         f"The best of the lowest-k prunings beats the unpruned model in {better} of {len(gains)} "
-        f"pairs, by {fmean(gain for _, gain, _ in gains):+.2f} points on average. Without a control "
-        "of the same number of unpruned seeds, this may be luck."
+        f"pairs, by {fmean(gain for _, gain, _ in gains):+.2f} points on average. Without a "
+        "control of the same number of unpruned seeds, this may be luck."
     ]
 
 
@@ -65,7 +65,7 @@ def _chosen_on_dev(pairs: Sequence[Search]) -> list[str]:
     seeds = [gain for pair in pairs if (gain := gain_of_seeds(pair)) is not None]
     control = f"; the same number of unpruned seeds gains {fmean(seeds):+.2f}" if seeds else ""
     return [
-        f"If the test set chooses k, pruning gains {fmean(test for test, _ in gains):+.2f} points on "
-        f"average over {len(gains)} pairs{control if len(seeds) == len(gains) else ''}. If dev "
+        f"If the test set chooses k, pruning gains {fmean(test for test, _ in gains):+.2f} points "
+        f"on average over {len(gains)} pairs{control if len(seeds) == len(gains) else ''}. If dev "
         f"chooses, pruning gains {fmean(dev for _, dev in gains):+.2f}."
     ]

@@ -1,4 +1,4 @@
-"""All that the page shows of a study, as plain data: `content(folder)`. The page needs nothing else."""
+"""All that the page shows of a study, as plain data: `content(folder)`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _content(folder: str | Path) -> dict[str, Any]:
 
 
 def damaged(study: Study) -> list[str]:
-    """Sentences about damaged records: those missing in the index, and those that cannot be read."""
+    """Sentences about records that are missing in the index or cannot be read."""
     names, index = study.unreadable, study.home / "index.jsonl"
     late = (
         f"{len(names)} record{'' if len(names) == 1 else 's'} in the index cannot be read: "

@@ -1,4 +1,4 @@
-"""What the page shows of single heads: maps of a value for each head, and all facts of each head."""
+"""What the page shows of single heads: maps of values, and all facts of each head."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _own_script() -> str:
 
 
 def check_installed() -> None:
-    """Raise an error unless everything that a page needs is installed; called before hours of work."""
+    """Raise an error unless all that a page needs is installed; called before hours of work."""
     if find_spec("vl_convert") is None:
         raise MissingExtra("vl-convert-python", "report", "a page with figures")
 

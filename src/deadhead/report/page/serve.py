@@ -4,8 +4,8 @@
 
 It has three addresses: `/` is the page, `/content.json` what it is drawn from (requested every few
 seconds, answered with 304 if nothing changed), `/record.json?id=ID` one record in full.
-`?study=NAME` picks a study of a folder; two of them are compared. NAME must be one of the studies in
-the folder, so no path leads out of it. The server answers only this machine, and only under a name
+`?study=NAME` picks a study of a folder; two are compared. NAME must be one of the studies in the
+folder, so no path leads out of it. The server answers only this machine, and only under a name
 of this machine: a web page elsewhere cannot read it, not even if its host name points here.
 """
 

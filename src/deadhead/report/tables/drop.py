@@ -17,9 +17,7 @@ class Drop(Table):
     """The relative drop against the unpruned cell with the same other labels."""
 
     kind: ClassVar[str] = "drop"
-
-    def usual_title(self) -> str:
-        return "Scores"
+    default_title: ClassVar[str] = "Scores"
 
     def build(self, study: Study) -> dict[str, Any]:
         means = Means.of(study, self, drops_of(study, self))

@@ -171,7 +171,7 @@ def grid(
         "rows": [list(row) for row in rows],
         "columns": [list(column) for column in columns],
         "cells": cells,
-        "decimals": decimals(file),  # of published numbers
+        "decimals": decimals(file),  # decimals of published numbers
     }
 
 

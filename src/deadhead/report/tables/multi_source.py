@@ -28,9 +28,7 @@ class MultiSource(Table):
     """The full model, rankings merged by data and by scores, and each source's own ranking."""
 
     kind: ClassVar[str] = "multi-source"
-
-    def usual_title(self) -> str:
-        return "Search"
+    default_title: ClassVar[str] = "Search"
 
     def build(self, study: Study) -> dict[str, Any]:
         layout = Layout.of(self, ("language",), ("task",) if len(study.labels("task")) > 1 else ())

@@ -164,7 +164,7 @@ def search_grid(
     order: Mapping[str, list[Any]] | None = None,
     bases: Mapping[Key, Unit] | None = None,
 ) -> dict[str, Any]:
-    """A table of searches; `theirs` finds published numbers, `bases` are what cells are tested on."""
+    """A table of searches; `theirs` finds published numbers, cells are tested against `bases`."""
     file = table.published_rows(study)
     rows, columns = keys_in_order(study, layout, units, order)
 
@@ -173,7 +173,7 @@ def search_grid(
         labels = dict(zip(layout.axes, key, strict=True))
         return entry(unit, theirs(labels, unit) if file else None, base.numbers() if base else ())
 
-    made = grid(
+    table_data = grid(
         title=table.heading(study),
         note=_note(study, columns, units, whose(study, file)),
         layout=layout,
@@ -183,7 +183,7 @@ def search_grid(
         file=file,
         against=SEEDS,
     )
-    return {**made, "test": made["test"] or UNTESTED}
+    return {**table_data, "test": table_data["test"] or UNTESTED}
 
 
 def _note(study: Study, columns: Sequence[Key], units: Units, published: str) -> str:

@@ -29,7 +29,7 @@ KEPT = ("per_layer", "per_block")  # strategies whose amount says what each comp
 def changes(
     numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
 ) -> dict[str, float | None]:
-    """The brackets of a pruned cell: our score minus our unpruned score, and what the paper prints."""
+    """The brackets of a pruned cell: our change from unpruned, and what the paper prints."""
     printed = mean([value for row in rows if (value := number(row, "delta")) is not None])
     return {
         "change": round(fmean(numbers) - fmean(base), ROUND) if numbers and base else None,
@@ -65,7 +65,7 @@ def with_removal_columns(
 def _descriptions(
     labels: Iterable[str], components: int, cells: Iterable[Cell], file: Sequence[Row]
 ) -> dict[str, list[str]] | None:
-    """The percentage and the kept heads of each pruning; None if they are unknown or not distinct."""
+    """The percentage and kept heads of each pruning; None if unknown or not distinct."""
     by_label = {str(cell.axes.get("remove")): cell for cell in cells}
     printed = {r["remove"]: r["percent"] for r in file if r.get("remove") and r.get("percent")}
     strategies = {str(cell.axes.get("strategy")) for cell in by_label.values()} & {*KEPT}

@@ -75,7 +75,7 @@ def _column(axis: str, columns: set[str]) -> str | None:
 
 
 def _text(axis: str, value: Any) -> str:
-    """A label in one spelling: removing nothing is `none`, and languages joined by + have no order."""
+    """A label in one spelling: removing nothing is `none`, languages joined by + have no order."""
     text = plain_text("" if value is None else value)
     if axis == "remove":
         return "none" if text in NOTHING else text

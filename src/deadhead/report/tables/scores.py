@@ -33,11 +33,11 @@ class Scores(Table):
             unit, labels, unpruned = means.units.get(key), means.labels(key), means.unpruned(key)
             context = unit.known() if unit else None
             published = means.published.value(labels, context) if means.file else None
-            made = entry(unit, published, unpruned)
+            entry_data = entry(unit, published, unpruned)
             if self.change and unit is not None:
                 rows = means.published.of(labels, context) if means.file else []
-                made |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
-            return made
+                entry_data |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
+            return entry_data
 
         table = means.table(study, self, cell, in_points(study, self))
         return with_removal_columns(table, self.remove_as, study.cells, means.file)

@@ -1,4 +1,4 @@
-"""Scores gathered into units: a unit is what one cell of a table, or one point of a curve, is made of."""
+"""Scores gathered into units: the scores behind one cell of a table or one point of a curve."""
 
 from __future__ import annotations
 
