@@ -25,7 +25,7 @@ PLACES = 2  # to which points of the map are rounded
 
 @dataclass(frozen=True)
 class Embeddings(Measure):
-    """The sentences of every language as points, their silhouette and the distances of languages."""
+    """The sentences of all languages as points, their silhouette, the distances of languages."""
 
     label: ClassVar[str] = "Sentences by language"
     help: ClassVar[str] = (
@@ -36,12 +36,12 @@ class Embeddings(Measure):
     reads: ClassVar[Literal["target texts"]] = "target texts"
     drawn_as: ClassVar[Literal["points"]] = "points"
 
-    # of every language, the same ones where the data is parallel
+    # for each language; the same sentences where the data is parallel
     sentences: Annotated[int, whole_from(2)] = 1000
     split: Split = "dev"
     length: Annotated[int, whole_from(4)] = 128  # sub-words of a sentence at most
     perplexity: Count = 30
-    seed: Annotated[int, whole_from(0)] = 0  # of the t-SNE
+    seed: Annotated[int, whole_from(0)] = 0  # for the t-SNE
 
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, Any]:
         texts = inputs.texts(self.split, self.sentences)

@@ -28,7 +28,7 @@ class Entropy(Measure):
     sentences: Count = 500  # the first of the split, shared evenly by the languages of training
     split: Split = "dev"
     average: Literal["token", "sentence"] = "token"  # `sentence`: over each sentence first
-    smoothing: Share = 0.0  # of evenly spread attention, mixed in (Clark et al.: 0.0001)
+    smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
 
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
         batches = inputs.batches(self.split, self.sentences)

@@ -33,13 +33,13 @@ class Measure(Checked, ABC):
 
     label: ClassVar[str]  # in titles: "Attention entropy"
     help: ClassVar[str]  # what it measures, in a sentence; the note of its figure
-    legend: ClassVar[str]  # of the scale of its map, with the unit
+    legend: ClassVar[str]  # title of the scale of its map, with the unit
     # the data it needs: that of the languages of training, or the texts of all targets
     reads: ClassVar[Literal["nothing", "training data", "target texts"]] = "nothing"
     needs_start: ClassVar[bool] = False  # compares with the weights before training
     # a number for each head, drawn as maps; or points for each language
     drawn_as: ClassVar[Literal["map", "points"]] = "map"
-    is_change: ClassVar[bool] = False  # of training, so it is shown only after training
+    is_change: ClassVar[bool] = False  # by training, so it is shown only after training
     digits: ClassVar[int] = 5  # to which the page rounds
 
     @abstractmethod

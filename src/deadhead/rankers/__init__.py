@@ -37,7 +37,7 @@ RANKERS: Registry[type[Ranker]] = Registry(
         "confidence": "attention:Confidence",
     },
 )
-# By default: as near to leave-one-out as methods a hundred times as slow, see docs/results/rankers.md
+# By default: as near to leave-one-out as methods a hundred times slower (docs/results/rankers.md).
 METHOD = "taylor"
 
 
@@ -95,7 +95,7 @@ def check_method(method: str, loss: Loss | str | None, options: Mapping[str, Any
 
 
 def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> Ranker:
-    """The ranker that measures by this loss; where one is given, `measure` is the loss by default."""
+    """The ranker that measures by this loss; with a loss, its `measure` is the loss by default."""
     if loss is None:
         return ranker(method, **options)
     if isinstance(loss, str) and loss != "self":

@@ -31,7 +31,7 @@ class Entropy(Ranker):
     reads: ClassVar[Literal["inputs"]] = "inputs"
 
     average: Average = "token"
-    smoothing: Share = 0.0  # of evenly spread attention, mixed in (Clark et al.: 0.0001)
+    smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
 
     def __call__(
         self,

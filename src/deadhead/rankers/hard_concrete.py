@@ -1,6 +1,7 @@
-"""Hard-concrete gates (Louizos et al. 2018) and their training, with the formulas of Voita et al. 2019.
+"""Hard-concrete gates (Louizos et al. 2018) and their training.
 
-A gate is random between 0 and 1 and often exactly 0 or 1. Its parameter is log a.
+The formulas are those of Voita et al. 2019. A gate is random between 0 and 1 and often exactly 0
+or 1. Its parameter is log a.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def train_gates(
     optimizer = torch.optim.AdamW(groups)
     noise = torch.Generator().manual_seed(seed)
     finite, losses = FiniteLoss(), []
-    torch.manual_seed(seed)  # of dropout, where the weights are trained
+    torch.manual_seed(seed)  # for dropout, where the weights are trained
     for step, number in enumerate(itertools.islice(_endless(len(batches), seed), steps)):
         gates = sampled(log_a, torch.rand(len(layout), generator=noise).to(device))
         with gated(model, closed=shut), gated(model, _by_block(gates, layout)):

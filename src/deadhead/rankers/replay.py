@@ -1,9 +1,9 @@
 """Run a model from the middle: layers below the first change return what they returned before.
 
-`Replay` wraps the layers that hold attention. While it records, it keeps the output of each; when it
-replays from a layer, the layers before it return the same output at once, repeated as often as the
-batch is. It knows no architecture: a layer is the module with a number in its path, and layers come
-in the order in which the model calls them, so that closing a decoder head also skips the whole
+`Replay` wraps the layers that hold attention. While it records, it keeps the output of each; when
+it replays from a layer, the layers before it return the same output at once, repeated as often as
+the batch is. It knows no architecture: a layer is the module with a number in its path, and layers
+come in the order in which the model calls them, so that closing a decoder head also skips the whole
 encoder.
 """
 
@@ -43,7 +43,7 @@ class Replay:
 
     @contextmanager
     def start_at(self, place: tuple[str, int], times: int = 1) -> Iterator[None]:
-        """Start the forward pass inside, on the recorded batch repeated `times`, at this attention."""
+        """Start the forward pass inside at this attention, with the batch repeated `times`."""
         layer = self.layer_of[place]
         self.start = self.calls.index(layer) if layer in self.calls else 0
         self.times, self.call = times, 0

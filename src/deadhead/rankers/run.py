@@ -1,4 +1,4 @@
-"""Run a ranker on a model: freeze the model, check the data, check the scores, restore the model."""
+"""Run a ranker on a model: freeze the model, check data and scores, restore the model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(
 
 @contextmanager
 def frozen(model: nn.Module, seed: int) -> Iterator[None]:
-    """The model in evaluation mode with frozen weights and a seeded generator; restored afterwards."""
+    """Evaluation mode, frozen weights and a seeded generator; all restored afterwards."""
     if any(parameter.is_inference() for parameter in model.parameters()):
         raise UnsupportedModel(
             "the weights were made under torch.inference_mode, which allows no gradients.",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Closed = frozenset[Head]
-Value = Callable[[Sequence[Closed]], list[float]]  # of the model with each set of heads closed
+Value = Callable[[Sequence[Closed]], list[float]]  # model's value with each set closed
 Delta = Annotated[float, Bound(lambda value: 0 < value < 1, "a number between 0 and 1")]
 
 

@@ -92,7 +92,7 @@ class Ranking:
         return self.scores
 
     def matrix(self, block: str | None = None, *, raw: bool = False) -> np.ndarray:
-        """Layers x heads, nan for heads without a score; the block may be omitted if it is alone."""
+        """Layers x heads, nan for heads without a score; omit the block if there is one."""
         blocks = self.layout.blocks
         if block is None and len(blocks) > 1:
             hint = f"name one: ranking.matrix({blocks[0]!r})"
@@ -107,8 +107,8 @@ class Ranking:
         return spearman(*sides, exact=False)
 
     def overlap(self, other: Ranking, m: int = 12) -> Overlap:
-        """How many of the m highest and lowest heads, among those in both rankings, are the same."""
-        both = sorted(self._shared(other), key=self._place)  # of equal scores the lower layer
+        """How many of the m highest and lowest heads in both rankings are the same."""
+        both = sorted(self._shared(other), key=self._place)  # equal scores: lower layer first
         if not 0 < m <= len(both):
             raise HeadError(
                 f"`m` expects 1 to {len(both)} heads, which both rankings have, got {m}.",
@@ -210,7 +210,7 @@ def _same_build(first: HeadLayout, second: HeadLayout) -> bool:
 
 
 def built(layout: HeadLayout) -> str:
-    """The layers and heads a model was built with: `encoder 12 x 12`; `encoder 8+4` if they differ."""
+    """The layers and heads a model was built with: `encoder 12 x 12`, or `encoder 8+4`."""
     sizes = {block: [a.size for a in layout.of(block)] for block in layout.blocks}
     return ", ".join(
         f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}"

@@ -13,7 +13,7 @@ others lose no head and do not count.
 What holds for all of them:
 - Only heads the layout still has are drawn or counted.
 - Heads that share a key/value head (`Attention.groups`) go together.
-- A number of heads is met exactly or refused, never rounded.
+- A number of heads is removed exactly or refused, never rounded.
 - Draws use `random.Random` seeded with a text and its method `random()`, and nothing else of it:
   Python promises to keep these, so a seed means the same heads on every machine and version.
 

@@ -88,7 +88,7 @@ def only_blocks(layout: HeadLayout, blocks: Blocks) -> HeadLayout:
 
 
 def parts_of(value: Any) -> tuple[list[tuple[str, Any]], list[Any]]:
-    """An amount for each block, either named (a mapping, `ES=14;DS=30`) or in order (`14/31/30`)."""
+    """An amount for each block, named (a mapping, `ES=14;DS=30`) or in order (`14/31/30`)."""
     if isinstance(value, Mapping):
         return list(value.items()), []
     if not isinstance(value, str | int):

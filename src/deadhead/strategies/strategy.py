@@ -32,7 +32,7 @@ class Strategy:
 
     select: Callable[..., Heads]
     amount: Amount
-    help: str  # of its flag of `deadhead prune`
+    help: str  # for its flag of `deadhead prune`
     label: str  # in legends, without an amount
     sentence: str  # in findings, behind "without": "{amount} heads at random"
     sentence_of_one: str = ""  # the same for the amount 1

@@ -1,10 +1,11 @@
 """The alpha-beta rule of layer-wise relevance propagation: how relevance goes to the inputs.
 
-For any function with inputs x, Jacobian J and value y0 at zero input, an input's part in an output is
-z_ji = J_ji x_i + y0_j / n_in, and the relevance of output j goes to its inputs in proportion to it,
-positive and negative parts apart:
+For any function with inputs x, Jacobian J and value y0 at zero input, an input's part in an output
+is z_ji = J_ji x_i + y0_j / n_in, and the relevance of output j goes to its inputs in proportion to
+it, positive and negative parts apart:
 
-    R_i = sum_j R_j (ALPHA z+_ji / (sum_i z+_ji + STABILISER) + BETA z-_ji / (sum_i z-_ji - STABILISER))
+    R_i = sum_j R_j (ALPHA z+_ji / (sum_i z+_ji + STABILISER)
+                   + BETA z-_ji / (sum_i z-_ji - STABILISER))
 
 Both ratios are non-negative, so positive relevance stays positive. After every operation the
 relevance of its inputs is scaled, example by example, so that the sum of |R| is kept. `ruled`
@@ -36,7 +37,7 @@ Rule = Callable[..., tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class AlphaBeta:
-    """The rules of Voita et al. Relevance is the gradient itself; activations pass it on unchanged."""
+    """The rules of Voita et al. Relevance is the gradient itself; activations keep it."""
 
     constant_attention: bool = False
 
@@ -215,7 +216,7 @@ def _signs(z: Tensor) -> tuple[Tensor, Tensor]:
     return z.clamp(min=0), z.clamp(max=0)
 
 
-# Axes below: n heads of sentences, t queries, s keys, d widths of values, e widths of queries and keys.
+# Axes: n heads of sentences, t queries, s keys, d widths of values, e widths of queries and keys.
 
 
 def _constant_attention(relevance: Tensor, v: Tensor, weights: Tensor) -> Tensor:

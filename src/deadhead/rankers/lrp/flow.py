@@ -199,7 +199,7 @@ class _Interceptor(TorchFunctionMode):
 
 
 def only_present(context: Tensor, heads: list[int], width: int) -> None:
-    """Note on a layer's context which of its heads count: a closed one has no part in the output bias."""
+    """Mark on a layer's context which heads count: a closed head gets none of the output bias."""
     columns = (torch.tensor(heads)[:, None] * width + torch.arange(width)).flatten()
     context.deadhead_present = columns.to(context.device)  # type: ignore[attr-defined]
 

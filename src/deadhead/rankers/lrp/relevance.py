@@ -84,7 +84,7 @@ def _columns(site: Site, layout: HeadLayout) -> list[int]:
 def _record(
     seen: list[tuple[Site, Tensor]], site: Site, layout: HeadLayout, context: Tensor
 ) -> Tensor:
-    """Record what the output projection reads; below the lowest such place no relevance is needed."""
+    """Record what the output projection reads; no relevance is needed below the lowest."""
     if not context.requires_grad:
         context = context.detach().requires_grad_()
     columns = _columns(site, layout)

@@ -1,0 +1,89 @@
+"""The lists of rankers, strategies and measures agree wherever they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead import options
+from deadhead.errors import DeadheadError, UnknownName
+from deadhead.measures import MEASURES, Measure, measure
+from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
+from deadhead.registry import Registry
+from deadhead.strategies import STRATEGIES, Strategy
+from deadhead.studies import load
+
+HELP = {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+def help_of(command: str) -> str:
+    from deadhead.cli import app
+
+    return CliRunner().invoke(app, [command, "--help"], env=HELP).output
+
+
+def refusal(*changes: str) -> str:
+    with pytest.raises(DeadheadError) as error:
+        load("smoke", list(changes))
+    return error.value.message
+
+
+@pytest.mark.parametrize("registry", [RANKERS, STRATEGIES, MEASURES])
+def test_a_registry_knows_its_parts(registry: Registry[Any]) -> None:
+    assert len(dict(registry)) == len(registry) > 2
+    with pytest.raises(UnknownName, match="Known: "):
+        registry["nonsense"]
+    assert "nonsense" not in registry
+    assert 3 not in registry
+
+
+def test_rankers_agree_in_python_help_and_recipes() -> None:
+    assert METHOD in RANKERS
+    assert ", ".join(RANKERS) in help_of("rank")
+    for name, kind in RANKERS.items():
+        assert issubclass(kind, Ranker)
+        assert kind.__name__.lower() == name  # the owner that a refused option names
+        assert load("smoke", [f"rank.method={name}"]).trials
+        option = next(iter(options.options_of(kind)))
+        with pytest.raises(options.OptionError) as error:
+            ranker(name, **{option: {"a": 1}})
+        assert error.value.message in refusal(f"rank={{method: {name}, {option}: {{a: 1}}}}")
+
+
+def test_strategies_agree_in_python_help_and_recipes() -> None:
+    prune = help_of("prune")
+    for name, strategy in STRATEGIES.items():
+        assert isinstance(strategy, Strategy)
+        assert f"--{strategy.flag or name.replace('_', '-')} " in prune
+        assert strategy.help in prune
+        assert list(options.options_of(strategy.select))[:3] == ["seed", "scores", "blocks"]
+        assert f"axes.remove.{name}: " in refusal(f"remove={{{name}: banana}}")
+        assert f"axes.remove.{name}: " in refusal(f"remove={{{name}: -1}}")
+
+
+def test_measures_agree_in_python_and_recipes() -> None:
+    for name, kind in MEASURES.items():
+        assert issubclass(kind, Measure)
+        assert kind.__name__.lower() == name
+        assert all((kind.label, kind.help.endswith("."), kind.legend))
+        option = next(iter(options.options_of(kind)))
+        with pytest.raises(options.OptionError) as error:
+            measure(name, **{option: "banana"})
+        steps = "steps=[measure, prune, finetune, evaluate]"
+        assert error.value.message in refusal(steps, f"measure=[{{{name}: {{{option}: banana}}}}]")
+        assert ("split" in options.options_of(kind)) == (kind.reads != "nothing")
+
+
+def test_facts_are_read_without_torch() -> None:
+    code = (
+        "import sys; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
+        "from deadhead.strategies import STRATEGIES; "
+        "[dict(table) for table in (RANKERS, MEASURES, STRATEGIES)]; "
+        "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
