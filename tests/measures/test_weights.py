@@ -142,7 +142,7 @@ def test_as_a_measure(bert: Any) -> None:
     )  # weights are born small
 
 
-def test_what_cannot_be_compared_is_told(bert: Any) -> None:
+def test_what_cannot_be_compared_is_reported(bert: Any) -> None:
     whole = head_weights(bert)
     with pytest.raises(OptionError, match="`relative` of weights expects true or false, got 'yes'"):
         measure("weights", relative="yes")

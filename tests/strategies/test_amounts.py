@@ -66,7 +66,7 @@ def test_numbers_of_two_digits_take_commas() -> None:
     assert [len(a.kept) for a in left.of("encoder")] == [12, 12, 12, 12, 11, 10, 9, 8, 0, 0, 1, 2]
 
 
-# Layer sets (A-11) -----------------------------------------------------------------------------------
+# Layer sets
 
 A11 = {  # counted from 1, as in the papers
     "top 1": [12],

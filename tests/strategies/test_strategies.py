@@ -62,7 +62,7 @@ def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
     assert {head.block for head in gone} == {"encoder", "cross"}
 
 
-# Random at a percentage (A-9) ------------------------------------------------------------------------
+# Random at a percentage
 
 PERCENT = (10, 20, 25, 30, 35, 40, 50, 55, 60, 70, 75, 80, 81, 87, 90)
 
@@ -88,13 +88,13 @@ KEPT_OF_48 = {25: 36, 35: 31, 50: 24, 55: 22, 60: 19, 75: 12, 81: 9}
 
 
 @pytest.mark.parametrize(("percent", "pruned"), list(zip(PERCENT, PRUNED_OF_144, strict=True)))
-def test_a9_heads_pruned_of_144(percent: int, pruned: int) -> None:
+def test_heads_pruned_of_144(percent: int, pruned: int) -> None:
     assert count(percent, 144) == pruned
     assert len(random_percent(BERT, percent)) == len(random_percent(TRANSFORMER, percent)) == pruned
 
 
 @pytest.mark.parametrize(("percent", "kept"), KEPT_OF_48.items())
-def test_a9_transformer_keeps_equally_many_in_each_component(percent: int, kept: int) -> None:
+def test_transformer_keeps_equally_many_in_each_component(percent: int, kept: int) -> None:
     gone = random_percent(TRANSFORMER, percent, per="block")
     assert len(gone) == 144 - 3 * kept
     assert {
@@ -103,7 +103,7 @@ def test_a9_transformer_keeps_equally_many_in_each_component(percent: int, kept:
     assert {35: 51, 55: 78, 60: 87}.get(percent, len(gone)) == len(gone)
 
 
-def test_a9_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
+def test_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
     gone = stratified(TRANSFORMER, 1)
     assert len(gone) == 126
     assert left_in(TRANSFORMER, gone) == dict.fromkeys(TRANSFORMER.blocks, [1] * 6)
@@ -161,7 +161,7 @@ def test_a_percentage_is_of_the_heads_left_unless_told_otherwise() -> None:
         random_percent(left, 10, of="born")
 
 
-# Layer strings and component triples (A-10) ----------------------------------------------------------
+# Layer strings and component triples
 
 TABLE_2 = [  # per cent, then ES, ED, DS
     (0, "888888", "888888", "888888"),
@@ -261,7 +261,7 @@ def test_balanced_refuses_what_a_thinned_layer_cannot_hold() -> None:
     assert (sum(numbers), numbers[3]) == (29, 2)  # the layer with no more is not asked for more
 
 
-# Prefixes of a ranking (A-7) -------------------------------------------------------------------------
+# Prefixes of a ranking
 
 
 def test_lowest_and_highest_by_hand() -> None:
