@@ -62,7 +62,7 @@ def test_all_parts_as_plain_data(tmp_path: Path) -> None:
     assert made["progress"] == {"total": 8, "done": 8, "failed": 0, "left": 0, "running": 0}
 
 
-def test_a_study_is_read_once_for_all_that_is_made_of_it(
+def test_a_study_is_read_once_for_the_whole_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
@@ -174,7 +174,7 @@ def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
     assert file.stem not in found["records"]
 
 
-def test_only_some_records_are_opened_and_shown(
+def test_a_large_study_opens_only_some_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = study(tmp_path, DRAWN, drawn)
@@ -400,7 +400,7 @@ def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
     )
 
 
-def test_what_was_measured_is_told_where_nothing_can_be_compared(tmp_path: Path) -> None:
+def test_findings_report_measures_without_a_comparison(tmp_path: Path) -> None:
     recipe = """\
 steps: [prune, finetune, measure, evaluate]
 fixed: {model: a/model, task: pos, source: en, targets: [en, de], remove: {random: 50}, measure: [entropy, weights, embeddings]}
@@ -447,7 +447,7 @@ axes: {draw: [0, 1]}
     }
 
 
-def test_how_many_records_were_opened_is_told(
+def test_the_page_counts_the_opened_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = study(tmp_path, DRAWN, drawn)
@@ -492,7 +492,7 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["mnli", "pos"])
-def test_trainings_that_collapsed_are_told_first(tmp_path: Path, task: str) -> None:
+def test_failed_trainings_come_first(tmp_path: Path, task: str) -> None:
     """One label for everything: what such a trial lost is no cost of pruning. A model that is only bad is not meant."""
     recipe = f"steps: [prune, finetune, evaluate]\nfixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
     recipe += "axes: {remove: [none, {random: [10, 20]}, {layers: [top 1, top 2]}]}\n"

@@ -36,7 +36,7 @@ def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
         (13, ["Removed (the first 12 of 13)", "Points (the first 6 of 13)"], [12, 6]),
     ],
 )
-def test_panels_that_are_not_drawn_are_told(
+def test_the_title_counts_panels_that_are_not_drawn(
     shares: int, titles: list[str], drawn: list[int], tmp_path: Path
 ) -> None:
     recipe = SHARES.replace("SHARES", ", ".join(str(5 + i) for i in range(shares)))

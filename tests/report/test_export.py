@@ -91,7 +91,7 @@ def test_published_numbers_have_the_decimals_they_were_printed_with(tmp_path: Pa
     assert r"none & 80.00 {\scriptsize(83.7)} & 90.00 \\" in to_latex(scores)
 
 
-def test_decimals_beyond_what_tables_keep_are_not_shown(tmp_path: Path) -> None:
+def test_decimals_are_limited(tmp_path: Path) -> None:
     """A file may come from anybody, and a browser prints no number with hundreds of decimals."""
     numbers = f"task,remove,value\nmnli,none,83.{'7' * 300}\nmnli,random 50,a word. Or several\n"
     assert tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))[0]["decimals"] == 4

@@ -136,7 +136,7 @@ def test_groups_are_panels_where_lines_are_something_else(tmp_path: Path) -> Non
     assert {row["line"] for row in rows} == {"top", "bottom", "top + bottom"}
 
 
-def test_a_search_is_held_against_a_band_of_seeds(tmp_path: Path) -> None:
+def test_a_search_is_compared_with_a_band_of_seeds(tmp_path: Path) -> None:
     rows = values(
         only(tmp_path, "{title: Search, kind: curve, x: k, panels: language}", SEARCH, searched)
     )
@@ -474,7 +474,7 @@ def test_nine_languages_have_nine_colours() -> None:
     )
 
 
-def test_searches_of_different_languages_stand_in_panels_of_their_own(tmp_path: Path) -> None:
+def test_searches_of_different_languages_have_their_own_panels(tmp_path: Path) -> None:
     recipe = """\
 steps: [finetune, rank, restart, prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, source: en, targets: [de, ar], splits: [dev, test]}

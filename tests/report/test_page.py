@@ -56,7 +56,7 @@ def test_the_policy_names_every_script_by_its_hash_and_allows_no_other():
     assert "unsafe" not in policy
 
 
-def test_text_of_the_data_cannot_end_the_script_it_lies_in():
+def test_text_of_the_data_cannot_end_its_script():
     whole = html(made_content(hostile=HOSTILE))
     clean = html(made_content())
     for tag in ("<script", "</script", "<img"):
@@ -121,7 +121,7 @@ def test_write_draws_a_study_or_several(tmp_path: Path):
     assert [s["folder"] for s in both["studies"]] == ["one", "two"]
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path):
+def test_an_unwritable_file_is_reported(tmp_path: Path):
     study = made_study(tmp_path / "one")
     (tmp_path / "file").write_text("")
     with pytest.raises(DeadheadError, match=r"cannot write .*page.html: .*\n  Hint: .*--out"):
@@ -177,7 +177,7 @@ def test_text_can_be_read_on_every_ground(theme: str, ink: str):
         assert contrast(colours[ink], colours[ground]) >= 4.5, f"{ink} on {ground}"
 
 
-def test_vega_is_bundled_once_and_a_damaged_copy_is_made_anew(
+def test_vega_is_bundled_once_and_a_damaged_copy_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made: list[str] = []

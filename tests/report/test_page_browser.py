@@ -272,7 +272,7 @@ def test_a_head_in_a_figure_is_outlined_in_the_maps_too(page: Page, drawn: Drawn
     page.until("return document.querySelectorAll('td.same').length === 0")
 
 
-def test_a_head_of_a_trial_is_told_above_the_sheet(page: Page, drawn: Drawn):
+def test_the_tooltip_of_a_head_is_above_the_sheet(page: Page, drawn: Drawn):
     trial = made_content()["trials"]["rows"][6][0]
     page.open(drawn() + f"#trial={trial}")
     page.point_at("#sheet td.gone")

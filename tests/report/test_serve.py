@@ -154,7 +154,7 @@ def test_it_only_reads(study: Path):
     assert {file: file.stat().st_mtime_ns for file in study.rglob("*")} == before
 
 
-def test_another_name_for_this_machine_is_refused_unless_told(study: Path):
+def test_another_host_name_is_refused_without_host(study: Path):
     with running(study) as server:
         port = server.server_address[1]
         assert server.server_address[0] == "127.0.0.1"
@@ -280,7 +280,7 @@ def test_a_reader_keeps_their_place_while_the_study_goes_on(
     page.until("return document.getElementById('pulse').textContent.startsWith('not connected')")
 
 
-def test_a_record_that_is_not_in_the_page_is_asked_for(
+def test_a_record_that_is_not_in_the_page_is_requested(
     page: Page, study: Path, monkeypatch: pytest.MonkeyPatch
 ):
     facts = content(study)
@@ -307,7 +307,7 @@ def test_the_list_leads_to_a_study_and_to_several(page: Page, several: Path):
         assert page.complaints() == []
 
 
-def test_without_a_browser_the_tests_left_out_are_told():
+def test_without_a_browser_skipped_tests_are_reported():
     tests = Path(__file__).parent
     command = [
         sys.executable,

@@ -152,7 +152,7 @@ def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_table_tells_whose_the_published_numbers_are(tmp_path: Path, row: str, told: str) -> None:
+def test_a_table_names_the_model_of_published_numbers(tmp_path: Path, row: str, told: str) -> None:
     scores, _ = tables(
         study(
             tmp_path,
@@ -205,7 +205,7 @@ def test_published_drops_come_of_published_scores(tmp_path: Path) -> None:
     assert cell(drops, ["random 50 %"], ["sst2"])["published"] is None  # nothing unpruned beside it
 
 
-def test_what_is_missing_or_failed_is_told(tmp_path: Path) -> None:
+def test_missing_and_failed_cells_are_marked(tmp_path: Path) -> None:
     def patchy(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
         if trial.get("task") == "sst2":
             return (

@@ -80,7 +80,7 @@ def test_a_mean_over_languages_lists_each_of_them(tmp_path: Path) -> None:
     assert [part[1:] for part in parts] == [["en", 99.0], ["zh", 70.84]]
 
 
-def test_draws_are_told_apart(tmp_path: Path) -> None:
+def test_draws_are_distinguished(tmp_path: Path) -> None:
     scores = tables(study(tmp_path, DRAWN, drawn))[0]
     assert [told for _, told, _ in scores["cells"][1][0]["numbers"]] == [
         "seed 0, draw 0",
