@@ -26,10 +26,13 @@ def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
     from deadhead import cli, measures, papers, rankers, strategies
     from deadhead.heads import names as part_names
+    from deadhead.report import figures
+    from deadhead.report import tables as report_tables
+    from deadhead.results.task_facts import task_facts
     from deadhead.studies import STEPS, steps
     from deadhead.tasks import METRICS, TASKS
 
-    rooms = (cli, measures, papers, rankers, steps, strategies)
+    rooms = (cli, figures, measures, papers, rankers, report_tables, steps, strategies)
     triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))
@@ -40,11 +43,15 @@ def as_it_was() -> Iterator[None]:
             STEPS,
             METRICS,
             TASKS,
+            figures.FIGURES,
+            report_tables.TABLES,
         )
     ]
     folders = [*papers.FOLDERS]
     commands = [*cli.app.registered_commands]
+    task_facts.cache_clear()  # a page may change the metrics of a task
     yield
+    task_facts.cache_clear()
     cli.app.registered_commands[:] = commands
     part_names.TRIPLES, papers.FOLDERS[:] = triples, folders
     for room, path in paths:

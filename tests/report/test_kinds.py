@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from by_hand import DRAWN, drawn, study
@@ -18,24 +22,24 @@ from deadhead.report.tables import TABLES, USUAL
 KINDS = [("tables", name) for name in TABLES] + [("figures", name) for name in FIGURES]
 
 
-def defined(package: Path, base: str) -> set[str]:
-    """The kinds that the files of a folder define."""
-    import importlib
-
-    for file in package.glob("*.py"):
-        importlib.import_module(f"{base}.{file.stem}" if file.stem != "__init__" else base)
-    parent: type[Display] = Table if base.endswith("tables") else Figure
-    every, left = set(), [parent]
-    while left:
-        left += (kind := left.pop()).__subclasses__()
-        every |= {kind.__dict__["kind"]} if "kind" in kind.__dict__ else set()
-    return every
+def defined(package: ModuleType) -> set[str]:
+    """The kinds that the files of a package define."""
+    files = [file.stem for file in Path(str(package.__file__)).parent.glob("*.py")]
+    modules = [import_module(f"{package.__name__}.{name}") for name in files if name != "__init__"]
+    classes = [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, Display)
+        and kind.__module__ == module.__name__
+    ]
+    return {kind.__dict__["kind"] for kind in classes if "kind" in kind.__dict__}
 
 
 @pytest.mark.parametrize(("module", "registry"), [(tables, TABLES), (figures, FIGURES)])
-def test_every_kind_that_is_written_is_listed(module: object, registry: dict[str, type]) -> None:
-    folder = Path(str(module.__file__)).parent  # type: ignore[attr-defined]
-    assert defined(folder, module.__name__) == {*registry}  # type: ignore[attr-defined]
+def test_every_kind_that_is_written_is_listed(module: ModuleType, registry: Any) -> None:
+    assert defined(module) == {*registry}
 
 
 @pytest.mark.parametrize(("part", "name"), KINDS)
@@ -60,8 +64,6 @@ def test_recipes_know_every_kind_and_its_options(part: str, name: str) -> None:
 
 def test_a_stored_entry_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     """A study may come from a version that has other kinds."""
-    import json
-
     folder = study(tmp_path, DRAWN + "figures: [{kind: cost}]\n", drawn)
     described = json.loads((folder / "study.json").read_text())
     described["recipe"]["figures"] = [{"kind": "banana"}, {"kind": "curve"}, {"kind": "epochs"}]
