@@ -57,7 +57,11 @@ def mnli_like(examples: int, seed: int = 0) -> Encoded:
     }  # fmt: skip
     rows = [Row(("a", "b"), (LABELS[label],)) for label in labels]
     return Encoded(
-        data=dataset("mnli", "en", "train", rows), labels=LABELS, arrays=arrays, pad=0, notes={},
+        data=dataset("mnli", "en", "train", rows),
+        labels=LABELS,
+        arrays=arrays,
+        pad=0,
+        notes={},
         fingerprint=f"synthetic/{examples}/{seed}",
     )
 

@@ -125,7 +125,7 @@ def _recipes(names: list[str]) -> Iterator[str]:
         "",
         MADE,
         "",
-        "All recipes that come along. `deadhead plan NAME` says what one will take, `deadhead run NAME --out STUDY` runs it, "
+        "All bundled recipes. `deadhead plan NAME` says what one will take, `deadhead run NAME --out STUDY` runs it, "
         "`--scale mini` is the same protocol on the [embedded world](../tasks.md), offline, in minutes. *Trials* are distinct "
         "trainings with their scores. The claims are explained in [claims](../claims.md), data and decisions in "
         "[the three papers](../papers.md).",

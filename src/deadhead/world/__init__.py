@@ -18,8 +18,8 @@ Known simplifications:
   Universal Dependencies splits them. Names in all languages are PROPN; days are PROPN or NOUN as in
   each language's treebank.
 - Arabic is unvocalised. Articles are only where a language has them: the Swahili, Hindi and Urdu
-  (and, for people, Chinese) for "the doctor" is bare, and in Swahili "a book" and "the book" are the
-  same. The Chinese and English tenses do not map one to one: a Chinese review has no tense.
+  (and, for people, Chinese) for "the doctor" is bare, and in Swahili "a book" and "the book" are
+  the same. The Chinese and English tenses do not map one to one: a Chinese review has no tense.
 - Turkish verbs stay singular after plural subjects (allowed, and usual for things); negated objects
   have no `bir`. Hindi and Urdu objects never take `ko` unless they are people. "Visit" is "meet"
   there, "the food" is "the dish" in Chinese, and some Swahili adjectives are phrases with `-a`.

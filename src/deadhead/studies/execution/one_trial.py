@@ -1,6 +1,6 @@
 """One trial, from its model to its record. `run_trial` reads like a method section.
 
-The steps are in `studies/steps`, one file each; they load torch when they run, and this module loads none.
+The steps are in `studies/steps`, one file each. They load torch when they run; this module does not.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def run_trial(
     tell: Callable[[str], None] = lambda text: None,
     steps: Mapping[str, Run] | None = None,
 ) -> Record:
-    """Do the steps of a trial, from the furthest point another trial left off; an error becomes a failed record.
+    """Do the steps of a trial; an error becomes a failed record.
 
-    Where the work it started from turns out to be damaged, that is set aside and the trial runs once more.
+    The trial starts from the furthest state that another trial has stored. If that state turns out
+    to be damaged, it is set aside and the trial runs once more.
     keep: keys of work that other trials wait for, to be left under the study's folder.
     steps: other functions that do the steps, for tests.
     """
@@ -103,19 +104,19 @@ def _run(state: State, trial: Trial) -> None:
 
 
 def _gpu_lost(problem: Exception) -> bool:
-    """Whether the error is of the kind after which every call to the GPU fails in this process; memory running out is not."""
+    """Whether every further call to the GPU fails in this process (not so when memory runs out)."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(problem, torch.AcceleratorError)
 
 
 def _resume(state: State, trial: Trial) -> int:
-    """Go to the furthest state that is kept, and say with which step to go on."""
+    """Restore the furthest stored state; returns the number of the step to resume with."""
     if state.folder is None:
         return 0
-    trained: Path | None = None  # where the model lies that the next step goes on with
-    found = {at: shared.find(state.folder, key) for at, key in sorted(trial.keys.items())}
+    trained: Path | None = None  # the folder of the model that the next step uses
+    stored = {at: shared.find(state.folder, key) for at, key in sorted(trial.keys.items())}
     start = 0
-    for at, home in found.items():
+    for at, home in stored.items():
         ranked = trial.protocol[at].ranks
         if home is None or (
             ranked
@@ -148,18 +149,18 @@ def _record(trial: Trial, state: State, keep: Collection[str], error: str | None
 
 
 def _ranking(trial: Trial, ranking: Any) -> dict[str, Any]:
-    """What the record tells of a ranking, made in this trial or before."""
+    """What the record says about a ranking of this trial or of an earlier one."""
     if ranking is None:
         return {}
     source = trial.get("source")
-    told = {
+    entry = {
         "method": ranking.method,
         "languages": [source] if isinstance(source, str) else list(source or ()),
     }
-    told["scores"] = {str(head): float(score) for head, score in ranking.scores.items()}
+    entry["scores"] = {str(head): float(score) for head, score in ranking.scores.items()}
     if "merged" in ranking.data:
-        told["merge"] = ranking.data["merged"]
-    return {"ranking": told}
+        entry["merge"] = ranking.data["merged"]
+    return {"ranking": entry}
 
 
 @contextmanager
