@@ -28,8 +28,9 @@ def as_it_was() -> Iterator[None]:
     from deadhead.heads import names as part_names
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
-    from deadhead.results.task_facts import task_facts
+    from deadhead.results import task_facts
     from deadhead.studies import STEPS, steps
+    from deadhead.studies.steps import data, models, training
     from deadhead.tasks import METRICS, TASKS
 
     rooms = (cli, figures, measures, papers, rankers, report_tables, steps, strategies)
@@ -49,9 +50,17 @@ def as_it_was() -> Iterator[None]:
     ]
     folders = [*papers.FOLDERS]
     commands = [*cli.app.registered_commands]
-    task_facts.cache_clear()  # a page may change the metrics of a task
+    caches = [
+        value
+        for module in (task_facts, data, models, training)
+        for value in vars(module).values()
+        if hasattr(value, "cache_clear")
+    ]
+    for cache in caches:  # a page may change the metrics of a task, and data keeps its task
+        cache.cache_clear()
     yield
-    task_facts.cache_clear()
+    for cache in caches:
+        cache.cache_clear()
     cli.app.registered_commands[:] = commands
     part_names.TRIPLES, papers.FOLDERS[:] = triples, folders
     for room, path in paths:
