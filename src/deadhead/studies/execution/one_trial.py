@@ -1,6 +1,7 @@
 """One trial, from its model to its record. `run_trial` reads like a method section.
 
-The steps are in `studies/steps`, one file each. They load torch when they run; this module does not.
+The steps are in `studies/steps`, one file each. They load torch when they run; this module
+does not.
 """
 
 from __future__ import annotations
