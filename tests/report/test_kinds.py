@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,7 @@ from deadhead.report import figures, tables
 from deadhead.report.check import check_display
 from deadhead.report.figures import FIGURES
 from deadhead.report.page.content import content
-from deadhead.report.spec import Display, Figure, Table
+from deadhead.report.spec import Display, Figure, Table, specs
 from deadhead.report.tables import TABLES, USUAL
 
 KINDS = [("tables", name) for name in TABLES] + [("figures", name) for name in FIGURES]
@@ -72,3 +73,15 @@ def test_a_stored_entry_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     page = content(folder)
     assert [table["row_names"] for table in page["tables"]] == [["remove"]]
     assert [figure["kind"] for figure in page["figures"]] in ([], ["epochs"])
+
+
+def test_an_entry_of_a_stored_recipe_that_cannot_be_read_is_skipped_with_a_warning() -> None:
+    entries = [{"kind": "hologram"}, {"kind": "curve", "colour": "red"}]
+    with pytest.warns(UserWarning, match="skipped") as warned:
+        assert list(specs(entries, FIGURES)) == []
+    assert [str(w.message).split(" of the study")[0] for w in warned] == [
+        f"skipped {entry!r}" for entry in entries
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(specs([{"kind": "curve", "x": "remove"}], FIGURES))) == 1

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,8 +273,15 @@ def read(entry: Mapping[str, Any], kind: type[D]) -> D:
 
 
 def specs(entries: Any, kinds: Mapping[str, type[D]], default: str = "") -> Iterator[D]:
-    """The specs of a stored recipe's entries; entries that this version cannot read are skipped."""
+    """The specs of a stored recipe's entries; a warning names each that this version cannot read."""
     for entry in entries if isinstance(entries, list) else ():
         kind = kind_of(entry, kinds, default)
-        if kind is not None and not any(problems(entry, kind)):
+        problem = (
+            next((text for _, text in problems(entry, kind)), "")
+            if kind is not None
+            else f"expected a kind of {', '.join(kinds)}."
+        )
+        if kind is not None and not problem:
             yield read(entry, kind)
+        else:
+            warnings.warn(f"skipped {entry!r} of the study's recipe: {problem}", stacklevel=2)
