@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 from typing import Generic, TypeVar, cast
 
 from deadhead.errors import unknown_name
@@ -28,9 +27,8 @@ class Registry(MutableMapping[str, T], Generic[T]):
         entry = self._entries[name]
         if isinstance(entry, str):
             module, attribute = entry.split(":")
-            path = f"{self.package}.{module}"
-            part = sys.modules.get(path) or importlib.import_module(path)  # a page asks very often
-            return cast(T, getattr(part, attribute))
+            entry = cast(T, getattr(import_module(f"{self.package}.{module}"), attribute))
+            self._entries[name] = entry
         return entry
 
     def __contains__(self, name: object) -> bool:

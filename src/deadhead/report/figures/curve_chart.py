@@ -122,6 +122,6 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
         parts = str(panel).split(", ")
         if len(parts) == len(spec.panels):
             labels |= dict(zip(spec.panels, parts, strict=True))
-        return published.value({**labels, "remove": known["remove"]}, known)
+        return published.value({**labels, "remove": known["remove"]}, unit)
 
     return point

@@ -115,26 +115,26 @@ def trials(study: Study) -> dict[str, Any]:
     """One row for each trial: its labels, its mean score, its scores by language, its cost."""
     axes = [axis for axis in study.axes if axis not in ("strategy", "amount")]
     languages = study.languages[:MOST_LANGUAGES]
-    rows = [_row(cell, axes, languages) for cell in study.by_trial.values()]
+    removals = {cell.axes.get("remove") for cell in study.by_trial.values()}
+    words = {label: removal_words(label) for label in removals if isinstance(label, str)}
+    rows = [_row(cell, axes, languages, words) for cell in study.by_trial.values()]
     fields = ["id", "state", *axes, "score", *languages, "seconds", "parameters"]
     return {"fields": fields, "rows": rows}
 
 
-def _row(cell: Cell, axes: list[str], languages: tuple[str, ...]) -> list[Any]:
-    main_row = cell.main_row
+def _row(
+    cell: Cell, axes: list[str], languages: tuple[str, ...], words: Mapping[Any, str]
+) -> list[Any]:
+    main_row, labels = cell.main_row, [(axis, cell.axes.get(axis)) for axis in axes]
     by_language = main_row if cell.languages == languages else map(cell.scores.get, languages)
     known = [score for score in main_row if score is not None]
     cost = cell.summary.cost if cell.summary else {}
     return [
         cell.trial,
         cell.state,
-        *[_label(axis, cell.axes.get(axis)) for axis in axes],
+        *[words.get(label, label) if axis == "remove" else label for axis, label in labels],
         round(fmean(known), 2) if known else None,
         *[None if score is None else round(score, 2) for score in by_language],
         round(seconds(cell.summary), 1) if cell.summary else None,
         cost.get("parameters after", cost.get("parameters")),
     ]
-
-
-def _label(axis: str, value: Any) -> Any:
-    return removal_words(value) if axis == "remove" and isinstance(value, str) else value

@@ -109,10 +109,9 @@ class Means:
 
     def published_drop(self, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
         """The published score relative to the published unpruned score."""
-        context = unit.known() if unit else None
-        score = self.published.value(labels, context)
+        score = self.published.value(labels, unit)
         has_base = "remove" in self.published.axes
-        full = self.published.value({**labels, "remove": "none"}, context) if has_base else None
+        full = self.published.value({**labels, "remove": "none"}, unit) if has_base else None
         return None if score is None or not full else 100 * (full - score) / full
 
     def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:

@@ -38,12 +38,7 @@ class MultiSource(Table):
         _add_cells(units, study, layout)
         published = Published(self.published_rows(study), layout.axes)
         table = search_grid(
-            study,
-            self,
-            layout,
-            units,
-            theirs=lambda labels, unit: published.value(labels, unit.known() if unit else None),
-            order={"arm": list(METHODS)},
+            study, self, layout, units, theirs=published.value, order={"arm": list(METHODS)}
         )
         return {**table, "note": f"{NOTE} {table['note']}"}
 

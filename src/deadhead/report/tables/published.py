@@ -10,6 +10,8 @@ from typing import Any
 
 from deadhead.results.cells import LANGUAGE, plain_text
 
+from .units import Unit
+
 Row = Mapping[str, str]
 ROUND = 4  # decimals of points that are kept
 NOT_AXES = ("value", "delta", "note")
@@ -43,25 +45,25 @@ class Published:
             key = tuple(_text(axis, row[self.columns[axis]]) for axis in self.axes)
             self._rows.setdefault(key, []).append(row)
 
-    def of(self, labels: Mapping[str, Any], context: Mapping[str, Any] | None = None) -> list[Row]:
-        """The rows of a cell; if there are several, those that agree with its other labels."""
+    def of(self, labels: Mapping[str, Any], unit: Unit | None = None) -> list[Row]:
+        """The rows of a cell; if there are several, those that agree with the labels of its unit."""
         if not self.axes:
             return []
         rows = self._rows.get(tuple(_text(axis, labels.get(axis)) for axis in self.axes), [])
-        for axis, value in (context or {}).items():
+        if len(rows) < 2:
+            return list(rows)
+        for axis, value in (unit.known() if unit else {}).items():
             column = _column(axis, self.other_columns)
-            if len(rows) > 1 and column is not None:
+            if column is not None:
                 rows = [r for r in rows if _text(axis, r[column]) == _text(axis, value)] or rows
         for column in self.other_columns & {"model", "task"}:
             if len({row[column] for row in rows}) > 1:
                 return []  # nobody published a mean over models or tasks
         return rows
 
-    def value(
-        self, labels: Mapping[str, Any], context: Mapping[str, Any] | None = None
-    ) -> float | None:
+    def value(self, labels: Mapping[str, Any], unit: Unit | None = None) -> float | None:
         """The number of a cell, the mean if it has several rows."""
-        return mean([v for row in self.of(labels, context) if (v := number(row)) is not None])
+        return mean([v for row in self.of(labels, unit) if (v := number(row)) is not None])
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -31,11 +31,10 @@ class Scores(Table):
 
         def cell(key: Key) -> Entry:
             unit, labels, unpruned = means.units.get(key), means.labels(key), means.unpruned(key)
-            context = unit.known() if unit else None
-            published = means.published.value(labels, context) if means.file else None
+            published = means.published.value(labels, unit) if means.file else None
             entry_data = entry(unit, published, unpruned)
             if self.change and unit is not None:
-                rows = means.published.of(labels, context) if means.file else []
+                rows = means.published.of(labels, unit) if means.file else []
                 entry_data |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
             return entry_data
 

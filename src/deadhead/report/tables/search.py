@@ -103,9 +103,7 @@ class SearchTable(Table):
             self,
             layout,
             units,
-            theirs=lambda labels, unit: printed_score(
-                published.of(labels, unit.known() if unit else None)
-            ),
+            theirs=lambda labels, unit: printed_score(published.of(labels, unit)),
             bases={
                 key: units[luck]
                 for key, luck in seeds.items()
@@ -133,10 +131,9 @@ def _columns(study: Study, pairs: Sequence[Search]) -> list[str]:
 
 def _published(published: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
     """The published number for a statistic; a gain is worked out from two published scores."""
-    context = unit.known() if unit else None
 
     def of(arm: str, column: str = "value") -> float | None:
-        return printed_score(published.of({**labels, "arm": arm}, context), column)
+        return printed_score(published.of({**labels, "arm": arm}, unit), column)
 
     full, lowest, statistic = of("full"), of("lowest"), labels["statistic"]
     if statistic.startswith("gain of "):
