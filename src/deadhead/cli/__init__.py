@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from deadhead.errors import DeadheadError, Notice
 from deadhead.version import __version__
@@ -61,7 +62,7 @@ def _version(show: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass

@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from deadhead.tasks import Task
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
-Seed = Annotated[int, typer.Option(help="The seed of everything that is random.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
+Force = Annotated[bool, Option("--force", help="Overwrite what is there.")]
+Seed = Annotated[int, Option(help="The seed of everything that is random.")]
 
 # Models
 Model = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="MODEL",
         help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).",
-        show_default=False,
     ),
 ]
 Auto = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="CLASS",
         help="Load the model with this auto class of transformers, such as "
         "AutoModelForTokenClassification; by default with the class it was saved with.",
@@ -34,65 +34,52 @@ Auto = Annotated[
 ]
 Dtype = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="TYPE",
         help="Precision of the weights: float32, bfloat16, float16, or auto (as saved).",
     ),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+Device = Annotated[str | None, Option(help="cpu or cuda; by default a GPU if there is one.")]
 
 # Data
-TaskName = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", help="The task, such as pos.")
-]
+TaskName = Annotated[str | None, Option("--task", metavar="NAME", help="The task, such as pos.")]
 TaskFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="A YAML file with your own task, instead of --task."),
+    Path | None, Option(metavar="FILE", help="A YAML file with your own task, instead of --task.")
 ]
-Languages = Annotated[
-    str, typer.Option(help="Languages of the data, comma-separated: en,de", show_default=False)
-]
-Split = Annotated[str, typer.Option(help="The split: train, dev or test.")]
+Languages = Annotated[str, Option(help="Languages of the data, comma-separated: en,de")]
+Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
-    typer.Option(
-        "--data", metavar="DIR", help="The data folder; by default DEADHEAD_DATA, or the hub."
-    ),
+    Option("--data", metavar="DIR", help="The data folder; by default DEADHEAD_DATA, or the hub."),
 ]
 Corpus = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--source",
         metavar="CORPUS",
         help="A corpus other than the default one, such as wikiann or ud-2.17.",
     ),
 ]
-Length = Annotated[int, typer.Option(help="The largest number of sub-words in a window.")]
+Length = Annotated[int, Option(help="The largest number of sub-words in a window.")]
 MaxExamples = Annotated[
     int | None,
-    typer.Option(
+    Option(
         metavar="N", min=1, help="Use N random examples of each data set; by default all of them."
     ),
 ]
 
 # Studies
 RecipeName = Annotated[
-    str,
-    typer.Argument(
-        metavar="RECIPE", help="A built-in recipe, or your own .yaml file.", show_default=False
-    ),
+    str, Argument(metavar="RECIPE", help="A built-in recipe, or your own .yaml file.")
 ]
-Study = Annotated[
-    Path, typer.Argument(metavar="STUDY", help="The study folder.", show_default=False)
-]
+Study = Annotated[Path, Argument(metavar="STUDY", help="The study folder.")]
 Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="A.B=C", help="Override a field; can be repeated."),
+    list[str] | None, Option("--set", metavar="A.B=C", help="Override a field; can be repeated.")
 ]
-Scale = Annotated[str | None, typer.Option(help="A scale of the recipe, such as mini.")]
+Scale = Annotated[str | None, Option(help="A scale of the recipe, such as mini.")]
 Workers = Annotated[
     int | None,
-    typer.Option(
+    Option(
         min=1,
         help="The number of trials that run at the same time.",
         show_default="one per GPU, or as many as cores and memory allow",

@@ -8,7 +8,7 @@ from functools import update_wrapper
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from deadhead.strategies import STRATEGIES
 
@@ -41,8 +41,6 @@ class WithStrategyFlags:
 
 def _parameter(name: str) -> Parameter:
     strategy = STRATEGIES[name]
-    option = typer.Option(
-        flags()[name], metavar=strategy.amount.metavar, help=strategy.help, show_default=False
-    )
+    option = Option(flags()[name], metavar=strategy.amount.metavar, help=strategy.help)
     kind = Annotated[strategy.amount.typed | None, option]  # type: ignore[name-defined]
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)

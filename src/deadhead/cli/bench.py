@@ -6,18 +6,17 @@ import json
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ._options import AsJson, Auto, Device, Dtype, numbers_from
 
 
 def bench(
-    model: Annotated[
-        str, typer.Argument(metavar="DIR", help="The pruned model.", show_default=False)
-    ],
-    against: Annotated[str, typer.Option(help="The model to compare with.", show_default=False)],
-    batch: Annotated[str, typer.Option(help="Batch sizes, comma-separated.")] = "1,8",
-    length: Annotated[str, typer.Option(help="Lengths in tokens, comma-separated.")] = "32,128",
-    repeats: Annotated[int, typer.Option(help="The number of timed rounds.")] = 10,
+    model: Annotated[str, Argument(metavar="DIR", help="The pruned model.")],
+    against: Annotated[str, Option(help="The model to compare with.")],
+    batch: Annotated[str, Option(help="Batch sizes, comma-separated.")] = "1,8",
+    length: Annotated[str, Option(help="Lengths in tokens, comma-separated.")] = "32,128",
+    repeats: Annotated[int, Option(help="The number of timed rounds.")] = 10,
     auto: Auto = None,
     dtype: Dtype = None,
     device: Device = None,

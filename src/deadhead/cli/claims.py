@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from deadhead.errors import DeadheadError
 
@@ -35,26 +36,20 @@ COLUMNS = {"claim": 3, "verdict, margin": 3, "statement": 6, "numbers, certainty
 def claims(
     studies: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[STUDY]...",
-            help="Study folders; their records are pooled.",
-            show_default=False,
-        ),
+        Argument(metavar="[STUDY]...", help="Study folders; their records are pooled."),
     ] = None,
     published: Annotated[
-        bool, typer.Option("--published", help="Check the papers' own tables instead of a study.")
+        bool, Option("--published", help="Check the papers' own tables instead of a study.")
     ] = False,
     paper: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck."
-        ),
+        Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Also list claims that are not tested or lack data.")
+        bool, Option("--all", help="Also list claims that are not tested or lack data.")
     ] = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a Markdown table of all claims.")
+        bool, Option("--markdown", help="Print a Markdown table of all claims.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

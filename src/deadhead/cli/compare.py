@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ._options import AsJson
 
 
 def compare(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="RANKING...", help="Two or more rankings.", show_default=False),
-    ],
+    files: Annotated[list[Path], Argument(metavar="RANKING...", help="Two or more rankings.")],
     heads: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="M",
             min=1,
             help="Compare the M highest and the M lowest heads; by default a twelfth of them.",

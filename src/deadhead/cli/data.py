@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ._format import plural
 from ._options import AsJson, TaskFile, task_from
@@ -26,7 +27,7 @@ app = typer.Typer(
 def check(
     folder: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="[DIR]",
             envvar="DEADHEAD_DATA",
             show_envvar=False,
@@ -35,18 +36,18 @@ def check(
         ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The task, if the folder does not name it.")
+        str | None, Option(metavar="NAME", help="The task, if the folder does not name it.")
     ] = None,
     task_file: TaskFile = None,
     malformed: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="error|drop", help="Refuse unreadable lines of tables, or skip and count them."
         ),
     ] = None,
     paper: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Compare sizes with those of a paper: contributions, mbert-prunability.",
         ),

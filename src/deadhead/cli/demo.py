@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from . import _progress
 from ._options import AsJson, Overrides, Workers
@@ -26,7 +27,7 @@ PIPED = 140  # characters of a line outside of a terminal
 def demo(
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--out",
             metavar="STUDY",
             help="The study folder; the same folder again resumes the study.",

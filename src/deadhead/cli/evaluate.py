@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from . import _options as opt
 from ._progress import counting
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 def evaluate(
     models: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL...",
-            help="Folders with fine-tuned models, or their names on the hub.",
-            show_default=False,
+        Argument(
+            metavar="MODEL...", help="Folders with fine-tuned models, or their names on the hub."
         ),
     ],
     lang: opt.Languages,
@@ -35,8 +34,7 @@ def evaluate(
     max_examples: opt.MaxExamples = None,
     max_length: opt.Length = 256,
     resamples: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Bootstrap samples for the confidence intervals."),
+        int, Option(metavar="N", min=1, help="Bootstrap samples for the confidence intervals.")
     ] = 1000,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,

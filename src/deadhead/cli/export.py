@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ._options import AsJson, Auto, Dtype, Force
 from ._outputs import check_file
 
 
 def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A model, or a study folder.", show_default=False)
-    ],
-    onnx: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the model as ONNX.")
-    ] = None,
+    folder: Annotated[Path, Argument(metavar="DIR", help="A model, or a study folder.")],
+    onnx: Annotated[Path | None, Option(metavar="FILE", help="Write the model as ONNX.")] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the records of a study as CSV.")
+        Path | None, Option(metavar="FILE", help="Write the records of a study as CSV.")
     ] = None,
     parquet: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the records of a study as Parquet.")
+        Path | None, Option(metavar="FILE", help="Write the records of a study as Parquet.")
     ] = None,
     auto: Auto = None,
     dtype: Dtype = None,

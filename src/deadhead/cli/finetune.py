@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from deadhead.errors import unknown_name
 
@@ -26,47 +27,36 @@ WEIGHTS = ("last", "best")
 def finetune(
     model: opt.Model,
     lang: opt.Languages,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder to write.", show_default=False)
-    ],
+    out: Annotated[Path, Option(metavar="DIR", help="The folder to write.")],
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
     epochs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Passes over the data; by default 3.", show_default=False
-        ),
+        int | None, Option(metavar="N", min=1, help="Passes over the data; by default 3.")
     ] = None,
     rate: Annotated[
-        float | None,
-        typer.Option(help="The highest learning rate; by default 3e-5.", show_default=False),
+        float | None, Option(help="The highest learning rate; by default 3e-5.")
     ] = None,
     batch: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Examples per update; by default 32.", show_default=False
-        ),
+        int | None, Option(metavar="N", min=1, help="Examples per update; by default 32.")
     ] = None,
     preset: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The settings of a paper, such as contributions."),
+        str | None, Option(metavar="NAME", help="The settings of a paper, such as contributions.")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME=VALUE", help="Another setting, such as precision=bf16; can be repeated."
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
+        Option(
             help="The seed of the new classifier, the order of the data and dropout; "
-            "by default 0, or that of the preset.",
-            show_default=False,
+            "by default 0, or that of the preset."
         ),
     ] = None,
     weights: Annotated[
-        str, typer.Option(help="Save the weights of the last epoch, or of the best one on dev.")
+        str, Option(help="Save the weights of the last epoch, or of the best one on dev.")
     ] = "last",
     data: opt.Data = None,
     source: opt.Corpus = None,
@@ -75,7 +65,7 @@ def finetune(
     auto: opt.Auto = None,
     dtype: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TYPE",
             help="Precision of the saved weights: float32, bfloat16 or float16; "
             "by default that of MODEL. Training uses float32.",

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from deadhead.errors import DeadheadError, unknown_name
 
@@ -22,26 +23,21 @@ PROOF = ("effect", "opened", "pruned", "reloaded", "generated")
 def heads(
     model: Annotated[
         str,
-        typer.Argument(
-            metavar="[MODEL]", help="A folder with a saved model, or its name on the hub."
-        ),
+        Argument(metavar="[MODEL]", help="A folder with a saved model, or its name on the hub."),
     ] = "",
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Prove masked = pruned = reloaded on the model's weights."),
+        bool, Option("--check", help="Prove masked = pruned = reloaded on the model's weights.")
     ] = False,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Prove it for every model type of transformers.")
+        bool, Option("--coverage", help="Prove it for every model type of transformers.")
     ] = False,
     only: Annotated[
-        str,
-        typer.Option(metavar="TYPES", help="With --coverage: only these types, comma-separated."),
+        str, Option(metavar="TYPES", help="With --coverage: only these types, comma-separated.")
     ] = "",
     auto: Auto = None,
     dtype: Dtype = None,
     device: Annotated[
-        str | None,
-        typer.Option(help="With --check: cpu or cuda; by default a GPU if there is one."),
+        str | None, Option(help="With --check: cpu or cuda; by default a GPU if there is one.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from ._format import plural, size_text
 from ._options import AsJson, Data, Overrides, RecipeName, Scale, Workers
@@ -20,13 +21,13 @@ def plan(
     recipe: RecipeName,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="STUDY", help="Count what is done in this study folder."),
+        Option("--out", metavar="STUDY", help="Count what is done in this study folder."),
     ] = None,
     workers: Workers = None,
     scale: Scale = None,
     overrides: Overrides = None,
     data: Data = None,
-    trials: Annotated[bool, typer.Option("--trials", help="List the trials.")] = False,
+    trials: Annotated[bool, Option("--trials", help="List the trials.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a recipe and estimate its cost: trials, shared trainings, time and disk. Runs nothing.

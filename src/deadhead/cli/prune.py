@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from deadhead.errors import HeadError
 from deadhead.strategies import STRATEGIES, choose
@@ -24,33 +25,25 @@ if TYPE_CHECKING:
 @WithStrategyFlags
 def prune(
     model: Model,
-    out: Annotated[
-        Path, typer.Option(help="The folder to write the pruned model to.", show_default=False)
-    ],
+    out: Annotated[Path, Option(help="The folder to write the pruned model to.")],
     heads: Annotated[
         str,
-        typer.Option(
-            metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0"
-        ),
+        Option(metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0"),
     ] = "",
     per: Annotated[
-        str, typer.Option(help="With --random: this share of the model, or of each block or layer.")
+        str, Option(help="With --random: this share of the model, or of each block or layer.")
     ] = "model",
-    ranking: Annotated[
-        Path | None, typer.Option(help="A ranking written by `deadhead rank`.")
-    ] = None,
+    ranking: Annotated[Path | None, Option(help="A ranking written by `deadhead rank`.")] = None,
     seed: Seed = 0,
     auto: Auto = None,
     dtype: Dtype = None,
     drop_output_bias: Annotated[
         bool,
-        typer.Option(
-            "--drop-output-bias", help="Also remove the output bias of layers without heads."
-        ),
+        Option("--drop-output-bias", help="Also remove the output bias of layers without heads."),
     ] = False,
     form: Annotated[
         str,
-        typer.Option(
+        Option(
             help="compact: small weights, read by deadhead. padded: full shapes with zeros, "
             "read by transformers too."
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from deadhead.errors import DataError, MissingExtra, unknown_name
 from deadhead.rankers import METHOD, RANKERS
@@ -31,34 +32,31 @@ PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}  # the packag
 
 def rank(
     model: opt.Model,
-    out: Annotated[Path, typer.Option(help="The JSON file to write.", show_default=False)],
+    out: Annotated[Path, Option(help="The JSON file to write.")],
     lang: Annotated[
-        str | None,
-        typer.Option(help="Languages of the data, comma-separated: en,de", show_default=False),
+        str | None, Option(help="Languages of the data, comma-separated: en,de")
     ] = None,
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
     text: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Plain text instead of a task: one text per line, or two separated by a tab.",
         ),
     ] = None,
     split: opt.Split = "dev",
-    method: Annotated[
-        str, typer.Option(help=f"How to score heads: {', '.join(RANKERS)}.")
-    ] = METHOD,
+    method: Annotated[str, Option(help=f"How to score heads: {', '.join(RANKERS)}.")] = METHOD,
     loss: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="self",
             help="Rank without labels, by the distance to the outputs of the whole model.",
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME=VALUE",
             help="An option of the method, such as unit=per_batch; can be repeated.",
         ),
@@ -68,7 +66,7 @@ def rank(
     source: opt.Corpus = None,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, help="Examples per batch; by default 32, on a GPU as many as fit."),
+        Option(min=1, help="Examples per batch; by default 32, on a GPU as many as fit."),
     ] = None,
     max_length: opt.Length = 256,
     seed: opt.Seed = 0,
@@ -76,8 +74,7 @@ def rank(
     dtype: opt.Dtype = None,
     device: opt.Device = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also draw a heat map, as .svg, .png or .html."),
+        Path | None, Option(metavar="FILE", help="Also draw a heat map, as .svg, .png or .html.")
     ] = None,
     force: opt.Force = False,
     as_json: opt.AsJson = False,

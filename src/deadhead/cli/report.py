@@ -6,20 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 
 def report(
     studies: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="STUDY...",
-            help="A study folder, or several to compare them.",
-            show_default=False,
-        ),
+        list[Path], Argument(metavar="STUDY...", help="A study folder, or several to compare them.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--out",
             metavar="PAGE.html",
             help="The page to write; by default report.html in the study folder, "
@@ -28,7 +24,7 @@ def report(
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--figures",
             metavar="DIR",
             help="Also write figures as SVG, PNG and PDF, tables as CSV, Markdown and LaTeX.",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from . import _progress
 from ._format import size_text
@@ -23,23 +24,22 @@ def run(
     recipe: RecipeName,
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--out",
             metavar="STUDY",
             help="The study folder; the same folder again resumes the study.",
-            show_default=False,
         ),
     ],
     workers: Workers = None,
-    executor: Annotated[str, typer.Option(help="local, serial or ray.")] = "local",
+    executor: Annotated[str, Option(help="local, serial or ray.")] = "local",
     scale: Scale = None,
     overrides: Overrides = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Also run failed trials again.")
+        bool, Option("--retry-failed", help="Also run failed trials again.")
     ] = False,
     accept_changed: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--accept-changed",
             help="Continue although model or data files changed; old records stay, marked.",
         ),
@@ -47,22 +47,18 @@ def run(
     data: Data = None,
     threads: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="CPU threads of a trial; they change last digits.", show_default="1"
-        ),
+        Option(min=1, help="CPU threads of a trial; they change last digits.", show_default="1"),
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="With ray: the address of a cluster, or auto. By default a local one is started."
         ),
     ] = None,
-    gpus: Annotated[
-        float | None, typer.Option(help="With ray: GPUs per trial, such as 0.25.")
-    ] = None,
+    gpus: Annotated[float | None, Option(help="With ray: GPUs per trial, such as 0.25.")] = None,
     trial_timeout: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="SECONDS|off",
             help="Stop a trial that takes longer, and try it once more.",
             show_default="when it hangs",

@@ -6,23 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 
 def serve(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="STUDY_OR_FOLDER",
-            help="A study folder, or a folder of studies.",
-            show_default=False,
-        ),
+        Path, Argument(metavar="STUDY_OR_FOLDER", help="A study folder, or a folder of studies.")
     ],
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")
-    ] = 8321,
+    port: Annotated[int, Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 8321,
     host: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Listen on this address instead of localhost. "
             "Everyone who can reach it can read the studies."
         ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from deadhead.training.progress import clock
 
@@ -23,10 +24,10 @@ QUIET = 30.0  # seconds without a sign of life before it is mentioned
 def status(
     study: Study,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Update every second until the study ends.")
+        bool, Option("--watch", help="Update every second until the study ends.")
     ] = False,
     failures: Annotated[
-        bool, typer.Option("--failures", help="Show the failed trials with their errors.")
+        bool, Option("--failures", help="Show the failed trials with their errors.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ._options import Study
 
@@ -12,7 +13,7 @@ from ._options import Study
 def stop(
     study: Study,
     now: Annotated[
-        bool, typer.Option("--now", help="Stop at once, without finishing the running trials.")
+        bool, Option("--now", help="Stop at once, without finishing the running trials.")
     ] = False,
 ) -> None:
     """Stop a running study after its running trials. `deadhead run` resumes it later.
