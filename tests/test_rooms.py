@@ -27,7 +27,8 @@ ALLOWED = {
     "errors": "install",
     "files": "errors",
     "hub": "errors",
-    "layout": "errors",
+    "notebook": "",
+    "layout": "errors notebook",
     "options": "errors",
     "registry": "errors",
     "numerics": "errors",
@@ -37,7 +38,7 @@ ALLOWED = {
     "heads": "device errors files hub layout numerics",
     "translation": "errors heads",
     "strategies": "errors layout options papers registry",
-    "ranking": "errors files layout",
+    "ranking": "errors files layout notebook",
     "rankers": "device errors forward heads layout options ranking registry version",
     "measures": "device errors heads layout options rankers registry",
     # data and training

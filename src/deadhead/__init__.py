@@ -5,8 +5,8 @@ list in their own `__all__`: `heads`, `strategies`, `rankers`, `ranking`, `tasks
 `measures`, `translation`, `studies`, `results` and `claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
-`cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `numerics`, `options`, `papers`,
-`rank_data`, `recipes`, `registry`, `report`, `version` and `world`.
+`cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`, `numerics`, `options`,
+`papers`, `rank_data`, `recipes`, `registry`, `report`, `version` and `world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.

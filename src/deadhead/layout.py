@@ -13,6 +13,7 @@ from operator import index
 from typing import Any, NamedTuple
 
 from deadhead.errors import HeadError
+from deadhead.notebook import Square, tables
 
 
 class Head(NamedTuple):
@@ -101,6 +102,16 @@ class HeadLayout:
     def __repr__(self) -> str:
         blocks = ", ".join(f"{b} {self.layers(b)} x {self.size(b)}" for b in self.blocks)
         return f"HeadLayout({len(self)} heads: {blocks})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: which heads are there, which were removed, and what was skipped."""
+        blocks = {
+            block: {a.layer: [_square(a, n) for n in range(a.size)] for a in self.of(block)}
+            for block in self.blocks
+        }
+        title = f"{len(self)} of {len(self) + len(self.removed)} heads are there"
+        notes = [f"skipped {path}: {reason}" for path, reason in self.skipped.items()]
+        return tables(title, blocks, notes)
 
     def __getitem__(self, block_and_layer: tuple[str, int]) -> Attention:
         return self._layers[block_and_layer]
@@ -192,6 +203,15 @@ class HeadLayout:
             for block, (layers, size) in blocks.items()
             for layer in range(layers)
         )
+
+
+def _square(attention: Attention, number: int) -> Square:
+    """How a notebook shows a head."""
+    head = Head(attention.block, attention.layer, number)
+    if number not in attention.kept:
+        return Square("×", f"{head}: removed")
+    group = f", key/value head {number // attention.group}" if attention.group > 1 else ""
+    return Square(str(number), f"{head}: width {attention.width}{group}", "#41568f", "#ffffff")
 
 
 def _as_head(head: Head | str | tuple[str, int, int]) -> Head:

@@ -1,14 +1,15 @@
-"""Draw a ranking: squares of colour, layers from the input upwards, in a terminal or a picture."""
+"""Draw numbers of heads as squares of colour: in a terminal, in a notebook or as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deadhead.errors import MissingExtra
 from deadhead.layout import Head, HeadLayout
+from deadhead.notebook import Square, tables
 
 from .scores import matrix
 
@@ -25,29 +26,74 @@ def printed(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> Gro
     from rich.console import Group
     from rich.text import Text
 
-    low, high = min(scores.values()), max(scores.values())
-    lines = [Text(f"{title}: {len(scores)} heads, {low:.4g} (00) to {high:.4g} (99)")]
-    for block in layout.blocks:
-        table = matrix(scores, layout, block)
-        share = (table - low) / (high - low) if high > low else table * 0
-        numbers = "".join(f"{h:>3} " for h in range(table.shape[1]))
+    lines = [Text(_caption(scores, title))]
+    for block, shares in _shares(scores, layout):
+        numbers = "".join(f"{h:>3} " for h in range(shares.shape[1]))
         lines.append(Text(f"{block:>10} {numbers}", style="dim"))
-        for attention, row in zip(layout.of(block), share, strict=True):
+        for attention, row in zip(layout.of(block), shares, strict=True):
             line = Text(f"{attention.layer:>10} ", style="dim")
-            for value in row:
-                line.append_text(_square(value))
+            for share in row:
+                line.append_text(_printed_square(share))
             lines.append(line)
     return Group(*lines)
 
 
-def _square(share: float) -> Text:
+def html(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> str:
+    """For a notebook: as `printed`, with the head and its score as the tooltip of each square."""
+    blocks = {}
+    for block, shares in _shares(scores, layout):
+        blocks[block] = {
+            attention.layer: [
+                _html_square(Head(block, attention.layer, number), scores, share)
+                for number, share in enumerate(row[: attention.size])
+            ]
+            for attention, row in zip(layout.of(block), shares, strict=True)
+        }
+    return tables(_caption(scores, title), blocks)
+
+
+def _caption(scores: Mapping[Head, float], title: str) -> str:
+    low, high = _range(scores)
+    return f"{title}: {len(scores)} heads, {low:.4g} (00) to {high:.4g} (99)"
+
+
+def _range(scores: Mapping[Head, float]) -> tuple[float, float]:
+    """The lowest and the highest of the finite scores."""
+    finite = [score for score in scores.values() if np.isfinite(score)]
+    return min(finite, default=np.nan), max(finite, default=np.nan)
+
+
+def _shares(scores: Mapping[Head, float], layout: HeadLayout) -> Iterator[tuple[str, np.ndarray]]:
+    """For each block, layers x heads between 0 and 1; nan for a head without a finite score."""
+    low, high = _range(scores)
+    for block in layout.blocks:
+        table = matrix(scores, layout, block)
+        table[~np.isfinite(table)] = np.nan
+        yield block, (table - low) / (high - low) if high > low else table * 0
+
+
+def _text_and_colours(share: float) -> tuple[str, str, str]:
+    """What a square says, its colour, and the colour of its text."""
+    shade = min(int(share * len(RAMP)), len(RAMP) - 1)
+    ink = "#000000" if shade >= len(RAMP) // 2 else "#ffffff"
+    return f"{min(round(share * 99), 99):02d}", RAMP[shade], ink
+
+
+def _printed_square(share: float) -> Text:
     from rich.text import Text
 
     if np.isnan(share):
         return Text("  . ", style="dim")
-    shade = min(int(share * len(RAMP)), len(RAMP) - 1)
-    ink = "black" if shade >= len(RAMP) // 2 else "white"
-    return Text(f" {min(round(share * 99), 99):02d} ", style=f"{ink} on {RAMP[shade]}")
+    text, colour, ink = _text_and_colours(share)
+    return Text(f" {text} ", style=f"{ink} on {colour}")
+
+
+def _html_square(head: Head, scores: Mapping[Head, float], share: float) -> Square:
+    if np.isnan(share):
+        state = f"{scores[head]:.4g}" if head in scores else "no score"
+        return Square("·", f"{head}: {state}")
+    text, colour, ink = _text_and_colours(share)
+    return Square(text, f"{head}: {scores[head]:.4g}", colour, ink)
 
 
 def chart(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> Any:

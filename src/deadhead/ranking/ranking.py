@@ -19,7 +19,7 @@ from deadhead.errors import DataError, HeadError
 from deadhead.layout import Head, HeadLayout
 
 from .compare import Correlation, Overlap, overlap, spearman
-from .heatmap import chart, printed
+from .heatmap import chart, html, printed
 from .scores import matrix
 
 if TYPE_CHECKING:
@@ -201,6 +201,9 @@ class Ranking:
 
     def __rich__(self) -> Group:
         return printed(self.scores, self.layout, self.name)
+
+    def _repr_html_(self) -> str:
+        return html(self.scores, self.layout, self.name)
 
 
 def _same_build(first: HeadLayout, second: HeadLayout) -> bool:
