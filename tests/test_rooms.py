@@ -35,7 +35,7 @@ ALLOWED = {
     "device": "errors numerics",
     "forward": "",
     # heads and what scores or chooses them
-    "heads": "device errors files hub layout numerics",
+    "heads": "device errors files forward hub layout numerics",
     "translation": "errors heads",
     "strategies": "errors layout options papers registry",
     "ranking": "errors files layout notebook",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deadhead.heads.discover import discover
     from deadhead.heads.gates import gated
     from deadhead.heads.load import load
+    from deadhead.heads.means import HeadMeans, head_means
     from deadhead.heads.onnx import export
     from deadhead.heads.prune import prune
     from deadhead.heads.save import save
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "layout": ("Head", "HeadLayout"),
-    "heads": ("discover", "export", "gated", "load", "prune", "save"),
+    "heads": ("HeadMeans", "discover", "export", "gated", "head_means", "load", "prune", "save"),
     "rankers": ("rank",),
     "ranking": ("Ranking",),
     "tasks": ("encode", "load_data"),
@@ -43,9 +44,9 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["Head", "HeadLayout", "Ranking", "__version__", "discover", "encode", "evaluate"]
-__all__ += ["export", "finetune", "gated", "load", "load_data", "prune", "rank", "save"]
-__all__ += ["strategies"]
+__all__ = ["Head", "HeadLayout", "HeadMeans", "Ranking", "__version__", "discover", "encode"]
+__all__ += ["evaluate", "export", "finetune", "gated", "head_means", "load", "load_data", "prune"]
+__all__ += ["rank", "save", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 IGNORED = -100  # the label that transformers leaves out of a loss
@@ -37,6 +38,40 @@ def forward(model: Any, batch: Mapping[str, Any]) -> Any:
     if "use_cache" in inspect.signature(type(model).forward).parameters:
         inputs["use_cache"] = False
     return model(**inputs)
+
+
+def real_tokens(batch: Mapping[str, Any], *, decoder: bool = False) -> Tensor | None:
+    """Which tokens of a batch are no padding, batch x tokens; None where nothing says so.
+
+    decoder: those of the decoder of an encoder-decoder, by its own mask or by the labels.
+    """
+    if decoder:
+        mask, labels = batch.get("decoder_attention_mask"), batch.get("labels")
+        if mask is None and labels is not None and labels.dim() == 2:
+            mask = labels != IGNORED
+    else:
+        mask = batch.get("attention_mask")
+    return None if mask is None or mask.dim() != 2 else mask.bool()
+
+
+def on_device(batch: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    """The batch on the device of the model."""
+    device = next(model.parameters()).device
+    moved = {
+        name: _moved(value, device) if hasattr(value, "is_cuda") else value
+        for name, value in batch.items()
+    }
+    mask = batch.get("attention_mask")
+    if device.type == "cuda" and mask is not None and not mask.is_cuda and bool(mask.all()):
+        # it hides nothing, and transformers would wait for the device to find that out
+        del moved["attention_mask"]
+    return moved
+
+
+def _moved(value: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda" and not value.is_cuda:
+        value = value.pin_memory()  # a copy from other memory would wait until the device is idle
+    return value.to(device, non_blocking=True)
 
 
 def is_encoder_decoder(model: Any) -> bool:

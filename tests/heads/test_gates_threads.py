@@ -13,7 +13,7 @@ from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 from deadhead import discover, gated, prune, rank
 from deadhead.errors import HeadError, UnsupportedModel
-from deadhead.heads.gates import is_gated
+from deadhead.heads.hooks import is_gated
 
 
 def in_thread(work: Callable[[], Any]) -> Any:

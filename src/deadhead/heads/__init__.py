@@ -3,8 +3,9 @@
 from .discover import discover
 from .gates import gated
 from .load import load
+from .means import HeadMeans, head_means
 from .onnx import export
 from .prune import prune
 from .save import save
 
-__all__ = ["discover", "export", "gated", "load", "prune", "save"]
+__all__ = ["HeadMeans", "discover", "export", "gated", "head_means", "load", "prune", "save"]

@@ -15,7 +15,7 @@ from deadhead.layout import Head, HeadLayout, spans
 
 from .cut import cut
 from .discover import find_sites, layout_of
-from .gates import forget_compiled, is_gated
+from .hooks import forget_compiled, is_gated
 from .output_bias import drop_bias, dropped, refuse_bias_outside
 from .sites import Site
 

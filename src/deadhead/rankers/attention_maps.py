@@ -19,7 +19,6 @@ from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 
 from .loss import (
-    IGNORED,
     FiniteLoss,
     attended,
     examples_of,
@@ -29,6 +28,7 @@ from .loss import (
     output_kind,
     output_of,
     positions_of,
+    real_tokens,
 )
 from .ranker import Progress
 
@@ -128,13 +128,8 @@ class _MapReader:
 
     def _decoded(self) -> Tensor | None:
         """The positions of the decoder that count, where there is one beside the encoder."""
-        names = ("decoder_attention_mask", "labels", "decoder_input_ids")
-        mask, labels, ids = (self.batch.get(name) for name in names)
-        if mask is not None:
-            return mask.bool()
-        if labels is not None and labels.dim() == 2:
-            return labels != IGNORED
-        return None if ids is None else torch.ones_like(ids, dtype=torch.bool)
+        real, ids = real_tokens(self.batch, decoder=True), self.batch.get("decoder_input_ids")
+        return torch.ones_like(ids, dtype=torch.bool) if real is None and ids is not None else real
 
 
 def _fitting(real: Tensor, probabilities: Tensor, axis: int) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.heads.discover import find_sites
-from deadhead.heads.gates import attach
+from deadhead.heads.hooks import attach
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 

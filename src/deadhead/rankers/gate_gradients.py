@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_sites
-from deadhead.heads.gates import attach, gated
+from deadhead.heads.gates import gated
+from deadhead.heads.hooks import attach
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 

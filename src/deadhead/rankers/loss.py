@@ -15,7 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED, forward, is_encoder_decoder, predicts_next
+from deadhead.forward import (
+    IGNORED,
+    forward,
+    is_encoder_decoder,
+    on_device,
+    predicts_next,
+    real_tokens,
+)
 
 # Further entries of a batch that is measured by another loss than that of labels: label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
@@ -124,38 +131,17 @@ def positions_of(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
         return None
     real: Tensor | None = attended(batch)
     if getattr(outputs, "encoder_last_hidden_state", None) is not None:  # positions of the decoder
-        labels = batch.get("labels")
-        real = batch.get("decoder_attention_mask", None if labels is None else labels != IGNORED)
+        real = real_tokens(batch, decoder=True)
     if real is None or real.shape != output.shape[:2]:
         return torch.ones(output.shape[:2], dtype=output.dtype, device=output.device)
     return real.to(output)
 
 
-def on_device(batch: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """The batch on the device of the model."""
-    device = next(model.parameters()).device
-    moved = {
-        name: _moved(value, device) if isinstance(value, Tensor) else value
-        for name, value in batch.items()
-    }
-    mask = batch.get("attention_mask")
-    if device.type == "cuda" and mask is not None and not mask.is_cuda and bool(mask.all()):
-        # it hides nothing, and transformers would wait for the device to find that out
-        del moved["attention_mask"]
-    return moved
-
-
-def _moved(value: Tensor, device: torch.device) -> Tensor:
-    if device.type == "cuda" and not value.is_cuda:
-        value = value.pin_memory()  # a copy from other memory would wait until the device is idle
-    return value.to(device, non_blocking=True)
-
-
 def attended(batch: Mapping[str, Tensor]) -> Tensor:
     """Which positions of the input are read, batch x tokens: all but the padding."""
-    mask = batch.get("attention_mask")
-    if mask is not None and mask.dim() == 2:
-        return mask.bool()
+    real = real_tokens(batch)
+    if real is not None:
+        return real
     inputs = next(batch[name] for name in (*INPUTS, "labels") if batch.get(name) is not None)
     return torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
 

@@ -1,0 +1,157 @@
+"""Hooks at the input of the output projections of a model, which belong to one thread and one run.
+
+There the heads are side by side under every attention kernel. `attach` puts a function at one
+layer; `hooked` reserves the model meanwhile and refuses calls that would give wrong numbers.
+`model(..., head_mask=...)` is such a call: since transformers 5 the argument disappears in
+`**kwargs` and changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from deadhead.errors import UnsupportedModel
+from deadhead.numerics import onednn_left_alone
+
+from .sites import Site
+
+# compiled code without hooks
+NO_MODULES = ("torch/nn/attention/flex_attention.py", "torch/_dynamo/", "torch/_compile.py")
+OWN_COPY = "give each thread its own copy, model = copy.deepcopy(model), or use a lock"
+HEAD_MASKS = ("head_mask", "decoder_head_mask", "cross_attn_head_mask")
+
+
+@contextmanager
+def hooked(model: nn.Module, sites: Iterable[Site]) -> Iterator[ExitStack]:
+    """Reserve the model for hooks of this thread; gives the stack for their undo functions."""
+    with ExitStack() as stack:
+        stack.enter_context(onednn_left_alone())
+        stack.enter_context(_owned(model, sites))
+        stack.callback(model.register_forward_pre_hook(_guard(model), with_kwargs=True).remove)
+        forget_compiled()
+        stack.callback(forget_compiled)
+        yield stack
+
+
+def is_gated(model: nn.Module) -> bool:
+    return bool(_OWNERS.get(model))
+
+
+# The threads that gate a model and its attention layers now, innermost block last.
+_OWNERS: WeakKeyDictionary[nn.Module, list[int]] = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def _owned(model: nn.Module, sites: Iterable[Site]) -> Iterator[None]:
+    """Reserve the model for this thread: gates are hooks, which all threads share."""
+    modules, thread = [model, *(site.core for site in sites)], threading.get_ident()
+    with _LOCK:
+        if any(owner != thread for module in modules for owner in _OWNERS.get(module, ())):
+            raise UnsupportedModel("another thread has gated this model.", OWN_COPY)
+        for module in modules:
+            _OWNERS.setdefault(module, []).append(thread)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for module in modules:
+                _OWNERS[module].pop()
+
+
+def _guard(model: nn.Module) -> Callable[[nn.Module, Any, dict[str, Any]], None]:
+    """The hook of a gated model that refuses calls which would give wrong numbers."""
+
+    def guard(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        if not is_same(module, model):
+            return
+        if not torch.compiler.is_compiling():  # a compiled graph does not know its thread
+            _refuse_other_threads(module, model)
+        _refuse_head_mask(kwargs)
+
+    return guard
+
+
+def _refuse_other_threads(module: nn.Module, model: nn.Module) -> None:
+    owners = _OWNERS.get(model)
+    if owners and threading.get_ident() not in owners and not is_replica(module):
+        raise UnsupportedModel("this model was called while another thread has gated it.", OWN_COPY)
+
+
+def _refuse_head_mask(kwargs: Mapping[str, Any]) -> None:
+    for name in HEAD_MASKS:
+        if kwargs.get(name) is not None:
+            raise UnsupportedModel(
+                f"a gated model expects no {name}, got one; transformers 5 would ignore it.",
+                f"pass it to the gates instead: with gated(model, {name}): ...",
+            )
+
+
+def is_same(module: nn.Module, hooked: nn.Module) -> bool:
+    """Whether a hook runs for its own module: a deep copy has the hooks too, but is not gated."""
+    return module is hooked or is_replica(module)
+
+
+def is_replica(module: nn.Module) -> bool:
+    """Whether nn.DataParallel made this copy, which runs in a thread of its own."""
+    return getattr(module, "_is_replica", False) is True
+
+
+def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
+    """Pass the input of a layer's output projection through `change`; returns the undo function."""
+    out = site.out
+    if out is not None:
+
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            return (change(args[0]), *args[1:]) if is_same(module, out) else None
+
+        return out.register_forward_pre_hook(hook).remove
+    core: Any = site.core
+    before = core.__dict__.get("post_attention")
+    core.post_attention = _PostAttention(core, change, site.width)
+
+    def undo() -> None:
+        if before is None:
+            del core.post_attention
+        else:
+            core.post_attention = before
+
+    return undo
+
+
+class _PostAttention:
+    """Wraps XLNet's method `post_attention`, since there is no module to hook."""
+
+    def __init__(self, core: Any, change: Callable[[torch.Tensor], torch.Tensor], width: int):
+        self.core, self.outer, self.change, self.width = core, core.post_attention, change, width
+
+    def __call__(self, h: torch.Tensor, context: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        changed = self.change(context.flatten(-2)).unflatten(-1, (-1, self.width))
+        return self.outer(h, changed, *args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy of the layer gets its own method: no gate, and not our weights."""
+        return partial(type(self.core).post_attention, memo[id(self.core)])
+
+
+def forget_compiled() -> None:
+    """Have torch.compile compile again, since it does not notice when hooks come or go.
+
+    Except for the kernels of flex attention, which hold no modules and take seconds to compile.
+    """
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    if frames is None:
+        return
+    codes = [code for ref in frames.input_codes.seen if (code := ref()) is not None]
+    files = [code.co_filename.replace("\\", "/") for code in codes]
+    if not all(any(part in file for part in NO_MODULES) for file in files):
+        torch.compiler.reset()

@@ -1,0 +1,209 @@
+"""The mean output of every head over real tokens, as the fill of closed gates and of cut heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import DataError, HeadError, UnsupportedModel
+from deadhead.forward import forward, on_device
+from deadhead.layout import Attention, HeadLayout, spans
+
+from .discover import find_sites
+from .hooks import attach, hooked
+from .rows import batch_first, position_of, real_rows
+from .sites import Site
+
+Place = tuple[str, int]  # block and layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadMeans:
+    """The mean of each head at the input of the output projection.
+
+    values: for each (block, layer) that was run, heads x width, with another axis in front for the
+        position if `per_position`: the first real token of an example has position 0.
+    kept: for each attention layer of the model, the numbers of the heads in its rows.
+    tokens: for each block, how many real tokens the means come from.
+    """
+
+    values: Mapping[Place, Tensor]
+    kept: Mapping[Place, tuple[int, ...]]
+    tokens: Mapping[str, int]
+    per_position: bool = False
+
+    def check(self, layout: HeadLayout) -> None:
+        """Raise an error unless these are means of the heads of this layout."""
+        places = {(a.block, a.layer): a for a in layout.attentions}
+        if places.keys() != self.kept.keys():
+            only = sorted(places.keys() ^ self.kept.keys())[0]
+            there = "the model" if only in places else "the means"
+            raise HeadError(
+                f"the means are of another model: only {there} has {only[0]} layer {only[1]}.",
+                "compute them for this model: means = head_means(model, batches)",
+            )
+        for place, attention in places.items():
+            value = self.values.get(place)
+            if value is not None and value.shape[-1] != attention.width and attention.kept:
+                raise HeadError(
+                    f"the means of {place[0]} layer {place[1]} expect heads of width "
+                    f"{attention.width}, got {value.shape[-1]}.",
+                    "compute them for this model: means = head_means(model, batches)",
+                )
+            if missing := sorted(set(attention.kept) - set(self.kept[place])):
+                raise HeadError(
+                    f"{place[0]} layer {place[1]}: expected means of its heads, got none of "
+                    f"{spans(missing)}.",
+                    "compute them for this model: means = head_means(model, batches)",
+                )
+
+    def of(self, attention: Attention) -> Tensor:
+        """The means of the heads that an attention layer has left: (positions x) heads x width."""
+        place = (attention.block, attention.layer)
+        if place not in self.values:
+            raise HeadError(
+                f"{place[0]} layer {place[1]} has no means: no batch has run it.",
+                "give head_means batches that use this part of the model",
+            )
+        if attention.kept == self.kept[place]:
+            return self.values[place]
+        rows = [self.kept[place].index(number) for number in attention.kept]
+        return self.values[place][..., rows, :]
+
+
+def head_means(
+    model: nn.Module, batches: Iterable[Mapping[str, Any]], *, per_position: bool = False
+) -> HeadMeans:
+    """The mean output of each head over the real tokens of these batches, padding left out.
+
+    The model runs in evaluation mode. Real are the tokens of `attention_mask`, for the decoder of
+    an encoder-decoder those of `decoder_attention_mask` or else the labelled ones. A layer whose
+    weights several layers share has the mean over all of them.
+
+    per_position: a mean for each position, counted in real tokens from the first.
+
+    >>> means = head_means(model, batches)
+    >>> with gated(model, closed=["encoder.3.7"], fill=means):
+    ...     logits = model(**batch).logits
+    """
+    if isinstance(batches, Mapping):
+        raise DataError("expected a list of batches, got a single batch.", "write [batch]")
+    every = find_sites(model)
+    sites = [site for site in every if site.kept]
+    reader = _Reader(model, per_position)
+    with hooked(model, every) as stack, evaluating(model), torch.no_grad():
+        for site in sites:
+            stack.callback(attach(site, reader.at(site)))
+        for batch in batches:
+            reader.batch = on_device(batch, model)
+            reader.runs += 1
+            forward(model, reader.batch)
+    if not reader.sums:
+        expected = "a batch that runs an attention layer" if reader.runs else "at least one batch"
+        raise DataError(f"expected {expected}, got none.", "give the batches to average over")
+    reached = [site for site in sites if (site.block, site.layer) in reader.sums]
+    return HeadMeans(
+        values={(site.block, site.layer): reader.mean(site) for site in reached},
+        kept={(site.block, site.layer): site.kept for site in every},
+        tokens=reader.tokens_of_blocks(),
+        per_position=per_position,
+    )
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, also of each part; restored afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+class _Reader:
+    """Sums what each output projection reads over the real tokens of all batches."""
+
+    def __init__(self, model: nn.Module, per_position: bool):
+        self.model, self.per_position = model, per_position
+        self.batch: Mapping[str, Any] = {}
+        self.runs = 0
+        self.sums: dict[Place, Tensor] = {}  # (positions x) heads * width, in double precision
+        self.counts: dict[Place, Tensor] = {}  # rows behind a sum, for each position
+        self.tokens: dict[Place, int] = {}  # like counts, but once for layers that share weights
+        self.last_run: dict[Place, int] = {}
+        self.dtypes: dict[Place, torch.dtype] = {}
+
+    def at(self, site: Site) -> Any:
+        def read(context: Tensor) -> Tensor:
+            rows = batch_first(site, context)
+            real = real_rows(self.model, self.batch, site, rows)
+            if self.per_position and rows.dim() != 3:
+                raise UnsupportedModel(
+                    f"{site.block} layer {site.layer} works on {tuple(rows.shape[:-1])} rows, "
+                    "which have no position of their own.",
+                    "leave per_position out",
+                )
+            self._add((site.block, site.layer), rows, real)
+            return context
+
+        return read
+
+    def _add(self, place: Place, rows: Tensor, real: Tensor | None) -> None:
+        precise = torch.float32 if rows.device.type == "mps" else torch.float64
+        chosen = rows.flatten(0, -2) if real is None else rows[real]
+        if self.per_position:
+            number = position_of(real, rows)
+            number = number.flatten() if real is None else number[real]
+            sums = chosen.new_zeros(rows.shape[1], rows.shape[-1], dtype=precise)
+            sums.index_add_(0, number, chosen.to(precise))
+            counts = number.bincount(minlength=rows.shape[1])
+        else:
+            sums = chosen.sum(0, dtype=precise)
+            counts = torch.tensor(len(chosen), device=rows.device)
+        self.sums[place] = _longer(self.sums.get(place), sums)
+        self.counts[place] = _longer(self.counts.get(place), counts)
+        self.dtypes[place] = torch.promote_types(rows.dtype, torch.float32)
+        if self.last_run.get(place) != self.runs:
+            self.tokens[place] = self.tokens.get(place, 0) + len(chosen)
+            self.last_run[place] = self.runs
+
+    def tokens_of_blocks(self) -> dict[str, int]:
+        """The most tokens of a layer, since some models shorten the sequence layer by layer."""
+        tokens: dict[str, int] = {}
+        for (block, _), count in self.tokens.items():
+            tokens[block] = max(count, tokens.get(block, 0))
+        return tokens
+
+    def mean(self, site: Site) -> Tensor:
+        place = (site.block, site.layer)
+        sums, counts = self.sums[place], self.counts[place]
+        if not bool(counts.any()):
+            raise DataError(
+                f"expected real tokens in {site.block} layer {site.layer}, got only padding.",
+                "check the attention masks of the batches",
+            )
+        seen = int(counts.count_nonzero()) if self.per_position else None
+        mean = sums[:seen] / counts[:seen, None] if self.per_position else sums / counts
+        if not bool(mean.isfinite().all()):
+            raise DataError(
+                f"the mean of {site.block} layer {site.layer} is not a finite number.",
+                "check the model's weights for nan or infinity",
+            )
+        return mean.to(self.dtypes[place]).unflatten(-1, (len(site.kept), site.width))
+
+
+def _longer(some: Tensor | None, more: Tensor) -> Tensor:
+    """The sum of two tensors, of which one may have more positions."""
+    if some is None or some.dim() == 0:
+        return more if some is None else some + more
+    short, long = sorted((some, more), key=len)
+    total = long.clone()
+    total[: len(short)] += short
+    return total
