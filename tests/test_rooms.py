@@ -40,6 +40,7 @@ ALLOWED = {
     "strategies": "errors layout options papers registry",
     "ranking": "errors files layout notebook",
     "rankers": "device errors forward heads layout options ranking registry version",
+    "effects": "errors heads layout rankers ranking",
     "measures": "device errors heads layout options rankers registry",
     # data and training
     "world": "errors",
@@ -93,7 +94,7 @@ ALLOWED = {
     "studies.fields studies.recipe",
     "report": "",
     # doors
-    "deadhead": "heads layout rankers ranking strategies tasks training version",
+    "deadhead": "effects heads layout rankers ranking strategies tasks training version",
     "cli": "claims device errors heads layout models rank_data rankers ranking report.check "
     "report.export report.page report.tables results strategies studies studies.execution "
     "studies.plan studies.recipe studies.status studies.store tasks training version",

@@ -1,8 +1,8 @@
 """deadhead finds, removes and studies the attention heads a transformer does not need.
 
 Public are the names in `__all__` below, the modules `errors` and `layout`, and what these packages
-list in their own `__all__`: `heads`, `strategies`, `rankers`, `ranking`, `tasks`, `training`,
-`measures`, `translation`, `studies`, `results` and `claims`.
+list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`, `tasks`,
+`training`, `measures`, `translation`, `studies`, `results` and `claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
 `cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`, `numerics`, `options`,
@@ -21,6 +21,7 @@ from deadhead.version import __version__
 
 if TYPE_CHECKING:
     from deadhead import strategies
+    from deadhead.effects import patch_effects
     from deadhead.heads.discover import discover
     from deadhead.heads.gates import gated
     from deadhead.heads.load import load
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from deadhead.training import evaluate, finetune
 
 _MODULES = {
+    "effects": ("patch_effects",),
     "layout": ("Head", "HeadLayout"),
     "heads": ("HeadMeans", "discover", "export", "gated", "head_means", "load", "prune", "save"),
     "rankers": ("rank",),
@@ -45,8 +47,8 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = ["Head", "HeadLayout", "HeadMeans", "Ranking", "__version__", "discover", "encode"]
-__all__ += ["evaluate", "export", "finetune", "gated", "head_means", "load", "load_data", "prune"]
-__all__ += ["rank", "save", "strategies"]
+__all__ += ["evaluate", "export", "finetune", "gated", "head_means", "load", "load_data"]
+__all__ += ["patch_effects", "prune", "rank", "save", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,8 +33,12 @@ class Ablation(Ranker):
         progress: Progress,
     ) -> Scores:
         from .closed_heads import with_each_head_closed
+        from .fills import zero
 
-        whole, closed = with_each_head_closed(model, layout, batches, self.tokens, progress)
+        fills = [zero] * len(batches)
+        whole, closed = with_each_head_closed(
+            model, layout, batches, fills=fills, tokens=self.tokens, progress=progress
+        )
         by_loss = {head: loss - whole[0] for head, (loss, _) in closed.items()}
         if math.isnan(whole[1]):  # measured by a loss without labels
             return Scores(by_loss, details={"loss": whole[0]})

@@ -40,7 +40,7 @@ def with_loss(
     probed: measure the output along random directions, for methods that need a gradient.
     """
     if callable(loss):
-        measured: list[Batch] = [{**batch, LOSS: OwnLoss(loss)} for batch in batches]
+        measured: list[Batch] = [{**batch, LOSS: PerExample(loss, "loss")} for batch in batches]
         with torch.no_grad():  # a mistake in it should cost no time
             first: dict[str, Any] = dict(on_device(measured[0], model))
             first[LOSS](forward(model, first), first)
@@ -76,24 +76,24 @@ def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
             number += examples
 
 
-class OwnLoss:
-    """The user's function, checked: one number per example."""
+class PerExample:
+    """A function of the user's, checked: one number per example. `kind` is what messages call it."""
 
-    def __init__(self, function: Loss):
-        self.function = function
+    def __init__(self, function: Loss, kind: str):
+        self.function, self.kind = function, kind
 
     def __call__(self, outputs: Any, batch: Batch) -> Tensor:
-        losses = self.function(outputs, batch)
-        examples, is_tensor = examples_of(batch), isinstance(losses, Tensor)
-        if not is_tensor or losses.shape != (examples,) or not losses.is_floating_point():
-            got = type(losses).__name__
+        values = self.function(outputs, batch)
+        examples, is_tensor = examples_of(batch), isinstance(values, Tensor)
+        if not is_tensor or values.shape != (examples,) or not values.is_floating_point():
+            got = type(values).__name__
             if is_tensor:
-                got = f"a tensor of shape {tuple(losses.shape)}, {losses.dtype}"
+                got = f"a tensor of shape {tuple(values.shape)}, {values.dtype}"
             raise DataError(
-                f"the loss function gave {got} for a batch of {examples} examples.",
+                f"the {self.kind} function gave {got} for a batch of {examples} examples.",
                 f"return one number per example, a float tensor of shape ({examples},)",
             )
-        return losses
+        return values
 
 
 def distance(outputs: Any, batch: Batch) -> Tensor:

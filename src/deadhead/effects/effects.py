@@ -1,0 +1,129 @@
+"""The effects of patching heads, as plain data: a table, and a heat map. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from deadhead.errors import MissingExtra
+from deadhead.layout import Head, HeadLayout
+from deadhead.ranking.heatmap import chart, html, printed
+
+if TYPE_CHECKING:
+    import pandas
+    from rich.console import Group
+
+Place = tuple[Head, int | None]  # a head at one position, or at all positions (None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """The mean of a metric with each head patched, and without any patch.
+
+    values: the metric of the patched run, for each head, or for each head and position.
+    clean, corrupt: the metric of both runs without a patch.
+    into: the run that was patched; the other run gave the outputs of the heads.
+    """
+
+    values: Mapping[Place, float] = field(repr=False)
+    clean: float
+    corrupt: float
+    into: Literal["corrupt", "clean"]
+    examples: int
+    layout: HeadLayout
+
+    @property
+    def effect(self) -> dict[Place, float]:
+        """How much each patch changes the metric of the run that it is patched into."""
+        before = self.corrupt if self.into == "corrupt" else self.clean
+        return {place: value - before for place, value in self.values.items()}
+
+    @property
+    def normalised(self) -> dict[Place, float]:
+        """The metric of the patched run on a scale from 0, as corrupt, to 1, as clean.
+
+        All nan where clean and corrupt have the same metric.
+        """
+        span = self.clean - self.corrupt
+        return {
+            place: (value - self.corrupt) / span if span else math.nan
+            for place, value in self.values.items()
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict for each head, or for each head and position."""
+        effect, normalised = self.effect, self.normalised
+        return [
+            {
+                "head": str(head),
+                "block": head.block,
+                "layer": head.layer,
+                "index": head.index,
+                "position": position,
+                "metric": value,
+                "effect": effect[head, position],
+                "normalised": normalised[head, position],
+            }
+            for (head, position), value in self.values.items()
+        ]
+
+    def frame(self) -> pandas.DataFrame:
+        """The rows as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtra("pandas", "report", "a data frame") from None
+        return pandas.DataFrame(self.rows())
+
+    def by_head(self) -> dict[Head, float]:
+        """The effect of each head; of several positions, the effect that is furthest from 0."""
+        strongest: dict[Head, float] = {}
+        for (head, _), effect in self.effect.items():
+            if head not in strongest or abs(effect) > abs(strongest[head]):
+                strongest[head] = effect
+        return strongest
+
+    @property
+    def title(self) -> str:
+        """What the heat map shows, in words."""
+        source = "clean" if self.into == "corrupt" else "corrupt"
+        where = "" if all(p is None for _, p in self.values) else " at its strongest position"
+        return (
+            f"effect of patching each head{where} from {source} into {self.into} "
+            f"(clean {self.clean:.4g}, corrupt {self.corrupt:.4g})"
+        )
+
+    def plot(self, title: str | None = None) -> Any:
+        """A heat map (an altair chart) of layers x heads, or of heads x positions."""
+        if all(position is None for _, position in self.values):
+            return chart(self.by_head(), self.layout, title or self.title)
+        return _by_position(self.rows(), title or self.title)
+
+    def __rich__(self) -> Group:
+        return printed(self.by_head(), self.layout, self.title)
+
+    def _repr_html_(self) -> str:
+        return html(self.by_head(), self.layout, self.title)
+
+
+def _by_position(rows: list[dict[str, Any]], title: str) -> Any:
+    """For altair: heads x positions, one panel for each block."""
+    try:
+        import altair as alt
+    except ImportError:
+        raise MissingExtra("altair", "report", "a plot of effects") from None
+    panels = []
+    for block in dict.fromkeys(row["block"] for row in rows):
+        of_block = [row for row in rows if row["block"] == block]
+        heads = list(dict.fromkeys(row["head"] for row in of_block))
+        squares = alt.Chart(alt.InlineData(values=of_block)).mark_rect()
+        panel = squares.encode(
+            x=alt.X("position:O", title="position", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("head:N", title="head", scale=alt.Scale(domain=heads)),
+            color=alt.Color("effect:Q", title="effect", scale=alt.Scale(scheme="viridis")),
+            tooltip=["head:N", "position:O", alt.Tooltip("effect:Q", format=".4f")],
+        )
+        panels.append(panel.properties(title=block, height=12 * len(heads)))
+    return alt.hconcat(*panels).properties(title=title)

@@ -1,0 +1,206 @@
+"""Activation patching of every head, with all heads of a layer in one pass.
+
+A batch of pairs is run clean and corrupt. Then the patched run is repeated with a copy of the batch
+for every head of a layer, from that layer upwards (rankers/head_copies.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import DataError, HeadError, UnsupportedModel
+from deadhead.heads.discover import find_sites, layout_of
+from deadhead.heads.hooks import hooked
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+from deadhead.rankers import Progress, silent
+from deadhead.rankers.fills import Contexts, fill_from, reading_contexts
+from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
+from deadhead.rankers.label_free import PerExample
+from deadhead.rankers.loss import examples_of, forward, on_device
+from deadhead.rankers.replay import Replay, replaying
+from deadhead.rankers.run import frozen
+
+from .effects import Effects, Place
+from .pairs import Batch, check_pairs
+
+Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
+Positions = Literal["each"] | Iterable[int] | None
+
+
+def patch_effects(
+    model: nn.Module,
+    clean: Batch | Iterable[Batch],
+    corrupt: Batch | Iterable[Batch],
+    metric: Metric,
+    *,
+    into: Literal["corrupt", "clean"] = "corrupt",
+    heads: Iterable[Head | str] | None = None,
+    positions: Positions = None,
+    tokens: int | None = None,
+    progress: Progress = silent,
+) -> Effects:
+    """How a metric changes when the output of a head comes from another run: activation patching.
+
+    Args:
+        clean: a batch ready for `model(**batch)`, or a list of batches.
+        corrupt: likewise, with the same shapes and padding: a head is patched position by position.
+        metric: a function of the outputs and the batch that gives one number per example, such as
+            `logit_difference(answer, wrong)`. It gets the batch as it was passed, with entries
+            such as `labels` that the model does not read.
+        into: the run that is patched. "corrupt" shows which heads restore the clean metric
+            (denoising), "clean" which heads it needs (noising).
+        heads: those to patch; by default all.
+        positions: "each" or a list of positions, to patch a head at each of them alone; negative
+            ones count from the end of the padded row. By default a head is patched at all
+            positions at once.
+        tokens: at most, padding counted, in one pass of at least one batch; by default 1,024 on a
+            CPU and 65,536 on a GPU.
+
+    The model is run in evaluation mode without gradients, and is left as it was.
+
+    >>> effects = patch_effects(model, clean, corrupt, logit_difference(mary, john))
+    >>> effects.frame().sort_values("effect")
+    """
+    if into not in ("corrupt", "clean"):
+        raise DataError(f"`into` expects corrupt or clean, got {into!r}.", 'write into="corrupt"')
+    sites, pairs = find_sites(model), check_pairs(clean, corrupt)
+    every = layout_of(sites)
+    layout = every if heads is None else every.without(set(every) - set(every.check(heads)))
+    if not len(layout):
+        raise HeadError("there is no head to patch.", "name at least one, such as encoder.0.3")
+    with frozen(model, seed=0), hooked(model, sites), torch.no_grad(), replaying(model) as replay:
+        patching = _Patching(
+            model=model,
+            sites=[site for site in sites if columns_of(site, layout)],
+            layout=layout,
+            metric=PerExample(metric, "metric"),
+            positions=_checked(positions),
+            replay=replay,
+            budget=token_budget(model, tokens),
+        )
+        results = []
+        for number, (clean_batch, corrupt_batch) in enumerate(pairs):
+            both = (clean_batch, corrupt_batch)
+            results.append(patching(*(both if into == "corrupt" else both[::-1])))
+            progress(number + 1, len(pairs))
+    sources, targets, patched = zip(*results, strict=True)
+    if len(set(map(tuple, patched))) > 1:
+        raise DataError(
+            "the batches have different lengths, so their positions cannot be compared.",
+            "pad all batches to one length, or leave positions out",
+        )
+    clean_side, corrupt_side = (sources, targets) if into == "corrupt" else (targets, sources)
+    return Effects(
+        clean=_mean(clean_side, "clean run"),
+        corrupt=_mean(corrupt_side, "corrupt run"),
+        values={
+            place: _mean([values[place] for values in patched], f"run with {place[0]} patched")
+            for place in patched[0]
+        },
+        into=into,
+        examples=sum(examples_of(batch) for batch, _ in pairs),
+        layout=every,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Patching:
+    """Patches every head of one batch from another; gives the metric of both and of each patch."""
+
+    model: nn.Module
+    sites: Sequence[Site]
+    layout: HeadLayout
+    metric: PerExample
+    positions: Sequence[int] | str | None
+    replay: Replay
+    budget: int
+
+    def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[Place, Tensor]]:
+        with reading_contexts(self.sites) as contexts:
+            outputs = forward(self.model, on_device(source, self.model))
+        source_metric = self._metric(outputs, source)
+        batch, examples = on_device(target, self.model), examples_of(target)
+        with self.replay.record(examples):
+            outputs = forward(self.model, batch)
+        target_metric, patched = self._metric(outputs, target), {}
+        for site in self.sites:
+            for changes in portions(batch, self._changes(site, contexts), self.budget):
+                run, fill = partial(forward, self.model), fill_from(contexts)
+                outputs = in_copies(run, batch, site, changes, fill, self.replay)
+                for number, (column, position) in enumerate(changes):
+                    rows = slice(number * examples, (number + 1) * examples)
+                    head = Head(site.block, site.layer, site.kept[column])
+                    copy = _rows(outputs, rows, len(changes) * examples)
+                    patched[head, position] = self._metric(copy, target)
+        return source_metric, target_metric, patched
+
+    def _metric(self, outputs: Any, batch: Batch) -> Tensor:
+        """The metric of each example, which sees the batch as the user passed it."""
+        device = next(self.model.parameters()).device
+        moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
+        precise = torch.float32 if device.type == "mps" else torch.float64
+        return self.metric(outputs, moved).detach().to(precise)
+
+    def _changes(self, site: Site, contexts: Contexts) -> list[Change]:
+        columns = columns_of(site, self.layout)
+        if self.positions is None:
+            return [Change(column) for column in columns]
+        context = contexts[site.block, site.layer][0]
+        if context.dim() != 3:
+            raise UnsupportedModel(
+                f"{site.block} layer {site.layer} works on {tuple(context.shape)} numbers, so its "
+                "positions cannot be separated.",
+                "leave positions out",
+            )
+        length = context.shape[0 if site.time_first else 1]
+        positions = range(length) if self.positions == "each" else self.positions
+        for position in positions:
+            if not -length <= int(position) < length:
+                raise DataError(
+                    f"position {position} is outside the {length} positions of {site.block}.",
+                    f"choose from 0 to {length - 1}, or from -{length} to -1",
+                )
+        return [Change(column, int(position)) for column in columns for position in positions]
+
+
+def _checked(positions: Positions) -> Sequence[int] | str | None:
+    if positions is None or (isinstance(positions, str) and positions == "each"):
+        return positions
+    listed = list(positions) if isinstance(positions, Iterable) else [None]
+    whole = [isinstance(p, int) and not isinstance(p, bool) for p in listed]
+    if isinstance(positions, str) or not listed or not all(whole):
+        raise DataError(
+            f'`positions` expects "each" or a list of whole numbers, got {positions!r}.',
+            'write positions="each", or positions=[3, -1]',
+        )
+    return list(dict.fromkeys(listed))
+
+
+def _rows(outputs: Any, rows: slice, total: int) -> Any:
+    """The outputs of some rows of the batch."""
+    if isinstance(outputs, Tensor):
+        return outputs[rows] if outputs.dim() and len(outputs) == total else outputs
+    if isinstance(outputs, Mapping):  # a ModelOutput of transformers
+        return type(outputs)(**{n: _rows(part, rows, total) for n, part in outputs.items()})
+    if isinstance(outputs, tuple | list):
+        return type(outputs)(_rows(part, rows, total) for part in outputs)
+    return outputs
+
+
+def _mean(values: Sequence[Tensor], run: str) -> float:
+    """The mean over all examples of all batches."""
+    together = torch.cat(list(values))
+    if not bool(together.isfinite().all()):
+        row = int((~together.isfinite()).nonzero()[0])
+        raise DataError(
+            f"the metric of example {row} is not a finite number in the {run}.",
+            "check the metric, and the model's weights for nan",
+        )
+    return float(together.mean())

@@ -1,0 +1,98 @@
+"""Run a batch again with another head replaced in every copy of it.
+
+Replacing the output of a head of layer l changes nothing below l, so a batch is run once and its
+layers are recorded (replay.py); the model is then run from layer l upwards, with the batch repeated
+and another head replaced in every copy. What replaces it is a fill: nothing (0), the head's mean,
+or its output in another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from deadhead.heads.hooks import attach
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, HeadLayout
+
+from .loss import attended, examples_of
+from .replay import Replay, repeated
+
+TOKENS = {"cpu": 1024, "cuda": 65536}  # the CPU's was measured; a GPU only has to be kept busy
+
+# What replaces the input of a layer's output projection at its n-th call in a pass: a number, or a
+# tensor that fits examples x positions x features.
+Fill = Callable[[Site, int], "Tensor | float"]
+
+
+class Change(NamedTuple):
+    """The head that one copy of the batch has replaced: at one position, or at all."""
+
+    column: int  # among the heads that the layer has left
+    position: int | None = None
+
+
+def columns_of(site: Site, layout: HeadLayout) -> list[int]:
+    """The columns of the heads of a layout, among the heads a layer has left."""
+    heads = [Head(site.block, site.layer, index) for index in site.kept]
+    return [column for column, head in enumerate(heads) if head in layout]
+
+
+def token_budget(model: nn.Module, tokens: int | None) -> int:
+    """How many tokens one pass may have, padding counted."""
+    return tokens or TOKENS.get(next(model.parameters()).device.type, TOKENS["cuda"])
+
+
+def portions(
+    batch: Mapping[str, Tensor], changes: Sequence[Change], budget: int
+) -> Iterator[Sequence[Change]]:
+    """The changes of one pass, each for a copy of the batch."""
+    labels = batch.get("labels")
+    labelled = labels.shape[1] if labels is not None and labels.dim() == 2 else 1
+    positions = max(attended(batch).shape[1], labelled)
+    at_once = max(1, min(len(changes), budget // (examples_of(batch) * positions)))
+    for start in range(0, len(changes), at_once):
+        yield changes[start : start + at_once]
+
+
+def in_copies(
+    run: Callable[[Mapping[str, Tensor]], Any],
+    batch: Mapping[str, Tensor],
+    site: Site,
+    changes: Sequence[Change],
+    fill: Fill,
+    replay: Replay,
+) -> Any:
+    """What `run` gives for a copy of the recorded batch for each change, one after the other."""
+    calls = 0
+
+    def replace(context: Tensor) -> Tensor:
+        nonlocal calls
+        filling, calls = fill(site, calls), calls + 1
+        return replaced(context, site, changes, filling)
+
+    undo = attach(site, replace)
+    try:
+        with replay.start_at((site.block, site.layer), len(changes)):
+            return run(repeated(batch, len(changes)))
+    finally:
+        undo()
+
+
+def replaced(
+    context: Tensor, site: Site, changes: Sequence[Change], filling: Tensor | float
+) -> Tensor:
+    """The input of an output projection with another head replaced in every copy of the batch."""
+    axis = 1 if site.time_first else 0
+    copies = context.transpose(0, axis).clone()
+    for copy, (column, position) in zip(copies.tensor_split(len(changes)), changes, strict=True):
+        features = slice(column * site.width, (column + 1) * site.width)
+        places = (..., features) if position is None else (slice(None), position, features)
+        if isinstance(filling, Tensor):
+            whole = filling.to(copy.device).expand(copy.shape)
+            copy[places] = whole[places].to(copy.dtype)
+        else:
+            copy[places] = filling
+    return copies.transpose(0, axis)
