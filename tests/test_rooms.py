@@ -28,6 +28,7 @@ ALLOWED = {
     "files": "errors",
     "hub": "errors",
     "notebook": "",
+    "progress": "",
     "layout": "errors notebook",
     "options": "errors",
     "registry": "errors",
@@ -39,8 +40,8 @@ ALLOWED = {
     "translation": "errors heads",
     "strategies": "errors layout options papers registry",
     "ranking": "errors files layout notebook",
-    "rankers": "device errors forward heads layout options ranking registry version",
-    "effects": "errors heads layout rankers ranking",
+    "rankers": "device errors forward heads layout options progress ranking registry version",
+    "effects": "errors heads layout progress rankers ranking",
     "measures": "device errors heads layout options rankers registry",
     # data and training
     "world": "errors",
@@ -48,7 +49,7 @@ ALLOWED = {
     "tasks": "errors files papers world",
     "models": "errors heads hub tasks",
     "rank_data": "errors forward models tasks",
-    "training": "device errors files forward heads layout models numerics papers tasks",
+    "training": "device errors files forward heads layout models numerics papers progress tasks",
     # studies
     "studies.fields": "errors files hub options tasks",
     "studies.step": "registry studies.fields",
@@ -65,7 +66,7 @@ ALLOWED = {
     "studies.execution": "errors numerics studies.inputs studies.steps studies.store "
     "studies.trial version",
     "studies.resume": "studies.inputs studies.recipe studies.store",
-    "studies.study": "errors files studies.execution studies.missing_data studies.recipe "
+    "studies.study": "errors files progress studies.execution studies.missing_data studies.recipe "
     "studies.resume studies.store studies.trial",
     "studies.status": "studies.inputs studies.store studies.study",
     "studies.plan": "errors hub numerics papers studies.execution studies.inputs "
@@ -95,7 +96,8 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking strategies tasks training version",
-    "cli": "claims device errors heads layout models rank_data rankers ranking report.check "
+    "cli": "claims device errors heads layout models progress rank_data rankers ranking "
+    "report.check "
     "report.export report.page report.tables results strategies studies studies.execution "
     "studies.plan studies.recipe studies.status studies.store tasks training version",
     "__main__": "cli",

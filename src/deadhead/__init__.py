@@ -6,7 +6,7 @@ list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranki
 
 Everything else is internal and may change in any release: the modules inside the packages, and
 `cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`, `numerics`, `options`,
-`papers`, `rank_data`, `recipes`, `registry`, `report`, `version` and `world`.
+`papers`, `progress`, `rank_data`, `recipes`, `registry`, `report`, `version` and `world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.

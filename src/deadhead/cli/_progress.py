@@ -9,41 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from deadhead.progress import bar
 from deadhead.training.progress import clock
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress as Bar
 
-    from deadhead.rankers import Progress
     from deadhead.studies import Recipe
     from deadhead.training import Epoch, Tick
 
 TRAINING_LINE = 30.0  # seconds between two lines of a log
 STUDY_LINE = 60.0
-
-
-def _bar(console: Console, *columns: Any) -> Bar:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    shared = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    columns = (*shared, *(columns or (TimeRemainingColumn(),)))
-    return Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-@contextmanager
-def counting(title: str) -> Iterator[Progress]:
-    """A bar that counts; call it with the number done, the total and a note."""
-    from rich.console import Console
-
-    with _bar(Console(stderr=True)) as bar:
-        line = bar.add_task(title, total=None)
-
-        def progress(done: int, total: int, note: str = "") -> None:
-            bar.update(line, completed=done, total=total, description=f"{title} {note}".strip())
-
-        yield progress
 
 
 @contextmanager
@@ -54,8 +30,8 @@ def training(epochs: int) -> Iterator[tuple[Callable[[Tick], None], Callable[[Ep
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     last = time.monotonic()
-    with _bar(console, TextColumn("{task.fields[left]} left")) as bar:
-        line = bar.add_task("", total=None, left="?")
+    with bar(console, TextColumn("{task.fields[left]} left")) as live_bar:
+        line = live_bar.add_task("", total=None, left="?")
 
         def update(tick: Tick) -> None:
             nonlocal last
@@ -65,7 +41,7 @@ def training(epochs: int) -> Iterator[tuple[Callable[[Tick], None], Callable[[Ep
                     console.print(str(tick), markup=False)
                 return
             loss = "" if tick.loss is None else f" loss {tick.loss:.3f}"
-            bar.update(
+            live_bar.update(
                 line,
                 description=f"epoch {tick.epoch}/{tick.epochs}{loss} {tick.speed:,.0f} examples/s",
                 completed=(tick.epoch - 1) * tick.updates + tick.update,
@@ -109,19 +85,19 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 @contextmanager
-def study(recipe: Recipe, *, quiet: bool) -> Iterator[Watch | None]:
+def study(recipe: Recipe, *, quiet: bool) -> Iterator[Watch | bool]:
     """Show a running study; after a second Ctrl-C, say how to resume it."""
     from rich.console import Console
 
     console = Console(stderr=True)
     try:
         if quiet:
-            yield None
+            yield False
         elif not console.is_terminal:
             yield log_lines()
         else:
-            with _bar(console) as bar:
-                yield _study_bar(recipe, bar)
+            with bar(console) as live_bar:
+                yield _study_bar(recipe, live_bar)
     except KeyboardInterrupt:
         typer.echo(
             "stopped at once; finished trials are kept. To resume, repeat the command.", err=True
@@ -129,9 +105,9 @@ def study(recipe: Recipe, *, quiet: bool) -> Iterator[Watch | None]:
         raise typer.Exit(130) from None
 
 
-def _study_bar(recipe: Recipe, bar: Bar) -> Watch:
-    line = bar.add_task(recipe.name, total=len(recipe.trials))
-    news = _news(bar.console.print)
+def _study_bar(recipe: Recipe, live_bar: Bar) -> Watch:
+    line = live_bar.add_task(recipe.name, total=len(recipe.trials))
+    news = _news(live_bar.console.print)
 
     def watch(facts: dict[str, Any]) -> None:
         news(facts)
@@ -141,7 +117,7 @@ def _study_bar(recipe: Recipe, bar: Bar) -> Watch:
             state = "finishing the running trials (Ctrl-C again: at once)"
         done, failed = _recorded(facts)
         title = f"{recipe.name} {failed} failed" if failed else recipe.name
-        bar.update(line, completed=done + failed, description=f"{title} {state}".strip())
+        live_bar.update(line, completed=done + failed, description=f"{title} {state}".strip())
 
     return watch
 

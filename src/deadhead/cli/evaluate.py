@@ -9,7 +9,6 @@ import typer
 from typer import Argument, Option
 
 from . import _options as opt
-from ._progress import counting
 
 if TYPE_CHECKING:
     from deadhead.tasks import Dataset
@@ -106,6 +105,7 @@ def _predict(
     name: str, sets: dict[str, Dataset], max_length: int, loading: dict[str, Any]
 ) -> dict[str, Predictions]:
     from deadhead.models import labels_for, load_with_tokenizer
+    from deadhead.progress import counting
     from deadhead.tasks import encode
     from deadhead.training.evaluation import check_sets, predict
 

@@ -9,9 +9,9 @@ import typer
 from typer import Argument, Option
 
 from deadhead.errors import DeadheadError, unknown_name
+from deadhead.progress import counting
 
 from ._options import AsJson, Auto, Dtype
-from ._progress import counting
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,7 +15,6 @@ from deadhead.rankers import METHOD, RANKERS
 
 from . import _options as opt
 from ._outputs import check_file
-from ._progress import counting
 
 if TYPE_CHECKING:
     from deadhead.ranking import Ranking
@@ -132,17 +131,9 @@ def rank(
         max_length=max_length,
         in_file_order=ranker(method, **options).in_file_order,
     )
-    with counting(method) as progress:
-        ranking = score(
-            loaded,
-            batches,
-            method,
-            loss=loss,
-            seed=seed,
-            progress=progress,
-            data={**named, **facts},
-            **options,
-        )
+    ranking = score(
+        loaded, batches, method, loss=loss, seed=seed, data={**named, **facts}, **options
+    )
     ranking.save(out)
     if plot is not None:
         ranking.plot().save(str(plot))

@@ -19,7 +19,7 @@ from deadhead.heads.discover import find_sites, layout_of
 from deadhead.heads.hooks import hooked
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
-from deadhead.rankers import Progress, silent
+from deadhead.progress import Progress, reported
 from deadhead.rankers.fills import Contexts, fill_from, reading_contexts
 from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
 from deadhead.rankers.label_free import PerExample
@@ -44,7 +44,7 @@ def patch_effects(
     heads: Iterable[Head | str] | None = None,
     positions: Positions = None,
     tokens: int | None = None,
-    progress: Progress = silent,
+    progress: bool | Progress = True,
 ) -> Effects:
     """How a metric changes when the output of a head comes from another run: activation patching.
 
@@ -62,6 +62,8 @@ def patch_effects(
             positions at once.
         tokens: at most, padding counted, in one pass of at least one batch; by default 1,024 on a
             CPU and 65,536 on a GPU.
+        progress: show a bar in a terminal or a notebook; or a function that is called with the
+            number of batches done and their total.
 
     The model is run in evaluation mode without gradients, and is left as it was.
 
@@ -86,10 +88,11 @@ def patch_effects(
             budget=token_budget(model, tokens),
         )
         results = []
-        for number, (clean_batch, corrupt_batch) in enumerate(pairs):
-            both = (clean_batch, corrupt_batch)
-            results.append(patching(*(both if into == "corrupt" else both[::-1])))
-            progress(number + 1, len(pairs))
+        with reported(progress, "patch heads") as count:
+            for number, (clean_batch, corrupt_batch) in enumerate(pairs):
+                both = (clean_batch, corrupt_batch)
+                results.append(patching(*(both if into == "corrupt" else both[::-1])))
+                count(number + 1, len(pairs))
     sources, targets, patched = zip(*results, strict=True)
     if len(set(map(tuple, patched))) > 1:
         raise DataError(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from deadhead import options as checker
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.layout import Head
+from deadhead.progress import Progress, reported, silent
 from deadhead.registry import Registry
 
-from .ranker import Progress, Ranker, Scores, silent
+from .ranker import Ranker, Scores
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,7 +56,7 @@ def rank(
     loss: Loss | str | None = None,
     seed: int = 0,
     closed: Iterable[Head | str] = (),
-    progress: Progress = silent,
+    progress: bool | Progress = True,
     data: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Ranking:
@@ -68,6 +69,8 @@ def rank(
             of the model's outputs and the batch that gives one number per example. `entropy` and
             `confidence` need neither labels nor loss.
         closed: heads that count as removed while the others are scored; they get no score.
+        progress: show a bar in a terminal or a notebook; or a function that is called with the
+            number of steps done, their total and a note.
         data: what the ranking should remember about the data, besides its size and fingerprint.
         options: the fields of the method's class, for instance `unit="per_token"`.
 
@@ -79,10 +82,11 @@ def rank(
     score = _for_loss(method, loss, options)
     from .run import run
 
-    return run(
-        model, batches, score, method=method, loss=loss, seed=seed, closed=closed,
-        progress=progress, data=data or {},
-    )  # fmt: skip
+    with reported(progress, method) as count:
+        return run(
+            model, batches, score, method=method, loss=loss, seed=seed, closed=closed,
+            progress=count, data=data or {},
+        )  # fmt: skip
 
 
 def check_method(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> bool:

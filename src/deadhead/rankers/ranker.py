@@ -8,25 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.layout import Head, HeadLayout
 from deadhead.options import Checked
+from deadhead.progress import Progress as Progress
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     Batch = Mapping[str, Tensor]
-
-
-class Progress(Protocol):
-    """Called as a ranker proceeds; `note` describes its state, such as the bound reached."""
-
-    def __call__(self, done: int, total: int, note: str = "") -> None: ...
-
-
-def silent(done: int, total: int, note: str = "") -> None:
-    """The progress that nobody watches."""
 
 
 class Scores(dict[Head, float]):

@@ -10,14 +10,15 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import unknown_name
 from deadhead.files import Syncer
+from deadhead.progress import counting
 
 from . import missing_data
 from .execution.executors import EXECUTORS
@@ -32,6 +33,8 @@ from .store import shared_work as shared
 from .store.folder import StudyError
 from .store.validity import is_labels, is_recipe
 from .trial import Trial
+
+Watch = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ def run(
     executor: str = "local",
     retry_failed: bool = False,
     accept_changed: bool = False,
-    watch: Callable[[dict[str, Any]], None] | None = None,
+    watch: bool | Watch = True,
     work: str = WORK,
     options: Mapping[str, Any] | None = None,
     trial_timeout: float | str | None = AUTO,
@@ -64,7 +67,8 @@ def run(
 
     accept_changed: continue although the model or the data is not what the records here were made
         with. The records stay, and the study remembers that they read something else.
-    watch: called every half second with what is running.
+    watch: show a bar in a terminal or a notebook; or a function that is called every half second
+        with what is running.
     work: the function that runs one trial, as `module:name`.
     trial_timeout: seconds a trial may take; None for no limit. By default it hangs if it makes no
         progress for 20 times the time of the longest trial, or half an hour.
@@ -83,7 +87,7 @@ def run(
     if reads:
         recipe = with_inputs(recipe)
     folder = place.prepare(Path(out))
-    with place.locked(folder):
+    with place.locked(folder), _watched(watch, recipe.name) as watcher:
         place.sweep(folder)
         damaged = [*shared.set_aside(folder), *records.heal(folder)]
         (folder / "stop").unlink(missing_ok=True)
@@ -104,7 +108,7 @@ def run(
             before=before,
             left=len(todo),
             workers=workers,
-            watch=watch,
+            watch=watcher,
             watchdog=Watchdog(trial_timeout),
         )
         for text in damaged:
@@ -123,6 +127,22 @@ def run(
             seconds=time.monotonic() - start,
             reports=tuple(control.facts["reports"]),
         )
+
+
+@contextmanager
+def _watched(watch: bool | Watch, name: str) -> Iterator[Watch | None]:
+    """What to call with the state of the study: the function of the caller, or a bar."""
+    if not isinstance(watch, bool):
+        yield watch
+    elif watch:
+        with counting(name) as count:
+            yield lambda facts: count(
+                sum(facts["before"].values()) + facts["done"] + facts["failed"],
+                facts["total"],
+                next((trial["note"] for trial in facts["running"].values()), ""),
+            )
+    else:
+        yield None
 
 
 def _execute(

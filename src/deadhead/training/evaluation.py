@@ -18,6 +18,7 @@ import numpy as np
 
 from deadhead import files
 from deadhead.errors import DataError, FolderError
+from deadhead.progress import Progress, reported
 from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, mean, side_by_side
 from deadhead.tasks.predictions import Predictions
@@ -83,11 +84,13 @@ def evaluate(
     folder: str | Path | None = None,
     tokens: int | None = None,
     beams: int = 4,
+    progress: bool | Progress = True,
 ) -> dict[str, MetricValues]:
     """Every metric of the task, for one model on each of the sets. Their names are up to you.
 
     task: whose metrics, if not those of the task that the data was loaded for.
     folder: keep the predictions of each set there as NAME.npz, and its metrics as NAME.json.
+    progress: show a bar in a terminal or a notebook; or a function that is called before each set.
 
     For translation, `scores[name].signature` says how BLEU was computed.
     """
@@ -99,16 +102,18 @@ def evaluate(
             raise FolderError(
                 f"{folder} cannot be written: {problem.strerror}.", "name a folder you can write to"
             ) from problem
-    scores = {}
-    for name, encoded in sets.items():
-        predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
-        if folder is not None:
-            predictions.save(Path(folder) / f"{name}.npz", durable=False)
-        scores[name] = predictions.score(encoded.data, task)
-        if folder is not None:
-            facts = {"metrics": scores[name], "signature": scores[name].signature}
-            text = json.dumps(facts, indent=1) + "\n"
-            files.write(Path(folder) / f"{name}.json", text, durable=False)
+    scores: dict[str, MetricValues] = {}
+    with reported(progress, "evaluate") as count:
+        for name, encoded in sets.items():
+            count(len(scores), len(sets), name)
+            predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
+            scores[name] = predictions.score(encoded.data, task)
+            if folder is not None:
+                predictions.save(Path(folder) / f"{name}.npz", durable=False)
+                facts = {"metrics": scores[name], "signature": scores[name].signature}
+                text = json.dumps(facts, indent=1) + "\n"
+                files.write(Path(folder) / f"{name}.json", text, durable=False)
+        count(len(scores), len(sets))
     if folder is not None:
         files.sync_tree(Path(folder))  # once for all of them
     return scores

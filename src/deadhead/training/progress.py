@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-EVERY = 0.25  # seconds between two changes of the line
+from deadhead.progress import EVERY, live_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,8 @@ class Progress:
     ):
         self.epochs, self.updates, self.examples, self.name = epochs, updates, examples, name
         self.call = show if callable(show) else None
-        self.line: Any = _line() if show is True else None
+        self.line: Any = live_line() if show is True else None
+        self.place = (0, 0)  # the epoch, and the update in it
         self.begin = self.changed = time.perf_counter()
         self.done = 0  # updates in this run
         self.loss: float | None = None
@@ -66,11 +67,20 @@ class Progress:
         self.done += 1
         if loss is not None:
             self.loss = loss if self.loss is None else 0.95 * self.loss + 0.05 * loss
-        now = time.perf_counter()
-        if self.call is None and (self.line is None or now - self.changed < EVERY):
-            return
-        seconds = (now - self.begin) / self.done
-        tick = Tick(
+        self.place = epoch, update
+        if self.call is not None:
+            self.call(self._tick())
+        elif self.line is not None and time.perf_counter() - self.changed >= EVERY:
+            self._show()
+
+    def _show(self) -> None:
+        self.changed = time.perf_counter()
+        self.line.update(f"{self.name}  {self._tick()}".strip())
+
+    def _tick(self) -> Tick:
+        epoch, update = self.place
+        seconds = (time.perf_counter() - self.begin) / self.done
+        return Tick(
             epoch=epoch,
             epochs=self.epochs,
             update=update,
@@ -79,11 +89,6 @@ class Progress:
             speed=self.examples / self.updates / seconds if seconds else 0.0,
             left=seconds * ((self.epochs - epoch) * self.updates + self.updates - update),
         )
-        if self.call is not None:
-            self.call(tick)
-        else:
-            self.changed = now
-            self.line.update(f"{self.name}  {tick}".strip())
 
     def __enter__(self) -> Progress:
         if self.line is not None:
@@ -92,13 +97,6 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         if self.line is not None:
+            if self.done:
+                self._show()  # a notebook keeps the last state
             self.line.stop()
-
-
-def _line() -> Any:
-    """A live line in a terminal; else None."""
-    from rich.console import Console
-    from rich.status import Status
-
-    console = Console(stderr=True)
-    return Status("", console=console) if console.is_terminal else None

@@ -57,7 +57,8 @@ def _on_set(
 
 
 def _evaluate(model: Any, dev: Encoded, tokenizer: Any = None) -> Mapping[str, float]:
-    return evaluate(model, {dev.data.lang: dev}, tokenizer=tokenizer)[dev.data.lang]
+    sets = {dev.data.lang: dev}
+    return evaluate(model, sets, tokenizer=tokenizer, progress=False)[dev.data.lang]
 
 
 def _on_translations(

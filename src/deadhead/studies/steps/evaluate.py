@@ -47,7 +47,7 @@ class Evaluate(Step):
                 }
                 folder = state.folder and _predictions(state.folder, trial, name)
                 tokenizer = models.tokenizer(state, trial)
-                scores = evaluate(model, sets, tokenizer=tokenizer, folder=folder)
+                scores = evaluate(model, sets, tokenizer=tokenizer, folder=folder, progress=False)
                 for lang, metrics in scores.items():
                     if metrics.signature:
                         signatures.add(metrics.signature)

@@ -1,0 +1,124 @@
+"""How far work is: a bar in a terminal, a line under the cell in a notebook, nothing in a log.
+
+`rank`, `finetune`, `evaluate` and the other functions that take long have `progress=True`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+EVERY = 0.25  # seconds between two changes of what is on the screen
+QUICK = 0.5  # seconds; work that ends sooner leaves nothing in a notebook
+
+
+class Progress(Protocol):
+    """Called as work proceeds; `note` describes its state, such as the bound reached."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None: ...
+
+
+def silent(done: int, total: int, note: str = "") -> None:
+    """The progress that nobody watches."""
+
+
+@contextmanager
+def reported(progress: bool | Progress, title: str) -> Iterator[Progress]:
+    """What to call as work proceeds, for the argument `progress` of a function."""
+    if callable(progress):
+        yield progress
+    elif progress:
+        with counting(title) as count:
+            yield count
+    else:
+        yield silent
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Progress]:
+    """A bar that counts; call it with the number done, the total and a note."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_jupyter:
+        yield _notebook_counter(title)
+        return
+    with bar(console) as live_bar:
+        line = live_bar.add_task(title, total=None)
+
+        def progress(done: int, total: int, note: str = "") -> None:
+            live_bar.update(
+                line, completed=done, total=total, description=f"{title} {note}".strip()
+            )
+
+        yield progress
+
+
+def bar(console: Console, *columns: Any) -> Bar:
+    """The bar of a terminal; elsewhere it shows nothing."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    shared = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (*shared, *(columns or (TimeRemainingColumn(),)))
+    return Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def live_line() -> Any:
+    """A text that changes in place, with `start`, `update` and `stop`; None in a log."""
+    from rich.console import Console
+    from rich.status import Status
+
+    console = Console(stderr=True)
+    if console.is_jupyter:
+        return NotebookLine()
+    return Status("", console=console) if console.is_terminal else None
+
+
+class NotebookLine:
+    """A line under a cell that changes in place; its last state stays.
+
+    By IPython alone: rich needs ipywidgets in a notebook, which a saved notebook does not show.
+    """
+
+    def __init__(self) -> None:
+        self._display: Any = None
+
+    def start(self) -> None:
+        """The line appears with its first text."""
+
+    def stop(self) -> None:
+        """The last text stays."""
+
+    def update(self, text: str, done: int = 0, total: int = 0) -> None:
+        from IPython.display import HTML, display
+
+        share = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
+        page = HTML(f"<div>{share}{escape(text)}</div>")
+        if self._display is None:
+            self._display = display(page, display_id=True)
+        else:
+            self._display.update(page)
+
+
+def _notebook_counter(title: str) -> Progress:
+    line = NotebookLine()
+    begin = time.monotonic()
+    changed = begin + QUICK - EVERY
+
+    def progress(done: int, total: int, note: str = "") -> None:
+        nonlocal changed
+        now = time.monotonic()
+        is_visible = changed > begin + QUICK
+        if now - changed >= EVERY or (is_visible and done == total):
+            changed = now
+            line.update(f"{title} {done}/{total}, {now - begin:.0f} s {note}".strip(), done, total)
+
+    return progress

@@ -1,0 +1,111 @@
+"""Progress: a bar in a terminal, a line that changes in a notebook, nothing in a log."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+import rich.console
+
+from deadhead import progress
+from deadhead.progress import counting, reported, silent
+from deadhead.training.progress import Progress as TrainingProgress
+
+
+class Clock:
+    """A time that a test moves."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What a notebook displays: for each display the texts it had, one after the other."""
+    displays: list[list[str]] = []
+
+    class Display:
+        def __init__(self, page: str):
+            self.pages = [page]
+            displays.append(self.pages)
+
+        def update(self, page: str) -> None:
+            self.pages.append(page)
+
+    module = ModuleType("IPython.display")
+    module.HTML = str  # type: ignore[attr-defined]
+    module.display = lambda page, display_id: Display(page)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
+    return displays
+
+
+def test_a_notebook_has_one_line_that_changes(pages: list[list[str]], clock: Clock) -> None:
+    with counting("taylor <b>") as count:
+        for done in range(1, 5):
+            clock.now += 0.6
+            count(done, 4, "a note")
+    assert len(pages) == 1
+    assert len(pages[0]) == 4
+    assert '<progress value="4" max="4">' in pages[0][-1]
+    assert "taylor &lt;b&gt; 4/4, 2 s a note" in pages[0][-1]
+
+
+def test_a_notebook_changes_a_few_times_a_second(pages: list[list[str]], clock: Clock) -> None:
+    with counting("taylor") as count:
+        for done in range(1, 1001):
+            clock.now += 0.01
+            count(done, 1000)
+    assert len(pages) == 1
+    assert 20 <= len(pages[0]) <= 50
+    assert "1000/1000" in pages[0][-1]
+
+
+def test_quick_work_leaves_nothing_in_a_notebook(pages: list[list[str]], clock: Clock) -> None:
+    with counting("taylor") as count:
+        for done in range(1, 4):
+            clock.now += 0.1
+            count(done, 3)
+    assert pages == []
+
+
+def test_a_training_shows_its_last_update(pages: list[list[str]]) -> None:
+    with TrainingProgress(True, epochs=2, updates=3, examples=6, name="mine") as show:
+        for epoch in (1, 2):
+            for update in (1, 2, 3):
+                show(epoch, update, 0.5)
+    assert len(pages) == 1
+    assert "mine  epoch 2/2  update 3/3  loss 0.5000" in pages[0][-1]
+
+
+def test_a_log_stays_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    with counting("taylor") as count:
+        count(1, 2)
+    with TrainingProgress(True, epochs=1, updates=1, examples=1) as show:
+        show(1, 1, 0.5)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_argument_is_a_bar_nothing_or_a_function(pages: list[list[str]], clock: Clock) -> None:
+    calls = []
+    with reported(lambda *facts: calls.append(facts), "mine") as count:
+        count(1, 2, "half")
+    assert calls == [(1, 2, "half")]
+    with reported(False, "mine") as count:
+        assert count is silent
+    assert pages == []
+    with reported(True, "mine") as count:
+        clock.now += 1
+        count(1, 2)
+    assert "mine 1/2" in pages[0][0]
