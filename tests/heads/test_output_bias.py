@@ -142,10 +142,10 @@ def test_a_bias_outside_of_the_layer_is_refused() -> None:
         pytest.fail("the architecture changed: choose another that adds its output bias outside")
     heads = discover(model).of("decoder")[0].heads
     before = answers(model)
-    with pytest.raises(UnsupportedModel, match="outside of the attention layer"):
+    with pytest.raises(UnsupportedModel, match="outside of the projection"):
         prune(model, heads, drop_output_bias=True)
     with (
-        pytest.raises(UnsupportedModel, match="outside of the attention layer"),
+        pytest.raises(UnsupportedModel, match="outside of the projection"),
         gated(model, closed=heads, drop_output_bias=True),
     ):
         pass

@@ -20,7 +20,7 @@ from deadhead.layout import Head
 from .cut import cut
 from .discover import find_sites, layout_of
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
-from .output_bias import drop_bias, freeze_absent_biases, is_zero
+from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
 from .prune import BIASES, RECORD, record, refuse_uneven_groups
 from .saved_config import ANY_BLOCK, FAULTS, Saved, first_line, read_config, read_saved
 
@@ -138,6 +138,8 @@ def _cut_saved_heads(model: Any, saved: Saved) -> None:
         for site in sites:
             if kept[site.block, site.layer] != site.kept:
                 cut(site, kept[site.block, site.layer])
+            if site.layer in saved.filled.get(site.block, ()):
+                add_bias(site)
 
 
 def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) -> None:
@@ -199,8 +201,8 @@ def _remove_saved_heads(model: Any, saved: Saved) -> None:
     if saved.padded:
         _check_still_zero(model, saved)
         _cut_saved_heads(model, saved)
-    for site in find_sites(model) if saved.biases else ():
-        if not site.kept and site.layer in saved.biases.get(site.block, ()):
+    for site in find_sites(model) if saved.dropped else ():
+        if not site.kept and site.layer in saved.dropped.get(site.block, ()):
             if not is_zero(site):
                 raise FolderError(
                     f"{saved.folder}: the output bias of {site.block} layer {site.layer} was "

@@ -16,8 +16,11 @@ from torch import nn
 from deadhead.hub import split
 from deadhead.layout import HeadLayout, spans
 
+from .discover import layout_of
 from .model_files import CARD, kept_files
+from .output_bias import filled
 from .prune import RECORD
+from .sites import Site
 
 REMOVING = "with deadhead by removing"  # in cards of earlier versions, which have no mark
 MARK = "<!-- made by deadhead -->"
@@ -41,9 +44,10 @@ def is_ours(text: str) -> bool:
 
 
 def card(
-    model: nn.Module, layout: HeadLayout, form: str, source: Path | None = None, note: str = ""
+    model: nn.Module, sites: list[Site], form: str, source: Path | None = None, note: str = ""
 ) -> str:
     """The card of this model. source: the folder it came from; note: what else happened to it."""
+    layout = layout_of(sites)
     front, original = _source_card(source)
     tags = front.get("tags") or []
     tags = [*(tags if isinstance(tags, list) else [tags]), "deadhead"]
@@ -53,7 +57,8 @@ def card(
     if (name := _name(model)) and not Path(name).is_absolute() and "/" in name:
         new["base_model"] = split(name)[0]
     load = f"## Load\n\n{HOW[form] if layout.removed else UNPRUNED}"
-    parts = (_changes(model, layout, source), note, _kept(source, front), load, original)
+    changes = (_changes(model, layout, source), _fill(sites))
+    parts = (*changes, note, _kept(source, front), load, original)
     text = "\n\n".join(part for part in parts if part)
     return (
         f"---\n{yaml.safe_dump(new, sort_keys=False, allow_unicode=True)}---\n\n{MARK}\n\n{text}\n"
@@ -86,6 +91,21 @@ def _changes(model: Any, layout: HeadLayout, source: Path | None) -> str:
     return (
         f"# {cls} with {left} of {total} heads\n\n{text}\n\n"
         f"It is a {cls} with weights in {precision}.{other}"
+    )
+
+
+def _fill(sites: list[Site]) -> str:
+    """Which layers still add the mean output of their removed heads."""
+    layers: dict[str, list[int]] = {}
+    for site in sites:
+        if filled(site):
+            layers.setdefault(site.block, []).append(site.layer)
+    if not layers:
+        return ""
+    named = "; ".join(f"{block} {spans(numbers)}" for block, numbers in layers.items())
+    return (
+        "Heads were replaced by their mean output, which the bias of the output projection adds "
+        f"(layers: {named})."
     )
 
 

@@ -1,7 +1,9 @@
-"""Output biases that are zero and never trained.
+"""Output biases that are dropped, absent, or filled with the mean output of removed heads.
 
 A layer may drop its output bias together with its last head, and some architectures have biases
-in their attention where a given model has none.
+in their attention where a given model has none: both stay zero and are never trained. Heads that
+are removed with their mean output as a fill leave a constant behind, which is a bias like any
+other.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from torch import nn
 from deadhead.errors import UnsupportedModel
 
 from .discover import find_sites
-from .parts import bare
+from .parts import bare, out_axis
 from .sites import Site
 
 NO_BIAS = "projection_bias"  # config.json says false if the projections have no biases
 DROPPED = "deadhead_dropped_bias"  # marks an output projection whose bias was dropped
+FILLED = "deadhead_filled_bias"  # marks one whose bias holds the mean output of removed heads
+XLNET_BIAS = "o_bias"  # beside XLNet's `o`, which is a bare parameter
 
 
 def freeze_absent_biases(model: Any) -> None:
@@ -27,10 +31,64 @@ def freeze_absent_biases(model: Any) -> None:
     if getattr(model.config, NO_BIAS, True) is not False:
         return
     for site in find_sites(model):
-        for part in site.parts.values():
+        for role, part in site.parts.items():
             bias = getattr(part.module, "bias", None)
-            if isinstance(bias, torch.nn.Parameter):
+            if isinstance(bias, torch.nn.Parameter) and not (role == "o" and filled(site)):
                 bias.requires_grad_(False)
+
+
+@torch.no_grad()
+def fill_bias(site: Site, kept: tuple[int, ...], means: torch.Tensor) -> None:
+    """Add what the heads outside of `kept` contribute on average to the output bias.
+
+    means: the mean output of each head that the layer still has, heads x width. Call it before
+    the heads are cut. The sum is computed in float64, whatever the precision of the weights.
+    """
+    add_bias(site)
+    bias, weight = _bias(site), _weight(site)
+    assert bias is not None  # as of the line above; for mypy
+    # a bias that is absent by the config was never trained
+    trains = bias.requires_grad or (is_zero(site) and weight.requires_grad)
+    removed = [place for place, head in enumerate(site.kept) if head not in kept]
+    if site.out is not None:  # XLNet's has these axes already
+        weight = weight.T if out_axis(site.out) == 1 else weight
+        weight = weight.unflatten(-1, (len(site.kept), site.width))
+    columns = weight[:, removed].to("cpu", torch.float64)
+    constant = torch.einsum("ohw,hw->o", columns, means[removed].to(columns))
+    total = (bias.to(constant) + constant).to(bias)
+    setattr(owner(site), bias_name(site), nn.Parameter(total, requires_grad=trains))
+
+
+def add_bias(site: Site) -> None:
+    """Give the output projection a bias of zeros if it has none, and note that it is filled."""
+    if _bias(site) is None:
+        weight = _weight(site)
+        outputs = weight.shape[0 if site.out is None else out_axis(site.out)]
+        zeros = torch.zeros(outputs, dtype=weight.dtype, device=weight.device)
+        bias = nn.Parameter(zeros, requires_grad=weight.requires_grad)
+        setattr(owner(site), bias_name(site), bias)
+        if site.out is None:
+            dropout: Any = site.core.dropout
+            dropout.register_forward_pre_hook(_AddBias(site.core))
+    setattr(owner(site), FILLED, True)
+
+
+class _AddBias:
+    """Forward pre-hook of XLNet's dropout: add the bias to the output of the layer.
+
+    XLNet projects with einsum and has no module to give a bias to; the dropout reads the result
+    next. It reads the attention too, which has one axis more.
+    """
+
+    def __init__(self, core: nn.Module):
+        self.core = core
+
+    def __call__(self, module: nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
+        return (args[0] + getattr(self.core, XLNET_BIAS),) if args[0].dim() == 3 else None
+
+
+def filled(site: Site) -> bool:
+    return getattr(owner(site), FILLED, False) is True
 
 
 def drop_bias(site: Site) -> None:
@@ -53,12 +111,13 @@ def dropped(site: Site) -> bool:
 
 
 def refuse_bias_outside(sites: Iterable[Site]) -> None:
-    """Raise an error for a bias outside of its layer, which neither a gate nor a cut can reach."""
+    """Raise an error for a bias outside of its projection, which no gate can reach."""
     for site in sites:
-        if isinstance(getattr(site.core, "dense_bias", None), torch.Tensor):
+        outside = [getattr(site.core, name, None) for name in ("dense_bias", XLNET_BIAS)]
+        if any(isinstance(bias, torch.Tensor) for bias in outside):
             raise UnsupportedModel(
-                "drop_output_bias expects the output bias inside of the attention layer, got "
-                f"{site.path}, which adds it outside of the attention layer.",
+                "drop_output_bias expects the output bias in the output projection, got "
+                f"{site.path}, which adds it outside of the projection.",
                 "leave drop_output_bias out: the layer then keeps its output bias",
             )
 
@@ -82,6 +141,21 @@ def hide_bias(site: Site, gates: Callable[[], torch.Tensor]) -> Callable[[], Non
     return out.register_forward_hook(hook).remove
 
 
+def owner(site: Site) -> Any:
+    """The module that has the weights of the output projection; XLNet's are in the layer itself."""
+    return site.core if site.out is None else bare(site.out)
+
+
+def bias_name(site: Site) -> str:
+    """The name of the output bias in the module that owns it."""
+    return XLNET_BIAS if site.out is None else "bias"
+
+
 def _bias(site: Site) -> torch.Tensor | None:
-    bias = getattr(site.out, "bias", None)
+    bias = getattr(owner(site), bias_name(site), None)
     return bias if isinstance(bias, torch.Tensor) else None
+
+
+def _weight(site: Site) -> torch.Tensor:
+    weight: torch.Tensor = getattr(owner(site), "o" if site.out is None else "weight")
+    return weight

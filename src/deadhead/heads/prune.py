@@ -16,12 +16,15 @@ from deadhead.layout import Head, HeadLayout, spans
 from .cut import cut
 from .discover import find_sites, layout_of
 from .hooks import forget_compiled, is_gated
-from .output_bias import drop_bias, dropped, refuse_bias_outside
+from .means import HeadMeans
+from .output_bias import drop_bias, dropped, fill_bias, filled, refuse_bias_outside
 from .sites import Site
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
 FORMAT = 1
-BIASES = "dropped_output_biases"  # optional key in the record: block -> layers
+# optional keys in the record: block -> layers
+BIASES = "dropped_output_biases"
+FILLED_BIASES = "filled_output_biases"
 # wrappers that hold the parameters in buckets or shards of their own
 PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel")
 
@@ -30,12 +33,17 @@ def prune(
     model: nn.Module,
     heads: Iterable[Head | str] | Mapping[int, Iterable[int]],
     *,
+    fill: HeadMeans | None = None,
     drop_output_bias: bool = False,
 ) -> nn.Module:
     """Remove heads from the model for good, and return the same model, smaller.
 
     Args:
         heads: the heads to remove, or `{layer: [heads]}` for a model with one block of attention.
+        fill: the means of `head_means(model, batches)`: the bias of the output projection then
+            adds what the removed heads contributed on average, as `gated(..., fill=means)` does.
+            A projection without a bias gets one, which trains like any other. By default, removed
+            heads contribute nothing.
         drop_output_bias: also remove the bias of the output projection of a layer that loses its
             last head, so that its attention adds exactly nothing. By default the bias stays, as it
             does if all heads are masked.
@@ -44,6 +52,33 @@ def prune(
     not changed: the model gets a copy that lists the removed heads. An optimizer made before holds
     the old parameters; make it after pruning.
     """
+    sites = _sites_to_cut(model)
+    if fill is not None:
+        _check_fill(fill, layout_of(sites), drop_output_bias)
+    if drop_output_bias:
+        refuse_bias_outside(sites)
+    kept = _kept_heads(layout_of(sites), heads)
+    changed = [site for site in sites if kept[site.block, site.layer] != site.kept]
+    _refuse_shared(model, changed, biases=fill is not None)
+    for site in changed:
+        refuse_uneven_groups(site, kept[site.block, site.layer])
+    means = {} if fill is None else {site.path: fill.of(site.attention()) for site in changed}
+    # parameters made in inference mode could never be trained or ranked again
+    with torch.inference_mode(False):
+        for site in changed:
+            left = kept[site.block, site.layer]
+            if fill is not None:
+                fill_bias(site, left, means[site.path])
+            cut(site, left)
+            if drop_output_bias and not left:
+                drop_bias(site)
+    if changed:
+        _note_in_config(model, sites)
+        forget_compiled()
+    return model
+
+
+def _sites_to_cut(model: nn.Module) -> list[Site]:
     if (problem := unfit(model)) is not None:
         raise problem
     if is_gated(model):
@@ -51,35 +86,41 @@ def prune(
             "expected a model without gates, got one inside a `with gated(...)` block.",
             "prune after the block",
         )
-    sites = find_sites(model)
-    layout = layout_of(sites)
-    removed = set(layout.check(_named_heads(layout, heads)))
-    if not removed:
-        return model
-    kept = {
-        site.path: tuple(i for i in site.kept if Head(site.block, site.layer, i) not in removed)
-        for site in sites
-    }
+    return find_sites(model)
+
+
+def _check_fill(fill: HeadMeans, layout: HeadLayout, drop_output_bias: bool) -> None:
+    if not isinstance(fill, HeadMeans):
+        raise HeadError(
+            f"`fill` expects the means of heads, got {fill!r}.",
+            "write prune(model, heads, fill=head_means(model, batches)), or leave fill out",
+        )
+    if drop_output_bias:
+        raise HeadError(
+            "expected `fill` or `drop_output_bias`, got both: the means are kept in the output "
+            "bias.",
+            "leave one of them out",
+        )
+    if fill.per_position:
+        raise HeadError(
+            "`fill` expects one mean per head, got one per position, which no bias can hold.",
+            "write head_means(model, batches) without per_position",
+        )
+    fill.check(layout)
+
+
+def _kept_heads(
+    layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]
+) -> dict[tuple[str, int], tuple[int, ...]]:
+    """The heads that each layer keeps without these: block and layer -> heads."""
+    removed = layout.check(_named_heads(layout, heads))
+    kept = {(a.block, a.layer): a.kept for a in layout.without(removed).attentions}
     if not any(kept.values()):
         raise HeadError(
             "expected some heads to remove, got every head of every layer.",
             "leave at least one head in the model",
         )
-    changed = [site for site in sites if kept[site.path] != site.kept]
-    _refuse_shared(model, changed)
-    for site in changed:
-        refuse_uneven_groups(site, kept[site.path])
-    if drop_output_bias:
-        refuse_bias_outside(sites)
-    # parameters made in inference mode could never be trained or ranked again
-    with torch.inference_mode(False):
-        for site in changed:
-            cut(site, kept[site.path])
-            if drop_output_bias and not site.kept:
-                drop_bias(site)
-    _note_in_config(model, sites)
-    forget_compiled()
-    return model
+    return kept
 
 
 def _named_heads(
@@ -103,16 +144,21 @@ def _named_heads(
     return [Head(block, layer, i) for layer, numbers in heads.items() for i in numbers]
 
 
-def _refuse_shared(model: nn.Module, sites: list[Site]) -> None:
-    """Raise an error for a layer that shares weights with another module."""
+def _refuse_shared(model: nn.Module, sites: list[Site], *, biases: bool) -> None:
+    """Raise an error for a layer that shares weights with another module.
+
+    biases: or shares its output bias, which a fill changes.
+    """
     # two modules may share a parameter, and two parents a module
     owners = Counter(id(p) for module in model.modules() for p in module._parameters.values())
     parents = Counter(id(child) for module in model.modules() for child in module._modules.values())
     for site in sites:
-        for part in site.parts.values():
+        for role, part in site.parts.items():
             shared = part.module is not site.core and parents[id(part.module)] > 1
             weights = [getattr(part.module, name) for name, _ in part.tensors]
-            if shared or any(owners[id(weight)] > 1 for weight in weights):
+            if biases and role == "o":
+                weights.append(getattr(part.module, "bias", None))
+            if shared or any(w is not None and owners[id(w)] > 1 for w in weights):
                 raise UnsupportedModel(
                     f"expected a projection of its own in {site.path}, got one that another "
                     "module uses too.",
@@ -179,14 +225,15 @@ def _expected(wish: str, got: str, hint: str) -> UnsupportedModel:
 def record(sites: list[Site]) -> dict[str, Any]:
     """The removed heads as they are written into a config: block -> layer -> heads."""
     removed: dict[str, dict[str, list[int]]] = {}
-    biases: dict[str, list[int]] = {}
+    biases: dict[str, dict[str, list[int]]] = {}
     for site in sites:
         heads = [i for i in range(site.size) if i not in site.kept]
         if heads:
             removed.setdefault(site.block, {})[str(site.layer)] = heads
-        if dropped(site):
-            biases.setdefault(site.block, []).append(site.layer)
-    return {"format": FORMAT, "removed": removed, **({BIASES: biases} if biases else {})}
+        for key, listed in ((BIASES, dropped(site)), (FILLED_BIASES, filled(site))):
+            if listed:
+                biases.setdefault(key, {}).setdefault(site.block, []).append(site.layer)
+    return {"format": FORMAT, "removed": removed, **biases}
 
 
 def _note_in_config(model: nn.Module, sites: list[Site]) -> None:

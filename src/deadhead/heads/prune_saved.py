@@ -11,6 +11,7 @@ from deadhead.layout import Head, HeadLayout
 
 from .discover import discover
 from .load import load
+from .means import HeadMeans
 from .model_files import fetch, kept_files, source_of, stored_dtype
 from .prune import prune
 from .save import save
@@ -35,19 +36,22 @@ def prune_saved(
     *,
     auto: str | None = None,
     dtype: str | None = None,
+    fill: Callable[[Any], HeadMeans] | None = None,
     drop_output_bias: bool = False,
     form: str = "compact",
 ) -> Pruned:
     """Load a model, remove the heads that `choose` picks from its layout, and save it to `out`.
 
     dtype: precision to write; by default that of the stored weights.
+    fill: computes the means of the loaded model's heads, which then replace the removed ones.
     """
     # the config may name a precision twice as large as that of the stored weights
     model = load(name, auto=auto, dtype=_precision(name, dtype))
     layout = discover(model)
     removed = layout.check(choose(layout))
     before = _count(model)
-    prune(model, removed, drop_output_bias=drop_output_bias)
+    means = None if fill is None else fill(model)
+    prune(model, removed, fill=means, drop_output_bias=drop_output_bias)
     fetch(name)
     save(model, out, form=form)
     return Pruned(

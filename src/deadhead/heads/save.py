@@ -12,17 +12,16 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
-from torch import nn
 
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
 from deadhead.files.model_folder import draft_in, swap
 from deadhead.hub import quiet
 
-from .discover import find_sites, layout_of
+from .discover import find_sites
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
+from .padded import Padded, padded_form
 from .prune import RECORD, record, unfit
 from .sites import Site
 
@@ -51,38 +50,48 @@ def save(
         note: a sentence for the model card, such as what the model was fine-tuned on.
     """
     _check(model, form)
-    sites, config, source = find_sites(model), model.config, source_of(model)
-    target = Path(folder)
+    sites, source, target = find_sites(model), source_of(model), Path(folder)
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")
+    padded = padded_form(model, sites) if form == "padded" else None
     try:
         with draft_in(target) as draft:
-            model.config = copy.deepcopy(config)  # saving changes it, and others may share it
-            setattr(model.config, RECORD, {**record(sites), "form": form})
-            with quiet():
-                model.save_pretrained(
-                    draft,
-                    state_dict=_padded_weights(model, sites) if form == "padded" else None,
-                    max_shard_size=max_shard_size,
-                    # some families fuse projections on disk, which needs their full shapes
-                    save_original_format=form == "padded",
-                )
+            _write_weights(model, sites, draft, padded=padded, max_shard_size=max_shard_size)
             if tokenizer is not None:
                 tokenizer.save_pretrained(draft)
             if source is not None and not source.samefile(target):
                 copy_files(source, draft, tokenizer=tokenizer is None)
             if _may_replace(target / CARD):
-                model.config = config  # it names the class and the folder of the source
-                text = card(model, layout_of(sites), form, source, note)
+                text = card(model, sites, form, source, note)
                 (draft / CARD).write_text(text, encoding="utf-8")
             swap(draft, target)
     except (OSError, SafetensorError) as problem:
         raise FolderError(
             f"{target} could not be written: {problem}.", "free some space, or name another folder"
         ) from problem
+    return target
+
+
+def _write_weights(
+    model: Any, sites: list[Site], draft: Path, *, padded: Padded | None, max_shard_size: int | str
+) -> None:
+    """Write the weights and the config with the list of removed heads."""
+    config = model.config
+    try:
+        # saving changes the config, and others may share it
+        model.config = copy.deepcopy(config if padded is None else padded.config)
+        form = "compact" if padded is None else "padded"
+        setattr(model.config, RECORD, {**record(sites), "form": form})
+        with quiet():
+            model.save_pretrained(
+                draft,
+                state_dict=None if padded is None else padded.weights,
+                max_shard_size=max_shard_size,
+                # some families fuse projections on disk, which needs their full shapes
+                save_original_format=padded is not None,
+            )
     finally:
         model.config = config
-    return target
 
 
 def _check(model: Any, form: str) -> None:
@@ -99,20 +108,3 @@ def _may_replace(card_file: Path) -> bool:
     if not card_file.exists():
         return True
     return is_ours(card_file.read_text(encoding="utf-8", errors="replace"))
-
-
-def _padded_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor]:
-    """The state of the model with every tensor in its old shape, zeros for removed heads."""
-    state = dict(model.state_dict())
-    names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
-    for site in sites:
-        for part in site.parts.values():
-            rows = part.present(site.kept, site.keys_of(site.kept))
-            for name, axis in part.tensors:
-                parameter = getattr(part.module, name)
-                small = parameter.detach()
-                shape = list(small.shape)
-                shape[axis] = part.size
-                full = small.new_zeros(shape)
-                state[names[id(parameter)]] = full.index_copy(axis, rows.to(small.device), small)
-    return state

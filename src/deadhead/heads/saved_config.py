@@ -16,7 +16,7 @@ from deadhead.hub import check_name, quiet
 from deadhead.layout import Head
 
 from .model_files import check_shards
-from .prune import BIASES, FORMAT, RECORD
+from .prune import BIASES, FILLED_BIASES, FORMAT, RECORD
 
 # what transformers and its libraries raise for a damaged folder
 # fmt: off
@@ -31,13 +31,14 @@ ANY_BLOCK = "*"  # transformers 4 wrote no block: it pruned models of one block 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Saved:
     """The heads of a saved model, as its config lists them."""
 
     folder: str | Path
     removed: tuple[Head, ...]
-    biases: Mapping[str, set[int]]  # dropped output biases: block -> layers
+    dropped: Mapping[str, set[int]]  # output biases that were dropped: block -> layers
+    filled: Mapping[str, set[int]]  # output biases that hold the mean output of removed heads
     ours: bool  # written by deadhead
     padded: bool  # with the shapes of the unpruned model
 
@@ -76,16 +77,23 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
     ours, old = getattr(config, RECORD, None), getattr(config, "pruned_heads", None)
     if ours is None:
         removed = _parsed(_heads, {ANY_BLOCK: old or {}}, folder, "removed heads")
-        return Saved(folder, removed, {}, ours=False, padded=False)
+        return Saved(
+            folder=folder, removed=removed, dropped={}, filled={}, ours=False, padded=False
+        )
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
     if not isinstance(version, int) or version > FORMAT:
         raise FolderError(
             f"{folder}: expected a format up to {FORMAT}, got {version!r}.",
             "pip install --upgrade deadhead",
         )
-    removed = _parsed(_heads, ours.get("removed"), folder, "removed heads")
-    biases = _parsed(_layers, ours.get(BIASES) or {}, folder, "dropped biases")
-    return Saved(folder, removed, biases, ours=True, padded=ours.get("form") == "padded")
+    return Saved(
+        folder=folder,
+        removed=_parsed(_heads, ours.get("removed"), folder, "removed heads"),
+        dropped=_parsed(_layers, ours.get(BIASES) or {}, folder, "dropped biases"),
+        filled=_parsed(_layers, ours.get(FILLED_BIASES) or {}, folder, "filled biases"),
+        ours=True,
+        padded=ours.get("form") == "padded",
+    )
 
 
 def _heads(listed: Any) -> tuple[Head, ...]:

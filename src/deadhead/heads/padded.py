@@ -1,0 +1,82 @@
+"""The padded form of a pruned model: full shapes, the removed heads zero, for plain transformers.
+
+If `prune(..., fill=means)` gave output projections a bias that the architecture does not have, the
+form needs a config that asks for these biases. Many architectures have the switch
+`attention_bias`: it adds biases to other projections too, which are zero here, so the result is
+the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from deadhead.errors import UnsupportedModel
+
+from .output_bias import bias_name, filled, owner
+from .sites import Site
+
+SWITCH = "attention_bias"  # in a config: the projections of attention have biases
+
+
+class Padded(NamedTuple):
+    """What is written: the weights in full shapes, and a config of a model that has them all."""
+
+    weights: dict[str, torch.Tensor]
+    config: Any
+
+
+def padded_form(model: Any, sites: list[Site]) -> Padded:
+    """The weights and the config of the padded form; an error if no config has all biases."""
+    weights = _full_weights(model, sites)
+    gained = _gained_biases(model, sites)
+    if not gained:
+        return Padded(weights, model.config)
+    config = copy.deepcopy(model.config)
+    for part in {id(c): c for c in (config, config.get_text_config())}.values():
+        if getattr(part, SWITCH, None) is False:
+            setattr(part, SWITCH, True)
+    switched = _unpruned(model, config)
+    extra = {name: bias for name, bias in switched.items() if name not in weights}
+    linear = {f"{name}.bias" for name, m in model.named_modules() if isinstance(m, nn.Linear)}
+    if not gained <= set(switched) or not linear.issuperset(extra):
+        raise UnsupportedModel(
+            f"the padded form expects an architecture whose output projections have a bias, got "
+            f"{type(model).__name__}: `fill` added one, as {min(gained)}.",
+            'use form="compact", which deadhead.load reads',
+        )
+    zeros = {name: torch.zeros(bias.shape, dtype=model.dtype) for name, bias in extra.items()}
+    return Padded({**weights, **zeros}, config)
+
+
+def _gained_biases(model: Any, sites: list[Site]) -> set[str]:
+    """The output biases that the class of the model does not have by itself."""
+    owners = {id(owner(site)): bias_name(site) for site in sites if filled(site)}
+    biases = {f"{n}.{owners[id(m)]}" for n, m in model.named_modules() if id(m) in owners}
+    return biases.difference(_unpruned(model, model.config)) if biases else biases
+
+
+def _unpruned(model: Any, config: Any) -> dict[str, nn.Parameter]:
+    """The parameters that plain transformers gives this model, without memory for them."""
+    with torch.device("meta"):
+        return dict(type(model)(copy.deepcopy(config)).named_parameters())
+
+
+def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor]:
+    """The state of the model with every tensor in its old shape, zeros for removed heads."""
+    state = dict(model.state_dict())
+    names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
+    for site in sites:
+        for part in site.parts.values():
+            rows = part.present(site.kept, site.keys_of(site.kept))
+            for name, axis in part.tensors:
+                parameter = getattr(part.module, name)
+                small = parameter.detach()
+                shape = list(small.shape)
+                shape[axis] = part.size
+                full = small.new_zeros(shape)
+                state[names[id(parameter)]] = full.index_copy(axis, rows.to(small.device), small)
+    return state

@@ -1,0 +1,300 @@
+"""Heads removed with their mean output as a fill: the output bias adds what they contributed on average."""
+
+from __future__ import annotations
+
+import copy
+import json
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
+
+from deadhead.errors import FolderError, HeadError, UnsupportedModel
+from deadhead.heads import discover, export, gated, load, prune, save
+from deadhead.heads.discover import find_sites
+from deadhead.heads.hooks import attach
+from deadhead.heads.means import HeadMeans, head_means
+from deadhead.heads.prune_saved import prune_saved
+from deadhead.heads.verify.proof import sample
+from deadhead.layout import Head, HeadLayout
+
+# a bias in every output projection, in none, in a shared layer, and in no module at all
+FAMILIES = ["bert", "gpt2", "llama", "t5", "albert", "marian", "xlnet", "gpt_neox_japanese"]
+
+
+def means_of(model: Any) -> HeadMeans:
+    return head_means(model, [batch_of(model)])
+
+
+def masked(
+    model: Any, heads: Any, means: HeadMeans | None, batch: Any = None
+) -> list[torch.Tensor]:
+    """What the model answers with these heads closed, filled by hand with their means or zeros."""
+    with ExitStack() as stack:
+        for site in find_sites(model):
+            closed = [i for i, h in enumerate(site.attention().heads) if h in heads]
+            if not closed:
+                continue
+            values = 0.0 if means is None else means.of(site.attention())[closed]
+            stack.callback(attach(site, partial(filled, site.width, closed, values)))
+        return answers(model, batch)
+
+
+def filled(width: int, closed: list[int], values: Any, context: torch.Tensor) -> torch.Tensor:
+    heads = context.unflatten(-1, (-1, width)).clone()
+    heads[..., closed, :] = values
+    return heads.flatten(-2)
+
+
+def state(model: Any) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def biases(model: Any) -> set[str]:
+    return {name for name, _ in model.named_parameters() if name.endswith("bias")}
+
+
+def last_head(layout: HeadLayout) -> list[Head]:
+    """The last head of the last layer, if it can be removed alone."""
+    layers = [a for a in layout.attentions if a.group == 1 and len(a.heads) > 1]
+    return [layers[-1].heads[-1]] if layers else []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_masked_is_pruned_is_reloaded_twice(family: str, tmp_path: Path) -> None:
+    model = build(family)
+    for number in (1, 2):
+        layout = discover(model)
+        heads = sample(layout, whole=True) if number == 1 else last_head(layout)
+        if not heads:
+            continue
+        means = means_of(model)
+        assert max(float(value.abs().max()) for value in means.values.values()) > 0.05
+        expected, zeros = masked(model, heads, means), masked(model, heads, None)
+        assert apart(expected, zeros) > 1e-3
+        prune(model, heads, fill=means)
+        assert apart(expected, answers(model)) < limit(model)
+        save(model, tmp_path / str(number))
+        again = load(tmp_path / str(number)).eval()
+        assert apart(answers(model), answers(again)) < 1e-6
+        assert again.config.deadhead == model.config.deadhead
+        assert biases(again) == biases(model)
+
+
+def test_the_bias_gains_the_mean_contribution() -> None:
+    model, before = build("bert"), build("bert").bert.encoder.layer[1].attention.output.dense
+    values = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).double()
+    means = means_of(model)
+    means = HeadMeans(
+        values={**means.values, ("encoder", 1): values}, kept=means.kept, tokens=means.tokens
+    )
+    prune(model, {1: [0, 2]}, fill=means)
+    after = model.bert.encoder.layer[1].attention.output.dense
+    constant = sum(before.weight[:, h * 8 : h * 8 + 8] @ values[h] for h in (0, 2))
+    assert torch.allclose(after.bias, before.bias + constant)
+    assert after.weight.shape == (32, 16)
+    assert model.config.deadhead["filled_output_biases"] == {"encoder": [1]}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_rounded_once(dtype: torch.dtype) -> None:
+    model = build("llama")
+    means = means_of(model)
+    model, exact = copy.deepcopy(model).to(dtype), copy.deepcopy(model).to(dtype).double()
+    for either in (model, exact):
+        prune(either, ["decoder.0.0", "decoder.0.2"], fill=means)
+    bias = model.model.layers[0].self_attn.o_proj.bias
+    assert bias.dtype == dtype
+    assert torch.equal(bias, exact.model.layers[0].self_attn.o_proj.bias.to(dtype))
+
+
+def test_an_added_bias_trains_and_a_frozen_model_stays_frozen() -> None:
+    model, frozen = build("llama"), build("llama").requires_grad_(False)
+    means = means_of(model)
+    heads = ["decoder.0.0", "decoder.0.1"]
+    prune(frozen, heads, fill=means)
+    assert not any(p.requires_grad for p in frozen.parameters())
+    prune(model, heads, fill=means)
+    bias = model.model.layers[0].self_attn.o_proj.bias
+    before = bias.detach().clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(**batch_of(model)).logits.square().mean().backward()
+    optimizer.step()
+    assert (bias - before).abs().max() > 1e-6
+    assert model.model.layers[1].self_attn.o_proj.bias is None
+
+
+def test_a_bias_that_the_config_says_is_absent_trains_once_it_is_filled(tmp_path: Path) -> None:
+    model = build_class(transformers.MarianMTModel, pad_token_id=0, projection_bias=False)
+    for name, parameter in model.named_parameters():
+        if "attn" in name and name.endswith("bias"):
+            parameter.data.zero_()
+            parameter.requires_grad_(False)
+    prune(model, ["encoder.0.1"], fill=means_of(model))
+    save(model, tmp_path)
+    again = load(tmp_path)
+    filled = "model.encoder.layers.0.self_attn.out_proj.bias"
+    for either in (model, again):
+        trains = {n for n, p in either.named_parameters() if "attn.out_proj.bias" in n}
+        trains = {n for n in trains if either.get_parameter(n).requires_grad}
+        assert trains == {filled}
+    assert torch.equal(again.get_parameter(filled), model.get_parameter(filled))
+
+
+def test_a_filled_layer_can_drop_its_bias_later(tmp_path: Path) -> None:
+    model = build("t5")
+    prune(model, ["encoder.0.0", "encoder.0.1"], fill=means_of(model))
+    rest = discover(model).of("encoder")[0].heads
+    with gated(model, closed=rest, drop_output_bias=True):
+        expected = answers(model)
+    assert apart(expected, masked(model, rest, None)) > 1e-3
+    prune(model, rest, drop_output_bias=True)
+    assert apart(expected, answers(model)) < limit(model)
+    save(model, tmp_path)
+    assert apart(expected, answers(load(tmp_path).eval())) < limit(model)
+    xlnet = build("xlnet")
+    prune(xlnet, ["encoder.0.0"], fill=means_of(xlnet))
+    with pytest.raises(UnsupportedModel, match="outside of the projection"):
+        prune(xlnet, discover(xlnet).of("encoder")[0].heads, drop_output_bias=True)
+
+
+def test_a_copy_of_xlnet_has_a_bias_of_its_own() -> None:
+    model = build("xlnet")
+    prune(model, ["encoder.0.0"], fill=means_of(model))
+    expected, twin = answers(model), copy.deepcopy(model)
+    model.transformer.layer[0].rel_attn.o_bias.data.zero_()
+    assert apart(expected, answers(twin)) == 0
+    assert apart(expected, answers(model)) > 1e-3
+    twin.train()
+    twin(**batch_of(twin)).logits.sum().backward()
+    assert twin.transformer.layer[0].rel_attn.o_bias.grad.abs().max() > 0
+
+
+def per_position(model: Any) -> HeadMeans:
+    return head_means(model, [batch_of(model)], per_position=True)
+
+
+def without_a_head(model: Any) -> HeadMeans:
+    model = copy.deepcopy(model)
+    return means_of(prune(model, ["encoder.0.3"]))
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "per position": (per_position, "one per position"),
+    "other heads": (without_a_head, "encoder layer 0"),
+    "another model": (lambda model: means_of(build("gpt2")), "another model"),
+    "other widths": (lambda model: means_of(build("bert", num_attention_heads=2)), "width|heads"),
+    "a word": (lambda model: "mean", "expects the means of heads, got 'mean'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_fill_is_refused_and_changes_nothing(case: str) -> None:
+    model = build("bert")
+    make, message = REFUSED[case]
+    fill, before, attributes = make(model), state(model), hooks(model)
+    with pytest.raises(HeadError, match=message):
+        prune(model, ["encoder.0.3"], fill=fill)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert hooks(model) == attributes
+    assert not hasattr(model.config, "deadhead")
+
+
+def test_a_fill_and_a_dropped_bias_exclude_each_other() -> None:
+    model = build("bert")
+    with pytest.raises(HeadError, match="`fill` or `drop_output_bias`, got both"):
+        prune(model, ["encoder.0.3"], fill=means_of(model), drop_output_bias=True)
+    assert len(discover(model)) == 8
+
+
+def test_a_shared_output_bias_is_refused() -> None:
+    model = build("bert")
+    layers = model.bert.encoder.layer
+    layers[0].attention.output.dense.bias = layers[1].attention.output.dense.bias
+    before = answers(model)
+    with pytest.raises(UnsupportedModel, match="another module uses too"):
+        prune(model, ["encoder.0.3"], fill=means_of(model))
+    assert apart(before, answers(model)) == 0
+    prune(model, ["encoder.0.3"])  # which leaves the bias alone
+
+
+@pytest.mark.parametrize(
+    ("name", "switch"), [("BertForSequenceClassification", None), ("LlamaForCausalLM", True)]
+)
+def test_the_padded_form_loads_everywhere(name: str, switch: bool | None, tmp_path: Path) -> None:
+    cls = getattr(transformers, name)
+    model = build_class(cls, pad_token_id=0)
+    prune(model, uneven(model), fill=means_of(model))
+    expected = answers(model)
+    save(model, tmp_path, form="padded")
+    plain = cls.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    assert apart(expected, answers(plain)) < 1e-9
+    assert getattr(plain.config, "attention_bias", None) is switch
+    assert getattr(model.config, "attention_bias", None) is (False if switch else None)
+    again = load(tmp_path).eval()
+    assert apart(expected, answers(again)) < 1e-9
+    assert discover(again) == discover(model)
+    save(again, tmp_path / "compact")
+    assert apart(expected, answers(load(tmp_path / "compact").eval())) < 1e-9
+
+
+def test_the_padded_form_is_refused_if_the_architecture_has_no_such_bias(tmp_path: Path) -> None:
+    model = build("t5")
+    prune(model, ["encoder.0.0"], fill=means_of(model))
+    with pytest.raises(UnsupportedModel, match="padded form expects an architecture whose output"):
+        save(model, tmp_path / "out", form="padded")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_save_pretrained_and_its_card(tmp_path: Path) -> None:
+    model = build("llama")
+    prune(model, ["decoder.1.0", "decoder.1.1"], fill=means_of(model))
+    model.save_pretrained(tmp_path / "trainer")
+    assert apart(answers(model), answers(load(tmp_path / "trainer").eval())) == 0
+    save(model, tmp_path / "ours")
+    card = (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
+    assert "replaced by their mean output" in card
+    assert "(layers: decoder 1)" in card
+    file = tmp_path / "ours" / "config.json"
+    config = json.loads(file.read_text())
+    config["deadhead"]["filled_output_biases"] = [1]
+    file.write_text(json.dumps(config))
+    with pytest.raises(FolderError, match="list of filled biases"):
+        load(tmp_path / "ours")
+    del config["deadhead"]["filled_output_biases"]
+    file.write_text(json.dumps(config))
+    with pytest.raises(FolderError, match=r"o_proj\.bias has no place"):
+        load(tmp_path / "ours")
+
+
+def test_prune_saved_takes_means_of_the_loaded_model(tmp_path: Path) -> None:
+    model = build("llama")
+    save(model, tmp_path / "whole")
+    heads = [Head("decoder", 0, 2), Head("decoder", 0, 3)]
+    prune_saved(str(tmp_path / "whole"), tmp_path / "small", lambda _: heads, fill=means_of)
+    expected = masked(model, heads, means_of(model))
+    assert apart(expected, answers(load(tmp_path / "small").eval())) < 1e-6
+
+
+@pytest.mark.slow
+def test_an_onnx_file_has_the_bias_too(tmp_path: Path) -> None:
+    import onnxruntime
+
+    whole = build("llama").float()
+    heads = sample(discover(whole), whole=True)
+    means = means_of(whole)
+    save(prune(copy.deepcopy(whole), heads, fill=means), tmp_path / "model")
+    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    ids = torch.randint(3, 90, (2, 7), generator=torch.Generator().manual_seed(0))
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    logits = session.run(None, {name: value.numpy() for name, value in batch.items()})[0]
+    expected, *_ = masked(whole, heads, means, batch)
+    assert (torch.from_numpy(logits) - expected).abs().max() < 1e-3
+    zeros, *_ = masked(whole, heads, None, batch)
+    assert (expected - zeros).abs().max() > 1e-2
