@@ -22,6 +22,7 @@ from deadhead.version import __version__
 if TYPE_CHECKING:
     from deadhead import strategies
     from deadhead.effects import patch_effects
+    from deadhead.heads.captured import Captured, captured
     from deadhead.heads.discover import discover
     from deadhead.heads.gates import gated
     from deadhead.heads.load import load
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 _MODULES = {
     "effects": ("patch_effects",),
     "layout": ("Head", "HeadLayout"),
-    "heads": ("HeadMeans", "discover", "export", "gated", "head_means", "load", "prune", "save"),
+    "heads": (
+        *("Captured", "HeadMeans", "captured", "discover", "export", "gated", "head_means"),
+        *("load", "prune", "save"),
+    ),
     "rankers": ("rank",),
     "ranking": ("Ranking",),
     "tasks": ("encode", "load_data"),
@@ -46,9 +50,9 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["Head", "HeadLayout", "HeadMeans", "Ranking", "__version__", "discover", "encode"]
-__all__ += ["evaluate", "export", "finetune", "gated", "head_means", "load", "load_data"]
-__all__ += ["patch_effects", "prune", "rank", "save", "strategies"]
+__all__ = ["Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "__version__", "captured"]
+__all__ += ["discover", "encode", "evaluate", "export", "finetune", "gated", "head_means", "load"]
+__all__ += ["load_data", "patch_effects", "prune", "rank", "save", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

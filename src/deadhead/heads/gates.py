@@ -17,9 +17,13 @@ from torch import nn
 from deadhead.errors import HeadError
 from deadhead.layout import Head, HeadLayout
 
+from .call import Calls
+from .captured import Captured
 from .discover import find_sites, layout_of
+from .fill import ZERO, Fill, Values, check_fill, values_of
 from .hooks import attach, hooked
 from .output_bias import hide_bias, refuse_bias_outside
+from .positions import Where, positions_of_blocks
 from .sites import Site
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
@@ -32,6 +36,9 @@ def gated(
     gates: Gates | None = None,
     *,
     closed: Iterable[Head | str] = (),
+    fill: Fill = "zero",
+    positions: Any = None,
+    seed: int = 0,
     drop_output_bias: bool = False,
 ) -> Iterator[nn.Module]:
     """Run the model with some heads closed, or with any gate at every head; then restore it.
@@ -43,6 +50,20 @@ def gated(
             `{Head("encoder", 3, 7): 0.5}`; other heads stay open. The columns of a tensor count
             heads before any pruning; those of removed heads are ignored.
         closed: heads whose gate is 0.
+        fill: what a head gives instead, as far as its gate is closed: the layer goes on with
+            `gate * head + (1 - gate) * fill`.
+            - "zero": nothing.
+            - means = head_means(model, batches): the mean output of the head.
+            - "resample": the output of the head for another example of the batch, by a seeded
+              permutation; the i-th real token gets that of the other example's i-th real token,
+              from its first again where the other example is shorter.
+            - a run, `with captured(model) as clean: model(**batch)`: the output of the head in it,
+              for inputs of the same shape (activation patching).
+        positions: work only at these token positions, elsewhere the gates are open: numbers, -1
+            is the last position of the padded row; or a mask of booleans, length or batch x
+            length; or a list for each example. For gates in several blocks one for each,
+            `{"decoder": [3, -1]}`; blocks that it leaves out are gated at all positions.
+        seed: of "resample". One permutation holds for all heads and calls.
         drop_output_bias: where all gates of a layer are 0, also leave out its output bias, as
             `prune` does with the same argument.
 
@@ -50,7 +71,12 @@ def gated(
     same model at the same time gets an error. A copy made inside the block is not gated.
 
     Gates may require gradients; run `backward` inside the block if the model uses gradient
-    checkpointing, which runs the forward pass again. Blocks may be nested: gates multiply.
+    checkpointing, which runs the forward pass again. Gradients also reach the values of a fill
+    that require them. Blocks may be nested: the gates of an inner block read what those of the
+    outer blocks give, so gates multiply, and the fill of the innermost closed gate remains.
+
+    Generation works with gates; captured runs and positions need it without a cache. With a cache,
+    "resample" pairs the tokens of each step.
 
     >>> with gated(model, closed=["encoder.3.7"]):
     ...     logits = model(**batch).logits
@@ -58,20 +84,33 @@ def gated(
     sites = find_sites(model)
     layout = layout_of(sites)
     readers = _readers(layout, gates, set(layout.check(closed)))
+    check_fill(fill, layout)
+    at = positions_of_blocks(positions, layout.blocks, [block for block, _ in readers])
     if drop_output_bias:
         refuse_bias_outside(sites)
+        _refuse_fill(fill, positions)
+    whole = "positions" if at else "fill" if isinstance(fill, Captured) else ""
     with hooked(model, sites) as stack:
+        calls = Calls(model, stack, whole) if at or fill != ZERO else None
         for site in sites:
             read = readers.get((site.block, site.layer))
             if read is not None and site.kept:
-                stack.callback(attach(site, _Gate(site, read)))
+                gate = _Gate(site, read)
+                if calls is not None and fill != ZERO:
+                    gate.fill = values_of(fill, site, calls, seed)
+                if calls is not None and site.block in at:
+                    gate.where = Where(site, at[site.block], calls)
+                stack.callback(attach(site, gate))
                 if drop_output_bias:
                     stack.callback(hide_bias(site, read))
         yield model
 
 
 class _Gate:
-    """Multiplies each head by its gate, which is read at each call."""
+    """Multiplies each head by its gate, which is read at each call, and adds the rest of a fill."""
+
+    fill: Values | None = None
+    where: Where | None = None
 
     def __init__(self, site: Site, read: Read):
         self.read, self.width, self.batch_axis = read, site.width, 1 if site.time_first else 0
@@ -85,7 +124,12 @@ class _Gate:
             shape = [1] * (context.dim() - 1)
             shape[self.batch_axis] = len(gate)
             gate = gate.view(*shape, -1)
-        return context * gate.repeat_interleave(self.width, dim=-1)
+        gate = gate.repeat_interleave(self.width, dim=-1)
+        if self.fill is None:
+            blend = context * gate
+        else:
+            blend = torch.addcmul((1 - gate) * self.fill(context), context, gate)
+        return blend if self.where is None else torch.where(self.where(context), blend, context)
 
     def _wrong_batch(self, context: torch.Tensor, rows: int) -> HeadError:
         got = context.shape[self.batch_axis] if context.dim() > 2 else 1
@@ -97,6 +141,15 @@ class _Gate:
                 f"gates.repeat_interleave({got // rows}, dim=0)"
             )
         return HeadError(f"{self.name} expected gates for {got} examples, got {rows}.", hint)
+
+
+def _refuse_fill(fill: Fill, positions: Any) -> None:
+    if fill != ZERO or positions is not None:
+        name = "positions" if fill == ZERO else "fill"
+        raise HeadError(
+            f"drop_output_bias expects heads that are closed everywhere with zero, got `{name}`.",
+            f"leave drop_output_bias or {name} out",
+        )
 
 
 def _readers(

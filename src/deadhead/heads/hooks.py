@@ -116,31 +116,46 @@ def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callab
 
         return out.register_forward_pre_hook(hook).remove
     core: Any = site.core
-    before = core.__dict__.get("post_attention")
-    core.post_attention = _PostAttention(core, change, site.width)
+    wrapper = core.__dict__.get("post_attention")
+    if not isinstance(wrapper, _PostAttention):
+        wrapper = core.post_attention = _PostAttention(core, site.width)
+    wrapper.changes.append(change)
 
     def undo() -> None:
-        if before is None:
-            del core.post_attention
-        else:
-            core.post_attention = before
+        wrapper.changes.remove(change)
+        if not wrapper.changes:
+            wrapper.restore()
 
     return undo
 
 
 class _PostAttention:
-    """Wraps XLNet's method `post_attention`, since there is no module to hook."""
+    """Wraps XLNet's method `post_attention`, since there is no module to hook.
 
-    def __init__(self, core: Any, change: Callable[[torch.Tensor], torch.Tensor], width: int):
-        self.core, self.outer, self.change, self.width = core, core.post_attention, change, width
+    The changes are made in the order they came, as hooks are.
+    """
+
+    def __init__(self, core: Any, width: int):
+        self.core, self.width = core, width
+        self.own = "post_attention" in core.__dict__  # whether the layer has one of its own
+        self.original = core.post_attention
+        self.changes: list[Callable[[torch.Tensor], torch.Tensor]] = []
 
     def __call__(self, h: torch.Tensor, context: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        changed = self.change(context.flatten(-2)).unflatten(-1, (-1, self.width))
-        return self.outer(h, changed, *args, **kwargs)
+        changed = context.flatten(-2)
+        for change in self.changes:
+            changed = change(changed)
+        return self.original(h, changed.unflatten(-1, (-1, self.width)), *args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy of the layer gets its own method: no gate, and not our weights."""
         return partial(type(self.core).post_attention, memo[id(self.core)])
+
+    def restore(self) -> None:
+        if self.own:
+            self.core.post_attention = self.original
+        else:
+            del self.core.post_attention
 
 
 def forget_compiled() -> None:

@@ -16,7 +16,7 @@ from deadhead.layout import Attention, HeadLayout, spans
 
 from .discover import find_sites
 from .hooks import attach, hooked
-from .rows import batch_first, position_of, real_rows
+from .rows import batch_first, real_rows, token_numbers
 from .sites import Site
 
 Place = tuple[str, int]  # block and layer
@@ -39,28 +39,9 @@ class HeadMeans:
 
     def check(self, layout: HeadLayout) -> None:
         """Raise an error unless these are means of the heads of this layout."""
-        places = {(a.block, a.layer): a for a in layout.attentions}
-        if places.keys() != self.kept.keys():
-            only = sorted(places.keys() ^ self.kept.keys())[0]
-            there = "the model" if only in places else "the means"
-            raise HeadError(
-                f"the means are of another model: only {there} has {only[0]} layer {only[1]}.",
-                "compute them for this model: means = head_means(model, batches)",
-            )
-        for place, attention in places.items():
-            value = self.values.get(place)
-            if value is not None and value.shape[-1] != attention.width and attention.kept:
-                raise HeadError(
-                    f"the means of {place[0]} layer {place[1]} expect heads of width "
-                    f"{attention.width}, got {value.shape[-1]}.",
-                    "compute them for this model: means = head_means(model, batches)",
-                )
-            if missing := sorted(set(attention.kept) - set(self.kept[place])):
-                raise HeadError(
-                    f"{place[0]} layer {place[1]}: expected means of its heads, got none of "
-                    f"{spans(missing)}.",
-                    "compute them for this model: means = head_means(model, batches)",
-                )
+        widths = {place: value.shape[-1] for place, value in self.values.items()}
+        again = "compute them for this model: means = head_means(model, batches)"
+        check_fits("means", self.kept, widths, layout, again)
 
     def of(self, attention: Attention) -> Tensor:
         """The means of the heads that an attention layer has left: (positions x) heads x width."""
@@ -74,6 +55,36 @@ class HeadMeans:
             return self.values[place]
         rows = [self.kept[place].index(number) for number in attention.kept]
         return self.values[place][..., rows, :]
+
+
+def check_fits(
+    name: str,
+    kept: Mapping[Place, tuple[int, ...]],
+    widths: Mapping[Place, int],
+    layout: HeadLayout,
+    hint: str,
+) -> None:
+    """Raise an error unless a fill has a value for each head of the layout, of the same width."""
+    places = {(a.block, a.layer): a for a in layout.attentions}
+    if places.keys() != kept.keys():
+        block, layer = sorted(places.keys() ^ kept.keys())[0]
+        which = "this model" if (block, layer) in places else "the other one"
+        raise HeadError(
+            f"expected the {name} of this model, got the {name} of another one: only {which} has "
+            f"{block} layer {layer}.",
+            hint,
+        )
+    for place, attention in places.items():
+        where, width = f"{place[0]} layer {place[1]}", widths.get(place, attention.width)
+        if attention.kept and width != attention.width:
+            raise HeadError(
+                f"{where}: expected the {name} of heads of width {attention.width}, got {width}.",
+                hint,
+            )
+        if missing := sorted(set(attention.kept) - set(kept[place])):
+            raise HeadError(
+                f"{where}: expected the {name} of its heads, got none of {spans(missing)}.", hint
+            )
 
 
 def head_means(
@@ -150,16 +161,17 @@ class _Reader:
                     "which have no position of their own.",
                     "leave per_position out",
                 )
-            self._add((site.block, site.layer), rows, real)
+            self._add(site, rows, real)
             return context
 
         return read
 
-    def _add(self, place: Place, rows: Tensor, real: Tensor | None) -> None:
+    def _add(self, site: Site, rows: Tensor, real: Tensor | None) -> None:
+        place = (site.block, site.layer)
         precise = torch.float32 if rows.device.type == "mps" else torch.float64
         chosen = rows.flatten(0, -2) if real is None else rows[real]
         if self.per_position:
-            number = position_of(real, rows)
+            number = token_numbers(self.model, self.batch, site, rows)
             number = number.flatten() if real is None else number[real]
             sums = chosen.new_zeros(rows.shape[1], rows.shape[-1], dtype=precise)
             sums.index_add_(0, number, chosen.to(precise))

@@ -21,40 +21,23 @@ def batch_first(site: Site, context: Tensor) -> Tensor:
 
 
 def real_rows(
-    model: nn.Module, batch: Mapping[str, Any], site: Site, rows: Tensor
+    model: nn.Module, batch: Mapping[str, Any], site: Site, rows: Tensor, *, cached: int = 0
 ) -> Tensor | None:
     """Which rows are real tokens, in the shape of all axes of `rows` but the last; None: all.
 
     rows: what the output projection of the layer reads, batch first.
+    cached: tokens of a cache before those of the batch, which the mask has too.
     """
-    if site.block in ("vision", "audio"):
-        return None  # the mask of a batch is that of its text
-    decoder = site.block in ("decoder", "cross") and is_encoder_decoder(model)
-    name = "decoder_attention_mask" if decoder else "attention_mask"
-    mask = batch.get(name)
-    if isinstance(mask, Tensor) and mask.dim() != 2:
-        raise DataError(
-            f"`{name}` expects batch x tokens, got {mask.dim()} axes, which do not say what is "
-            "padding.",
-            "pass the mask of the tokenizer",
-        )
-    real = real_tokens(batch, decoder=decoder)
-    return None if real is None else _fitting(model, batch, real.to(rows.device), site, rows)
-
-
-def _fitting(
-    model: nn.Module, batch: Mapping[str, Any], real: Tensor, site: Site, rows: Tensor
-) -> Tensor | None:
-    """The mask in the shape of the rows of a layer, which may have another length."""
-    shape = rows.shape[:-1]
+    real = _mask(model, batch, site)
+    if real is None:
+        return None
+    real, shape = real.to(rows.device), rows.shape[:-1]
+    if cached and len(shape) == 2 and real.shape[1] == cached + shape[1]:
+        real = real[:, cached:]
+    if len(shape) == 2 and (more := inner_padding(model, real, rows)):
+        real = pad(real, (0, more))
     if shape == real.shape:
         return real
-    if len(shape) == 2 and shape[0] == len(real):
-        more = shape[1] - real.shape[1]
-        if more < 0 and more == -cached_tokens(batch):
-            return real[:, -more:]  # a step of generation, where the mask is also of the cache
-        if more > 0 and getattr(getattr(model, "config", None), "attention_window", None):
-            return pad(real, (0, more))  # Longformer fills its last window with padding
     if bool(real.all()) or (len(shape) == 1 and shape[0] == int(real.sum())):
         return None  # nothing is padding, or the model has removed the padding
     if len(shape) == 1 and shape[0] == real.numel():
@@ -64,6 +47,28 @@ def _fitting(
         f"{tuple(real.shape)} tokens, so its padding is unknown.",
         "use batches without padding, for instance of one example each",
     )
+
+
+def token_numbers(
+    model: nn.Module, batch: Mapping[str, Any], site: Site, rows: Tensor, *, cached: int = 0
+) -> Tensor:
+    """For each row its number among the real tokens of its example, counted from 0."""
+    mask = _mask(model, batch, site)
+    if cached and mask is not None and mask.shape[1] == cached + rows.shape[1]:
+        real, cached = mask.to(rows.device), 0
+    else:
+        known = real_rows(model, batch, site, rows, cached=cached)
+        real = torch.ones(rows.shape[:2], device=rows.device) if known is None else known
+    numbers = (real.long().cumsum(1) - 1).clamp(min=0)
+    return numbers[:, -rows.shape[1] :] + cached
+
+
+def inner_padding(model: nn.Module, inputs: Tensor | None, rows: Tensor) -> int:
+    """How many rows Longformer adds behind its inputs to fill its last window."""
+    windows = getattr(getattr(model, "config", None), "attention_window", None)
+    if not windows or inputs is None or inputs.dim() < 2 or len(inputs) != len(rows):
+        return 0
+    return max(0, rows.shape[1] - inputs.shape[1])
 
 
 def cached_tokens(batch: Mapping[str, Any]) -> int:
@@ -77,8 +82,17 @@ def cached_tokens(batch: Mapping[str, Any]) -> int:
     return len(memory[0]) if memory and memory[0] is not None else 0
 
 
-def position_of(real: Tensor | None, rows: Tensor) -> Tensor:
-    """For each row its number among the real tokens of its example, counted from 0."""
-    if real is None:
-        return torch.arange(rows.shape[1], device=rows.device).expand(rows.shape[:2])
-    return (real.long().cumsum(1) - 1).clamp(min=0)
+def _mask(model: nn.Module, batch: Mapping[str, Any], site: Site) -> Tensor | None:
+    """The mask of the tokens that a layer works on, as the batch has it."""
+    if site.block in ("vision", "audio"):
+        return None  # the mask of a batch is that of its text
+    decoder = site.block in ("decoder", "cross") and is_encoder_decoder(model)
+    name = "decoder_attention_mask" if decoder else "attention_mask"
+    mask = batch.get(name)
+    if isinstance(mask, Tensor) and mask.dim() != 2:
+        raise DataError(
+            f"`{name}` expects batch x tokens, got {mask.dim()} axes, which do not say what is "
+            "padding.",
+            "pass the mask of the tokenizer",
+        )
+    return real_tokens(batch, decoder=decoder)

@@ -1,0 +1,177 @@
+"""What a closed gate lets through instead of its head: nothing, means, other examples, a run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from deadhead.errors import DataError, UnknownName, UnsupportedModel, unknown_name
+from deadhead.layout import HeadLayout
+
+from .call import Calls
+from .captured import PARALLEL, Captured
+from .means import HeadMeans
+from .rows import batch_first
+from .sites import Site
+
+ZERO, RESAMPLE = "zero", "resample"
+Fill = Literal["zero", "resample"] | HeadMeans | Captured
+Values = Callable[[Tensor], Tensor]  # what an output projection reads -> the fill for it
+
+
+def check_fill(fill: Any, layout: HeadLayout) -> None:
+    """Raise an error for a fill that is none, or that does not fit the heads of the model."""
+    hint = (
+        'write fill="zero" or "resample"; or give means = head_means(model, batches), or a run '
+        "from `with captured(model) as clean: ...`"
+    )
+    if isinstance(fill, HeadMeans | Captured):
+        fill.check(layout)
+    elif not isinstance(fill, str):
+        raise DataError(f"`fill` expects a name, means or a run, got {type(fill).__name__}.", hint)
+    elif fill not in (ZERO, RESAMPLE):
+        raise UnknownName(unknown_name("fill", fill, (ZERO, RESAMPLE)).message, hint)
+
+
+def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
+    """The function that gives the fill for a layer."""
+    if isinstance(fill, HeadMeans):
+        values = fill.of(site.attention()).flatten(-2)
+        return _PositionMeans(site, values, calls) if fill.per_position else _Means(site, values)
+    if isinstance(fill, Captured):
+        return _Run(site, fill.of(site.attention()), calls)
+    return _Others(site, calls, seed)
+
+
+class _Means:
+    def __init__(self, site: Site, values: Tensor):
+        device = next(site.core.parameters()).device
+        # once, not at each call; weights that are loaded layer by layer are on no device yet
+        self.values = values if device.type == "meta" else values.to(device)
+
+    def __call__(self, context: Tensor) -> Tensor:
+        return self.values.to(context)
+
+
+class _PositionMeans:
+    def __init__(self, site: Site, values: Tensor, calls: Calls):
+        self.site, self.values, self.calls = site, values, calls
+
+    def __call__(self, context: Tensor) -> Tensor:
+        rows = batch_first(self.site, context)
+        self.calls.check_examples(self.site, rows)
+        numbers = self.calls.numbers(self.site, rows)
+        if not torch.compiler.is_compiling() and int(numbers.max()) >= len(self.values):
+            raise DataError(
+                f"expected means of {int(numbers.max()) + 1} positions in {self.site.block}, got "
+                f"{len(self.values)}.",
+                "compute the means from sequences that are as long, or without per_position",
+            )
+        values = self.values.to(context)[numbers.clamp(max=len(self.values) - 1)]
+        return batch_first(self.site, values)
+
+
+class _Run:
+    """Gives what the same layer read in a captured run, call by call."""
+
+    def __init__(self, site: Site, values: list[Tensor], calls: Calls):
+        self.site, self.values, self.calls = site, values, calls
+        self.number = self.uses = 0
+
+    def __call__(self, context: Tensor) -> Tensor:
+        if self.calls.replicas:
+            raise UnsupportedModel("a run in parts cannot be patched from a whole one.", PARALLEL)
+        values = self.values[self._use()].to(context)
+        rows = batch_first(self.site, context)
+        if values.shape != rows.shape:
+            raise DataError(
+                f"{self.site.block} layer {self.site.layer}: expected a captured run of "
+                f"{_described(rows)}, got {_described(values)}.",
+                "capture a run with inputs of the same shape, padded to the same length",
+            )
+        return batch_first(self.site, values)
+
+    def _use(self) -> int:
+        """Which use of the layer in this run it is: layers that share weights have several."""
+        run, place = self.calls.now(), f"{self.site.block} layer {self.site.layer}"
+        if self.calls.checkpointed and self.calls.model.training:
+            if len(self.values) == 1:
+                return 0
+            raise UnsupportedModel(
+                f"{place} is shared by several layers, whose order gradient checkpointing loses.",
+                "call model.gradient_checkpointing_disable() first",
+            )
+        self.uses = self.uses + 1 if self.number == run.number else 1
+        self.number = run.number
+        if self.uses > len(self.values):
+            raise DataError(
+                f"{place}: expected a captured run with {self.uses} uses of this layer, got "
+                f"{len(self.values)}.",
+                "capture a run with inputs of the same kind",
+            )
+        return self.uses - 1
+
+
+class _Others:
+    """Gives what the layer reads for another example of the batch, token by token."""
+
+    def __init__(self, site: Site, calls: Calls, seed: int):
+        self.site, self.calls, self.seed = site, calls, seed
+
+    def __call__(self, context: Tensor) -> Tensor:
+        rows = batch_first(self.site, context)
+        self.calls.check_examples(self.site, rows)
+        run = self.calls.now()
+        key = (RESAMPLE, self.site.block, rows.shape[:-1])
+        if key not in run.kept:
+            run.kept[key] = self._sources(rows)
+        sources = run.kept[key].to(rows.device)
+        return batch_first(self.site, rows.flatten(0, 1)[sources])
+
+    def _sources(self, rows: Tensor) -> Tensor:
+        """For each row of each example the row that it gets, counted through the whole batch."""
+        count, length = rows.shape[:2]
+        if count < 2:
+            raise DataError(
+                'fill="resample" expects a batch of at least two examples, got one.',
+                "give it a larger batch, or fill with the means of the heads",
+            )
+        donors = torch.tensor(derangement(count, self.seed), device=rows.device)[:, None]
+        columns = torch.arange(length, device=rows.device)
+        real = self.calls.real(self.site, rows)
+        if real is None:
+            return donors * length + columns
+        lengths = real.sum(1)[donors]
+        if not torch.compiler.is_compiling() and not bool(lengths.all()):
+            raise DataError(
+                'fill="resample" expects real tokens in each example, got one of padding alone.',
+                "leave that example out",
+            )
+        in_front = (~real).long().argsort(dim=1, stable=True)[donors[:, 0]]  # real tokens first
+        numbers = (real.long().cumsum(1) - 1).clamp(min=0) % lengths.clamp(min=1)
+        examples = torch.arange(count, device=rows.device)[:, None]
+        # padding keeps its own
+        return torch.where(
+            real, donors * length + in_front.gather(1, numbers), examples * length + columns
+        )
+
+
+def derangement(count: int, seed: int) -> list[int]:
+    """For each of `count` examples another one, by a seeded permutation without fixed points."""
+    draw = random.Random(seed)
+    keys = [draw.random() for _ in range(count)]
+    circle = sorted(range(count), key=lambda number: keys[number])
+    donors = [0] * count
+    for place, number in enumerate(circle):
+        donors[number] = circle[(place + 1) % count]
+    return donors
+
+
+def _described(rows: Tensor) -> str:
+    if rows.dim() != 3:
+        return f"shape {tuple(rows.shape)}"
+    return f"{rows.shape[0]} x {rows.shape[1]} tokens"

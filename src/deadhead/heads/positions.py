@@ -1,0 +1,143 @@
+"""At which token positions a gate works: a mask or numbers, of all examples or of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import index
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from deadhead.errors import DataError, UnsupportedModel
+
+from .call import Calls
+from .rows import batch_first, inner_padding
+from .sites import Site
+
+WRITE = (
+    "write numbers, positions=[3, -1], a list of them for each example, or a mask of booleans, "
+    "length or batch x length"
+)
+
+
+class Positions:
+    """The positions of one block."""
+
+    def __init__(self, block: str, positions: Any):
+        self.block = block
+        values = positions.tolist() if hasattr(positions, "tolist") else positions
+        rows = _rows(values)
+        self.each = rows is not None  # whether every example has its own
+        every = [_checked(row) for row in (rows if rows is not None else [values])]
+        self.is_mask = any(isinstance(value, bool) for row in every for value in row)
+        if self.is_mask and not all(isinstance(value, bool) for row in every for value in row):
+            raise DataError("`positions` expects booleans or numbers, got both.", WRITE)
+        self.rows = every
+
+    def at(self, examples: int, length: int) -> Tensor:
+        """The mask, (examples or 1) x length."""
+        where = f"the {self.block}'s sequence of {length} tokens"
+        if self.each and len(self.rows) != examples:
+            raise DataError(
+                f"`positions` expects those of {examples} examples, got {len(self.rows)}.",
+                "give a list of positions for each example of the batch",
+            )
+        mask = torch.zeros(len(self.rows), length, dtype=torch.bool)
+        for row, values in zip(mask, self.rows, strict=True):
+            if self.is_mask:
+                if len(values) != length:
+                    raise DataError(
+                        f"`positions` expects a mask for {where}, got {len(values)} values.",
+                        "give the mask the length of the padded rows",
+                    )
+                row.copy_(torch.tensor(values))
+                continue
+            for number in values:
+                if not -length <= number < length:
+                    raise DataError(
+                        f"`positions` expects positions in {where}, got {number}.",
+                        f"use numbers from 0 to {length - 1}, or from -{length} to -1 from the end",
+                    )
+            if len({number % length for number in values}) < len(values):
+                raise DataError(
+                    f"`positions` expects each position once, got one of {values} twice.",
+                    "a mask must be of booleans: write mask.bool()",
+                )
+            row[values] = True
+        return mask
+
+
+class Where:
+    """Gives for what an output projection reads the mask of the chosen positions."""
+
+    def __init__(self, site: Site, positions: Positions, calls: Calls):
+        self.site, self.positions, self.calls = site, positions, calls
+
+    def __call__(self, context: Tensor) -> Tensor:
+        rows = batch_first(self.site, context)
+        run = self.calls.now()
+        key = ("positions", self.site.block, rows.shape[:2])
+        if key not in run.kept:
+            run.kept[key] = self._mask(rows)
+        mask = run.kept[key].to(context.device)
+        return batch_first(self.site, mask[..., None])
+
+    def _mask(self, rows: Tensor) -> Tensor:
+        self.calls.check_examples(self.site, rows)
+        if rows.dim() != 3:
+            raise UnsupportedModel(
+                f"{self.site.block} layer {self.site.layer} works on {tuple(rows.shape[:-1])} "
+                "rows, which are no sequence of tokens.",
+                "leave `positions` out",
+            )
+        more = inner_padding(self.calls.model, self.calls.inputs(self.site), rows)
+        return pad(self.positions.at(len(rows), rows.shape[1] - more), (0, more)).to(rows.device)
+
+
+def positions_of_blocks(positions: Any, blocks: Sequence[str], gated: Iterable[str]) -> Any:
+    """The positions of each block: `gated` are the blocks with gates among all blocks."""
+    if positions is None:
+        return {}
+    if isinstance(positions, Mapping):
+        for block in positions:
+            if block not in blocks:
+                raise DataError(
+                    f"`positions` expects a block of the model, got {block!r}.",
+                    f"use one of {', '.join(blocks)}",
+                )
+        return {block: Positions(block, value) for block, value in positions.items()}
+    names = sorted(set(gated))
+    if len(names) > 1:
+        raise DataError(
+            f"`positions` expects those of each block with gates ({', '.join(names)}), "
+            "got a single list.",
+            f"write positions={{{names[0]!r}: [3, -1], ...}}",
+        )
+    return {block: Positions(block, positions) for block in names or blocks[:1]}
+
+
+def _rows(values: Any) -> list[Any] | None:
+    """The values of each example; None where they are for all."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise DataError(f"`positions` expects a list, got {values!r}.", WRITE)
+    rows = [row.tolist() if hasattr(row, "tolist") else row for row in values]
+    inner = [isinstance(row, Iterable) and not isinstance(row, str | bytes) for row in rows]
+    if any(inner) and not all(inner):
+        raise DataError("`positions` expects numbers or a list for each example, got both.", WRITE)
+    return rows if any(inner) else None
+
+
+def _checked(row: Any) -> list[Any]:
+    values = []
+    for value in row:
+        value = value.item() if hasattr(value, "item") else value
+        if not isinstance(value, bool):
+            try:
+                value = index(value)
+            except TypeError:
+                got = f"`positions` expects whole numbers or booleans, got {value!r}."
+                raise DataError(got, WRITE) from None
+        values.append(value)
+    return values

@@ -1,0 +1,324 @@
+"""Fills: each kind of fill is the blend by hand, for every kind of model, gate, position and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from by_hand import changed, read
+from tiny_models import answers, apart, batch_of, build, hooks, limit
+
+from deadhead import Captured, captured, discover, gated, head_means, prune
+from deadhead.heads.fill import derangement
+
+FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "bart", "xlnet", "fsmt", "albert"]
+Fills = Callable[[str, int, int, torch.Tensor], torch.Tensor]
+
+
+def some_heads(model: Any) -> list[Any]:
+    """The first and the last head of each layer."""
+    return [head for a in discover(model).attentions for head in (a.heads[0], a.heads[-1])]
+
+
+def masks(batch: dict[str, Any], block: str) -> torch.Tensor:
+    """The real tokens of a block, by hand."""
+    if block in ("decoder", "cross") and "decoder_input_ids" in batch:
+        ones = torch.ones_like(batch["decoder_input_ids"])
+        return batch.get("decoder_attention_mask", ones).bool()
+    return batch["attention_mask"].bool()
+
+
+def blended(model: Any, batch: Any, gates: dict[Any, Any], fill: Fills, at: Any = None) -> Any:
+    """gate * head + (1 - gate) * fill, head by head, by hand."""
+
+    def change(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+        values, mixed = fill(block, layer, use, rows), rows.clone()
+        kept = discover(model)[block, layer].kept
+        for head, gate in gates.items():
+            if (head.block, head.layer) == (block, layer):
+                column = kept.index(head.index)
+                mixed[:, :, column] = gate * rows[:, :, column] + (1 - gate) * values[:, :, column]
+        if at is None or block not in at:
+            return mixed
+        return torch.where(at[block][:, : rows.shape[1], None, None], mixed, rows)
+
+    with changed(model, change):
+        return answers(model, batch)
+
+
+def resampled(batch: Any, seed: int) -> Fills:
+    """Each real token from the donor's real token of the same number, with loops."""
+
+    def fill(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+        mask, values = masks(batch, block), rows.clone()
+        for example, donor in enumerate(derangement(len(rows), seed)):
+            own = mask[example].nonzero().flatten().tolist()
+            others = mask[donor].nonzero().flatten().tolist()
+            for number, position in enumerate(own):
+                values[example, position] = rows[donor, others[number % len(others)]]
+        return values
+
+    return fill
+
+
+def other_batch(batch: dict[str, Any]) -> dict[str, Any]:
+    """The same shapes and padding, other tokens."""
+    return {n: v.roll(1, 1) if n.endswith("ids") else v for n, v in batch.items()}
+
+
+def cases(model: Any, batch: Any, kind: str) -> tuple[Any, Fills]:
+    """A fill for `gated`, and the same by hand."""
+    if kind == "zero":
+        return "zero", lambda block, layer, use, rows: torch.zeros_like(rows)
+    if kind == "resample":
+        return "resample", resampled(batch, 5)
+    if kind == "captured":
+        with captured(model) as clean:
+            answers(model, other_batch(batch))
+        runs = read(model, lambda: answers(model, other_batch(batch)))
+        return clean, lambda block, layer, use, rows: runs[block, layer][use]
+    per_position = kind == "means per position"
+    means = head_means(quiet_fsmt(model), [batch], per_position=per_position)
+    values = {place: value.to(model.dtype) for place, value in means.values.items()}
+    if not per_position:
+        return means, lambda block, layer, use, rows: values[block, layer].expand_as(rows)
+
+    def by_number(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+        numbers = (masks(batch, block).long().cumsum(1) - 1).clamp(min=0)
+        return values[block, layer][numbers]
+
+    return means, by_number
+
+
+def quiet_fsmt(model: Any) -> Any:
+    """FSMT's own code overflows in double precision without a cache."""
+    return build("fsmt").float() if model.config.model_type == "fsmt" else model
+
+
+KINDS = ["zero", "means", "means per position", "resample", "captured"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_fill_is_the_blend_by_hand(family: str, kind: str) -> None:
+    model = build(family)
+    batch, whole, before = batch_of(model), answers(model), hooks(model)
+    fill, by_hand = cases(model, batch, kind)
+    heads = some_heads(model)
+    with gated(model, closed=heads, fill=fill, seed=5):
+        filled = answers(model, batch)
+    expected = blended(model, batch, dict.fromkeys(heads, 0.0), by_hand)
+    assert apart(filled, expected) < limit(model)
+    assert apart(filled, whole) > 1e-3
+    with gated(model, closed=heads):
+        assert apart(filled, answers(model, batch)) > 1e-3 or kind == "zero"  # it is not zero
+    assert hooks(model) == before
+    assert apart(whole, answers(model)) == 0
+    at = {
+        block: torch.zeros_like(masks(batch, block)).index_fill(1, torch.tensor([1, 4]), True)
+        for block in discover(model).blocks
+    }
+    with gated(model, closed=heads, fill=fill, seed=5, positions={block: [1, 4] for block in at}):
+        there = answers(model, batch)
+    expected = blended(model, batch, dict.fromkeys(heads, 0.0), by_hand, at)
+    assert apart(there, expected) < limit(model)
+    assert apart(there, filled) > 1e-4
+    assert apart(there, whole) > 1e-4
+    assert hooks(model) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", ["gpt2", "marian", "xlnet"])
+def test_soft_gates_and_gates_of_each_example(family: str, kind: str) -> None:
+    model = build(family)
+    layout, batch = discover(model), batch_of(model)
+    fill, by_hand = cases(model, batch, kind)
+    draw = torch.Generator().manual_seed(3)
+    soft = {
+        b: torch.randn(2, layout.layers(b), layout.size(b), generator=draw).double()
+        for b in layout.blocks
+    }
+    with gated(model, {b: g[0] for b, g in soft.items()}, fill=fill, seed=5):
+        alike = answers(model, batch)
+    numbers = {head: soft[head.block][0, head.layer, head.index] for head in layout}
+    assert apart(alike, blended(model, batch, numbers, by_hand)) < 10 * limit(model)
+    with gated(model, soft, fill=fill, seed=5):
+        apiece = answers(model, batch)
+    rows = {h: soft[h.block][:, h.layer, h.index].view(2, 1, 1) for h in layout}
+    assert apart(apiece, blended(model, batch, rows, by_hand)) < 10 * limit(model)
+    assert apart(alike, apiece) > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_open_gates_leave_the_model_alone(kind: str) -> None:
+    model = build("bert")
+    batch, whole = batch_of(model), answers(model)
+    with gated(model, torch.ones(2, 4), fill=cases(model, batch, kind)[0]):
+        assert apart(whole, answers(model)) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_every_kernel(kernel: str, kind: str) -> None:
+    model = build("llama")
+    model.set_attn_implementation(kernel)
+    batch = batch_of(model)
+    fill, by_hand = cases(model, batch, kind)
+    heads = some_heads(model)
+    with gated(model, closed=heads, fill=fill, seed=5, positions=[0, 3, -4]):
+        filled = answers(model, batch)
+    at = torch.zeros(2, 12, dtype=torch.bool)
+    at[:, [0, 3, 8]] = True
+    expected = blended(model, batch, dict.fromkeys(heads, 0.0), by_hand, {"decoder": at})
+    assert apart(filled, expected) < 1e-6
+    assert apart(filled, answers(model, batch)) > 1e-3
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "xlnet"])
+def test_padding_on_the_left(family: str) -> None:
+    """Real tokens are counted, not columns; the result is that of the same padding by hand."""
+    model = build(family)
+    batch = {name: value.clone() for name, value in batch_of(model).items()}
+    for value in batch.values():
+        value[1] = value[1].roll(3)
+    heads = some_heads(model)
+    for kind in ("means", "means per position", "resample"):
+        fill, by_hand = cases(model, batch, kind)
+        with gated(model, closed=heads, fill=fill, seed=5):
+            filled = answers(model, batch)
+        expected = blended(model, batch, dict.fromkeys(heads, 0.0), by_hand)
+        real = batch["attention_mask"].bool()
+        assert (filled[0] - expected[0])[real].abs().max() < limit(model), kind
+        assert (filled[0] - answers(model, batch)[0])[real].abs().max() > 1e-3
+
+
+def test_a_pruned_and_a_grouped_model() -> None:
+    model = build("llama", num_key_value_heads=2)
+    batch = batch_of(model)
+    means = head_means(model, [batch])
+    with captured(model) as clean:
+        answers(model, other_batch(batch))
+    prune(model, ["decoder.0.0", "decoder.0.2"])  # one of each group
+    for fill in (means, clean):
+        values = {
+            place: fill.of(discover(model)[place]) for place in (("decoder", 0), ("decoder", 1))
+        }
+        for place, value in values.items():
+            rows = value[0] if isinstance(fill, Captured) else value.flatten()
+            assert rows.shape[-1] == 8 * len(discover(model)[place].kept)
+        gates = {head: 0.0 for head in discover(model) if head.index == 3}
+
+        def by_hand(block: str, layer: int, use: int, rows: Any, values: Any = values) -> Any:
+            value = values[block, layer]
+            value = value[use].view_as(rows) if isinstance(value, list) else value.expand_as(rows)
+            return value.to(rows)
+
+        with gated(model, closed=list(gates), fill=fill):
+            filled = answers(model, batch)
+        assert apart(filled, blended(model, batch, gates, by_hand)) < 1e-6
+        assert apart(filled, answers(model, batch)) > 1e-3
+    with gated(model, closed=list(gates), fill="resample", seed=5):
+        filled = answers(model, batch)
+    assert apart(filled, blended(model, batch, gates, resampled(batch, 5))) < 1e-6
+
+
+def test_patching_every_head_gives_the_clean_run() -> None:
+    model = build("gpt2")
+    batch = batch_of(model)
+    embedded = {"inputs_embeds": torch.randn(2, 12, 32).double()}
+    with captured(model) as clean:
+        expected = answers(model, embedded)
+    # only attention takes what is at position 0 elsewhere
+    other = {"inputs_embeds": embedded["inputs_embeds"].clone()}
+    other["inputs_embeds"][:, 0] *= -2
+    with gated(model, closed=list(discover(model)), fill=clean):
+        patched = answers(model, other)
+    assert (patched[0] - expected[0])[:, 1:].abs().max() < 1e-12
+    assert (answers(model, other)[0] - expected[0])[:, 1:].abs().max() > 1e-2
+    assert set(clean.values) == {("decoder", 0), ("decoder", 1)}
+    assert clean.values["decoder", 0][0].shape == (2, 12, 32)
+    with captured(model, ["decoder.1.0"]) as part:
+        answers(model, batch)
+    assert set(part.values) == {("decoder", 1)}
+    assert not part.values["decoder", 1][0].requires_grad
+
+
+def test_a_shared_layer_is_captured_once_for_each_use() -> None:
+    model = build("albert")
+    with captured(model) as clean:
+        answers(model)
+    ((place, uses),) = clean.values.items()
+    assert len(uses) == 2
+    assert (uses[0] - uses[1]).abs().max() > 1e-2
+    assert len(head_means(model, [batch_of(model)]).values[place]) == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_permutation_has_no_fixed_point(count: int, seed: int) -> None:
+    donors = derangement(count, seed)
+    assert sorted(donors) == list(range(count))
+    assert all(donor != example for example, donor in enumerate(donors))
+    assert derangement(count, seed) == donors
+
+
+def test_the_seed_chooses_the_donors() -> None:
+    assert len({tuple(derangement(7, seed)) for seed in range(20)}) > 15
+    model = build("gpt2")
+    batch = {"input_ids": torch.randint(3, 90, (5, 6), generator=torch.Generator().manual_seed(0))}
+    results = []
+    for seed in (0, 0, 1):
+        with gated(model, closed=some_heads(model), fill="resample", seed=seed):
+            results.append(answers(model, batch))
+    assert apart(results[0], results[1]) == 0
+    assert apart(results[0], results[2]) > 1e-3
+
+
+def test_resampling_never_reads_padding() -> None:
+    model = build("bert")
+    batch = batch_of(model)
+    other = {**batch, "input_ids": batch["input_ids"].clone()}
+    other["input_ids"][1, 9:] = 50
+    results = []
+    for inputs in (batch, other):
+        with gated(model, closed=list(discover(model)), fill="resample"):
+            results.append(answers(model, inputs)[0][batch["attention_mask"].bool()])
+    assert torch.equal(results[0], results[1])
+
+
+def test_nested_blocks_fill_one_after_the_other() -> None:
+    model = build("bert")
+    batch = batch_of(model)
+    heads = some_heads(model)
+    means, _ = cases(model, batch, "means")
+    clean, _ = cases(model, batch, "captured")
+    with gated(model, closed=heads, fill=clean):
+        patched = answers(model, batch)
+    with gated(model, closed=heads, fill=means), gated(model, closed=heads, fill=clean):
+        assert apart(answers(model, batch), patched) == 0  # the innermost closed gate remains
+    with gated(model, closed=heads, fill=clean), gated(model, closed=heads, fill=means):
+        assert apart(answers(model, batch), patched) > 1e-3
+    half = torch.full((2, 4), 0.5, dtype=torch.float64)
+    with gated(model, half, fill=means), gated(model, half, fill=means):
+        twice = answers(model, batch)
+    with gated(model, half * half, fill=means):
+        assert apart(twice, answers(model, batch)) < 1e-12
+    with gated(model, closed=heads), captured(model) as zeros:
+        answers(model, batch)
+    assert not zeros.values["encoder", 0][0][..., :8].any()
+
+
+def test_blocks_of_xlnet_nest_in_the_same_order() -> None:
+    model = build("xlnet")
+    batch = batch_of(model)
+    heads, before = some_heads(model), hooks(model)
+    means, _ = cases(model, batch, "means")
+    with gated(model, closed=heads, fill=means):
+        expected = answers(model, batch)
+    with gated(model, closed=heads), gated(model, closed=heads, fill=means):
+        assert apart(answers(model, batch), expected) == 0
+    with gated(model, closed=heads, fill=means), gated(model, closed=heads):
+        assert apart(answers(model, batch), expected) > 1e-3
+    assert hooks(model) == before
