@@ -42,7 +42,7 @@ ALLOWED = {
     "ranking": "errors files layout notebook",
     "rankers": "device errors forward heads layout options progress ranking registry version",
     "effects": "errors heads layout progress rankers ranking",
-    "measures": "device errors heads layout options rankers registry",
+    "measures": "device errors forward heads layout options rankers registry",
     # data and training
     "world": "errors",
     "papers": "errors",
@@ -88,7 +88,7 @@ ALLOWED = {
     "report.figures": "errors layout measures registry report.head_values report.labels report.spec report.tables "
     "results strategies studies.fields studies.store tasks",
     "report.findings": "measures report.head_values report.labels report.tables results strategies",
-    "report.page": "claims errors files measures report.figures report.findings report.head_values "
+    "report.page": "claims errors files report.figures report.findings report.head_values "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
     "report.export": "errors report.figures report.tables results studies.store",
     "report.check": "claims errors registry report.figures report.spec report.tables studies "
@@ -96,7 +96,7 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking strategies tasks training version",
-    "cli": "claims device errors heads layout models progress rank_data rankers ranking "
+    "cli": "claims device errors heads layout measures models progress rank_data rankers ranking "
     "report.check "
     "report.export report.page report.tables results strategies studies studies.execution "
     "studies.plan studies.recipe studies.status studies.store tasks training version",

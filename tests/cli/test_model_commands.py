@@ -159,6 +159,18 @@ def test_heads_as_json(typed: Type, bert: Path) -> None:
     assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
 
 
+def test_heads_with_patterns(typed: Type, llama: Path) -> None:
+    done = typed("heads", llama, "--patterns", "--device", "cpu")
+    assert done.out.count("8 heads, 0 (00) to 1 (99)") == 4
+    assert done.out.count("highest: decoder.") == 4
+    scores = json.loads(typed("heads", llama, "--patterns", "--json").out)["patterns"]
+    assert [*scores] == ["previous_token", "first_token", "duplicate_token", "induction"]
+    assert {len(of_heads) for of_heads in scores.values()} == {8}
+    done = typed("heads", llama, "--device", "cpu")
+    assert done.code == 2
+    assert "only --check and --patterns use a device" in " ".join(done.err.replace("│", "").split())
+
+
 def test_heads_of_a_pruned_model(typed: Type, bert: Path, tmp_path: Path) -> None:
     typed("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
     assert "● · · ●" in typed("heads", tmp_path).out

@@ -131,6 +131,26 @@ def test_measures_are_maps(tmp_path: Path) -> None:
     assert {"entropy", "weights"} <= {one["what"] for one in made["maps"]}
 
 
+def test_a_measure_of_several_maps_has_each_of_them(tmp_path: Path) -> None:
+    def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        scores = {"induction": {HEADS[1]: 0.75, HEADS[2]: None}, "first_token": {HEADS[1]: 0.5}}
+        return replace(drawn(trial, labels), details={"measures": {"after": {"patterns": scores}}})
+
+    made = content(study(tmp_path, DRAWN, measured))
+    assert made["heads"][HEADS[1]]["measures"] == {
+        "patterns.first_token": {"after": 0.5},
+        "patterns.induction": {"after": 0.75},
+    }
+    assert HEADS[2] not in made["maps"][0]["scores"]
+    titles = {one["title"].partition(":")[0] for one in made["maps"]}
+    assert {
+        "Attention to the first token after training",
+        "Attention to the token after the earlier copy after training",
+    } <= titles
+    figures = [figure["title"] for figure in made["figures"]]
+    assert "Attention to the token after the earlier copy" in figures
+
+
 def test_failed_trials_show_their_error(tmp_path: Path) -> None:
     def failing(trial: Trial, labels: Mapping[str, Any]) -> Record:
         return (

@@ -14,7 +14,8 @@ from deadhead.studies.trial import settle
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 STEPS = "steps=[prune, measure, finetune, measure, evaluate]"
-MEASURE = "measure=[{embeddings: {sentences: 12}}, {entropy: {sentences: 20}}, weights]"
+PATTERNS = "{patterns: {sequences: 2, length: 6}}"
+MEASURE = f"measure=[{{embeddings: {{sentences: 12}}}}, {{entropy: {{sentences: 20}}}}, weights, {PATTERNS}]"
 FIRST = ["finetune.first=true", "finetune.epochs=2", "splits=[dev]"]
 
 
@@ -40,7 +41,9 @@ def test_stages_and_shapes(measured: Record) -> None:
     )
     assert len(alive) == 20
     for stage in stages.values():
-        assert set(stage) == {"entropy", "weights", "embeddings"}
+        assert set(stage) == {"entropy", "weights", "embeddings", "patterns"}
+        assert all(set(scores) == alive for scores in stage["patterns"].values())
+        assert len(stage["patterns"]) == 4
         assert (
             set(stage["entropy"]) == set(stage["weights"]) == alive
         )  # under the names they were born with

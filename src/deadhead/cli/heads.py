@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import DataError, DeadheadError, unknown_name
 from deadhead.progress import counting
 
 from ._options import AsJson, Auto, Dtype
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from deadhead.layout import HeadLayout
 
 COLOURS = {"pass": "green", "refused": "yellow", "n/a": "dim"}  # status of a model type -> colour
 PROOF = ("effect", "opened", "pruned", "reloaded", "generated")
@@ -28,6 +30,9 @@ def heads(
     check: Annotated[
         bool, Option("--check", help="Prove masked = pruned = reloaded on the model's weights.")
     ] = False,
+    patterns: Annotated[
+        bool, Option("--patterns", help="Score which tokens each head reads, on random tokens.")
+    ] = False,
     coverage: Annotated[
         bool, Option("--coverage", help="Prove it for every model type of transformers.")
     ] = False,
@@ -37,7 +42,8 @@ def heads(
     auto: Auto = None,
     dtype: Dtype = None,
     device: Annotated[
-        str | None, Option(help="With --check: cpu or cuda; by default a GPU if there is one.")
+        str | None,
+        Option(help="With --check or --patterns: cpu or cuda; by default a GPU if there is one."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,36 +55,44 @@ def heads(
 
         deadhead heads ./my-model --check
 
+        deadhead heads ./my-model --patterns
+
         deadhead heads --coverage --json
     """
     if coverage:
-        if model or check or auto or dtype or device:
+        if model or check or patterns or auto or dtype or device:
             raise typer.BadParameter(
                 "--coverage builds its own models: "
-                "leave out MODEL, --check, --auto, --dtype and --device",
+                "leave out MODEL, --check, --patterns, --auto, --dtype and --device",
                 param_hint="--coverage",
             )
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
         return
     if not model:
         raise typer.BadParameter("name a model, or add --coverage", param_hint="MODEL")
-    if device is not None and not check:
-        raise typer.BadParameter("only --check uses a device: add --check", param_hint="--device")
+    if device is not None and not (check or patterns):
+        raise typer.BadParameter(
+            "only --check and --patterns use a device: add one of them", param_hint="--device"
+        )
     from deadhead.device import device_named
-    from deadhead.heads import load
+    from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
     from deadhead.heads.verify.own_weights import prove_model
 
-    place = device_named(device) if check else None  # an unknown device is an error at once
+    place = device_named(device) if check or patterns else None  # or raise an error at once
     loaded = load(model, auto=auto, dtype=dtype or "auto")
     facts = {"model": model, **summary(loaded)}
     if check:
         proofs = prove_model(loaded.to(place))
         facts["check"] = {title: proof.to_dict() for title, proof in proofs.items()}
+    if patterns:
+        facts["patterns"] = _pattern_scores(model, loaded.to(place))
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
     else:
         _print_heads(facts)
+        if patterns:
+            _print_patterns(facts["patterns"], discover(loaded))
     if check and not all(proof["holds"] for proof in facts["check"].values()):
         raise DeadheadError(
             "the proof does not hold: removing heads of this model is not exact.",
@@ -102,6 +116,36 @@ def _print_heads(facts: dict[str, Any]) -> None:
         console.print(f"[yellow]skipped[/] {path}: {reason}", highlight=False)
     if "check" in facts:
         _print_proofs(console, facts["check"])
+
+
+def _pattern_scores(name: str, model: Any) -> dict[str, dict[str, float]]:
+    """The scores of the measure `patterns`; special tokens are those of the tokenizer, if any."""
+    from deadhead.measures.patterns import patterns
+    from deadhead.models import tokenizer_for
+
+    try:
+        tokenizer = tokenizer_for(name)
+    except DataError:  # the config names the most important special tokens
+        tokenizer = None
+    return patterns(model, tokenizer=tokenizer)
+
+
+def _print_patterns(scores: dict[str, dict[str, float]], layout: HeadLayout) -> None:
+    from rich.console import Console
+
+    from deadhead.layout import Head, HeadLayout
+    from deadhead.measures.patterns import Patterns, highest
+    from deadhead.ranking.heatmap import printed
+
+    console, maps = Console(), Patterns.maps("patterns")
+    for score, of_heads in scores.items():
+        by_head = {Head.parse(name): value for name, value in of_heads.items()}
+        blocks = {head.block for head in by_head}
+        scored = HeadLayout(a for a in layout.attentions if a.block in blocks)
+        console.print()
+        console.print(printed(by_head, scored, maps[f"patterns.{score}"].label, (0, 1)))
+        top = ", ".join(f"{head} {of_heads[head]:.2f}" for head in highest(of_heads))
+        console.print(f"highest: {top}", highlight=False)
 
 
 def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> None:

@@ -1,8 +1,8 @@
 """What can be measured on a model besides its scores, one file each.
 
-How widely heads attend, how far their weights moved, how far apart languages are. `MEASURES` has
-the class of each measure, which states everything about it: its options, the data it needs, its
-words and how it is drawn. Importing a measure loads no torch.
+How widely heads attend, and to which tokens; how far their weights moved; how far apart languages
+are. `MEASURES` has the class of each measure, which states everything about it: its options, the
+data it needs, its words and how it is drawn. Importing a measure loads no torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from deadhead import options as checker
 from deadhead.registry import Registry
 
-from .measure import Measure, MeasureInputs
+from .measure import HeadMap, Measure, MeasureInputs
 
 MEASURES: Registry[type[Measure]] = Registry(
     "measure",
@@ -21,6 +21,7 @@ MEASURES: Registry[type[Measure]] = Registry(
         "entropy": "entropy:Entropy",
         "weights": "weights:Weights",
         "embeddings": "embeddings:Embeddings",
+        "patterns": "patterns:Patterns",
     },
 )
 
@@ -31,4 +32,4 @@ def measure(name: str, **options: Any) -> Measure:
     return MEASURES[name](**options)
 
 
-__all__ = ["MEASURES", "Measure", "MeasureInputs", "measure"]
+__all__ = ["MEASURES", "HeadMap", "Measure", "MeasureInputs", "measure"]

@@ -28,6 +28,17 @@ class MeasureInputs:
     start: Mapping[str, Tensor] | None = None  # weights of heads before any training, if any
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeadMap:
+    """One map of numbers per head: its words and how the page shows it, as in `Measure`."""
+
+    label: str
+    help: str
+    legend: str
+    is_change: bool = False
+    digits: int = 5
+
+
 class Measure(Checked, ABC):
     """Base of the measures. Fields are options; class variables are facts and words."""
 
@@ -37,8 +48,8 @@ class Measure(Checked, ABC):
     # the data it needs: that of the languages of training, or the texts of all targets
     reads: ClassVar[Literal["nothing", "training data", "target texts"]] = "nothing"
     needs_start: ClassVar[bool] = False  # compares with the weights before training
-    # a number for each head, drawn as maps; or points for each language
-    drawn_as: ClassVar[Literal["map", "points"]] = "map"
+    # a number for each head, drawn as a map; several such maps by name; or points by language
+    drawn_as: ClassVar[Literal["map", "maps", "points"]] = "map"
     is_change: ClassVar[bool] = False  # by training, so it is shown only after training
     digits: ClassVar[int] = 5  # to which the page rounds
 
@@ -46,8 +57,24 @@ class Measure(Checked, ABC):
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, Any]:
         """Plain data fit for JSON; for a map, a number for each head by its original name.
 
-        The model is left as it was.
+        Several maps are stored by the part of their name behind the dot. The model is left as it
+        was.
         """
+
+    @classmethod
+    def maps(cls, name: str) -> dict[str, HeadMap]:
+        """The maps of heads that it gives under its name: one `NAME`, or several `NAME.PART`."""
+        if cls.drawn_as == "points":
+            return {}
+        return {
+            name: HeadMap(
+                label=cls.label,
+                help=cls.help,
+                legend=cls.legend,
+                is_change=cls.is_change,
+                digits=cls.digits,
+            )
+        }
 
     @classmethod
     def finding(cls, trials: Sequence[Stages]) -> str | None:

@@ -52,7 +52,8 @@ class Entropy(Ranker):
                 probabilities = (1 - self.smoothing) * probabilities + self.smoothing * even
             return torch.special.entr(probabilities).sum(-1)
 
-        raw = statistics(model, layout, batches, entropy, self.average, progress)
+        average = self.average
+        raw = statistics(model, layout, batches, entropy, average=average, progress=progress)
         return Scores({head: -value for head, value in raw.items()}, raw)
 
 
@@ -78,5 +79,6 @@ class Confidence(Ranker):
         def largest(probabilities: Tensor, keys: Tensor) -> Tensor:
             return probabilities.amax(-1)
 
-        raw = statistics(model, layout, batches, largest, self.average, progress)
+        average = self.average
+        raw = statistics(model, layout, batches, largest, average=average, progress=progress)
         return Scores(raw, raw)

@@ -6,7 +6,8 @@ meanwhile. Each layer's map is reduced as soon as it exists, and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -34,6 +35,7 @@ from .ranker import Progress
 
 # examples x heads x queries x keys, and which keys are real -> examples x heads x queries
 Statistic = Callable[[Tensor, Tensor], Tensor]
+Read = Callable[[Site, Tensor], None]  # a layer and its map, in float32 or float64
 
 
 @torch.no_grad()
@@ -42,32 +44,78 @@ def statistics(
     layout: HeadLayout,
     batches: Sequence[Mapping[str, Tensor]],
     statistic: Statistic,
+    *,
     average: str,
     progress: Progress,
 ) -> dict[Head, float]:
     """The mean of a statistic over all queries that are not padding, for each head."""
     sites = [site for site in find_sites(model) if site.kept]
-    reader, finite = _MapReader(statistic, average), FiniteLoss()
-    with _plain_attention(model), ExitStack() as stack:
-        for site in sites:
-            stack.callback(site.core.register_forward_hook(reader.at(site)).remove)
+    mean, finite = _Mean(statistic, average), FiniteLoss()
+    with maps_read(model, sites, mean.add):
         for number, batch in enumerate(batches):
-            reader.batch = on_device(batch, model)
-            finite.add(_signal(model, reader.batch, forward(model, reader.batch)))
+            mean.batch = on_device(batch, model)
+            finite.add(_signal(model, mean.batch, forward(model, mean.batch)))
             progress(number + 1, len(batches))
     finite.check()  # first: a map of nan is not recognised, and its layer would count as not run
     means: dict[Head, float] = {}
     for site in sites:
-        if id(site) not in reader.sums:
-            raise UnsupportedModel(
-                f"{site.block} layer {site.layer} ({type(site.core).__name__}) was not run, or "
-                "does not show its attention probabilities.",
-                "rank by gradient instead, or give inputs that use this part of the model",
-            )
-        values = (reader.sums[id(site)] / reader.counts[id(site)]).tolist()
+        if id(site) not in mean.sums:
+            hint = "rank by gradient instead, or give inputs that use this part of the model"
+            raise no_map(site, hint)
+        values = (mean.sums[id(site)] / mean.counts[id(site)]).tolist()
         for index, value in zip(site.kept, values, strict=True):
             means[Head(site.block, site.layer, index)] = value
     return {head: means[head] for head in layout}
+
+
+@contextmanager
+def maps_read(model: nn.Module, sites: Iterable[Site], read: Read) -> Iterator[None]:
+    """Call `read` with every attention map of these layers; restore the model afterwards.
+
+    A layer that several layers share gives a map for each of its uses.
+    """
+    with _plain_attention(model), ExitStack() as stack:
+        for site in sites:
+            if "output_attentions" in inspect.signature(type(site.core).forward).parameters:
+                request = site.core.register_forward_pre_hook(_request_map, with_kwargs=True)
+                stack.callback(request.remove)
+            stack.callback(site.core.register_forward_hook(_hook(site, read)).remove)
+        yield
+
+
+def _request_map(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Ask the layer for its map. The model, if asked, would keep the maps of all layers."""
+    if "output_attentions" in kwargs:
+        return args, {**kwargs, "output_attentions": True}
+    place = list(inspect.signature(type(module).forward).parameters).index("output_attentions") - 1
+    if len(args) > place:  # without self
+        return (*args[:place], True, *args[place + 1 :]), kwargs
+    return args, {**kwargs, "output_attentions": True}
+
+
+def no_map(site: Site, hint: str) -> UnsupportedModel:
+    return UnsupportedModel(
+        f"{site.block} layer {site.layer} ({type(site.core).__name__}) was not run, or does not "
+        "show its attention probabilities.",
+        hint,
+    )
+
+
+def _hook(site: Site, read: Read) -> Callable[[nn.Module, Any, Any], Any]:
+    def hook(module: nn.Module, args: Any, output: Any) -> Any:
+        parts = list(output) if isinstance(output, tuple) else [output]
+        heads = len(site.kept)
+        number = next((i for i, part in enumerate(parts) if _is_map(part, heads)), None)
+        if number is None:
+            return None
+        probabilities = parts[number]
+        is_double = probabilities.dtype == torch.float64
+        read(site, probabilities if is_double else probabilities.float())
+        if isinstance(output, tuple) and number == len(parts) - 1 and number > 0:
+            return (*parts[:number], None)  # drop the map: all of them would fill the memory
+        return None
+
+    return hook
 
 
 def _signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tensor:
@@ -83,8 +131,8 @@ def _signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tens
     return output.flatten(1).sum(1)
 
 
-class _MapReader:
-    """Reads attention maps during the forward pass."""
+class _Mean:
+    """Adds up a statistic of attention maps over the queries that are not padding."""
 
     def __init__(self, statistic: Statistic, average: str):
         self.statistic, self.by_sentence = statistic, average == "sentence"
@@ -92,25 +140,10 @@ class _MapReader:
         self.sums: dict[int, Tensor] = {}
         self.counts: dict[int, Tensor] = {}
 
-    def at(self, site: Site) -> Callable[[nn.Module, Any, Any], Any]:
-        def read(module: nn.Module, args: Any, output: Any) -> Any:
-            parts = list(output) if isinstance(output, tuple) else [output]
-            heads = len(site.kept)
-            number = next((i for i, part in enumerate(parts) if _is_map(part, heads)), None)
-            if number is None:
-                return None
-            self._add(site, parts[number])
-            if isinstance(output, tuple) and number == len(parts) - 1 and number > 0:
-                return (*parts[:number], None)  # drop the map: all of them would fill the memory
-            return None
-
-        return read
-
-    def _add(self, site: Site, probabilities: Tensor) -> None:
-        precise = probabilities if probabilities.dtype == torch.float64 else probabilities.float()
+    def add(self, site: Site, probabilities: Tensor) -> None:
         queries, keys = self._real(site, probabilities)
-        values = self.statistic(precise, keys.to(precise)).transpose(1, 2)  # .. queries x heads
-        weight = queries.to(precise)
+        values = self.statistic(probabilities, keys.to(probabilities)).transpose(1, 2)
+        weight = queries.to(probabilities)
         if self.by_sentence:
             weight = weight / weight.sum(1, keepdim=True).clamp(min=1)
         total, count = torch.einsum("bqh,bq->h", values, weight), weight.sum()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head
-from deadhead.measures import MEASURES, Measure
+from deadhead.measures import MEASURES, HeadMap, Measure
 from deadhead.results import RankedHeads, Study
 from deadhead.results.from_record import by_stage, ranking_of
 from deadhead.studies.store.records import Record
@@ -36,14 +36,27 @@ def _named(record: Record) -> Iterator[str]:
     yield from record.removed
     if (ranking := ranking_of(record)) is not None:
         yield from ranking.scores
-    for measured in by_stage(record).values():
+    for maps in measured_maps(record).values():
+        for values in maps.values():
+            yield from values
+
+
+def map_measures() -> dict[str, HeadMap]:
+    """The maps with a number for each head that measures give, by name."""
+    return {n: m for name, measure in MEASURES.items() for n, m in measure.maps(name).items()}
+
+
+def measured_maps(record: Record) -> dict[str, dict[str, Mapping[str, float]]]:
+    """The maps of a record: stage -> name -> head -> value."""
+    stages: dict[str, dict[str, Mapping[str, float]]] = {}
+    for stage, measured in by_stage(record).items():
+        maps = stages.setdefault(stage, {})
         for name in map_measures():
-            yield from measured.get(name) or {}
-
-
-def map_measures() -> dict[str, type[Measure]]:
-    """The measures that have a number for each head."""
-    return {name: measure for name, measure in MEASURES.items() if measure.drawn_as == "map"}
+            measure, _, part = name.partition(".")
+            values = measured.get(measure) or {}
+            if values := (values.get(part) or {}) if part else values:
+                maps[name] = values
+    return stages
 
 
 def measured_in(study: Study) -> dict[str, type[Measure]]:

@@ -69,8 +69,11 @@ def _facts(record: Record) -> dict[str, Any]:
 
 def _known(stored: Any) -> dict[str, Any]:
     """The stored values without those that were not a number, which are null in a record."""
-    values = as_dict(stored)
-    return {name: value for name, value in values.items() if value is not None}
+    return {
+        name: _known(value) if isinstance(value, dict) else value
+        for name, value in as_dict(stored).items()
+        if value is not None
+    }
 
 
 def is_number(value: Any) -> bool:

@@ -184,7 +184,8 @@ class Measurement(OnTask):
 
     trial: str
     remove: str
-    name: str  # entropy, weights, embeddings
+    name: str  # entropy, weights, embeddings, patterns
     stage: str  # before, first, after
-    values: Mapping[str, Any]  # by head; embeddings have values of their own
+    # by head; by score and head for patterns; embeddings have values of their own
+    values: Mapping[str, Any]
     removed: tuple[str, ...] = ()

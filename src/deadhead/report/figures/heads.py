@@ -78,8 +78,8 @@ class Heads(Figure):
         if any(ranking_of(record) for record in study.records.values()):
             yield 10, cls(title="Ranking of heads", show=RANKING)
         for name, measure in measured_in(study).items():
-            if measure.drawn_as == "map":
-                yield 30, cls(title=measure.label, show=name)
+            for show, head_map in measure.maps(name).items():
+                yield 30, cls(title=head_map.label, show=show)
         if any(record.removed for record in study.records.values()):
             few = "remove" in study.axes and len(study.labels("remove")) <= MOST_REMOVALS
             title = "Heads removed, share of trials"

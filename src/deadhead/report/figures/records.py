@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deadhead.report.head_values import ENTROPY_CHANGE, RANKING, REMOVED, map_measures, ranking_name
+from deadhead.report.head_values import (
+    ENTROPY_CHANGE,
+    RANKING,
+    REMOVED,
+    map_measures,
+    measured_maps,
+    ranking_name,
+)
 from deadhead.report.labels import STAGES, joined
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, matches
@@ -56,9 +63,9 @@ def head_values(
             yield panel, change
     else:
         is_change = map_measures()[show].is_change
-        for stage, measured in by_stage(record).items():
-            if measured.get(show) and (not is_change or stage == "after"):
-                yield joined(panel, "" if is_change else STAGES[stage]), measured[show]
+        for stage, maps in measured_maps(record).items():
+            if maps.get(show) and (not is_change or stage == "after"):
+                yield joined(panel, "" if is_change else STAGES[stage]), maps[show]
 
 
 def entropy_change(record: Record) -> dict[str, float]:

@@ -8,13 +8,11 @@ from math import isnan
 from statistics import fmean
 from typing import Any
 
-from deadhead.measures import MEASURES
 from deadhead.report.figures.heads import all_heads
-from deadhead.report.head_values import map_measures, rankings, removed_counts
+from deadhead.report.head_values import map_measures, measured_maps, rankings, removed_counts
 from deadhead.report.labels import STAGES, removal_words
 from deadhead.results import Study
 from deadhead.results.cells import Cell
-from deadhead.results.from_record import by_stage
 from deadhead.results.statistics import removal_effects
 from deadhead.studies.store.records import Record
 
@@ -40,15 +38,15 @@ def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) ->
 
 
 def _measured(study: Study) -> Iterator[dict[str, Any]]:
-    cells, count = study.by_trial, 0
+    cells, measures, count = study.by_trial, map_measures(), 0
     for trial, record in study.records.items():
-        for stage, measured in by_stage(record).items():
-            for name, measure in map_measures().items():
-                values = measured.get(name)
-                if not values or not any(values.values()) or count >= MOST_MEASURED:
+        for stage, measured in measured_maps(record).items():
+            for name, values in measured.items():
+                if not any(values.values()) or count >= MOST_MEASURED:
                     continue  # before training no weight has changed
                 count += 1
-                title = measure.label if measure.is_change else f"{measure.label} {STAGES[stage]}"
+                words = measures[name]
+                title = words.label if words.is_change else f"{words.label} {STAGES[stage]}"
                 if trial in cells:
                     title += f": {trial_name(study, cells[trial])}"
                 yield _map(title, name, trial, values)
@@ -109,15 +107,16 @@ def heads(study: Study, shape: Mapping[str, list[int]]) -> dict[str, dict[str, A
 def _means(study: Study) -> dict[str, dict[str, dict[str, float]]]:
     """Means over all trials: head -> measure -> stage; a change is shown after training only."""
     values: dict[tuple[str, str, str], list[float]] = {}
+    measures = map_measures()
     for record in study.records.values():
-        for stage, measured in by_stage(record).items():
-            for name, measure in map_measures().items():
-                if stage == "after" or not measure.is_change:
-                    for head, value in (measured.get(name) or {}).items():
+        for stage, measured in measured_maps(record).items():
+            for name, of_heads in measured.items():
+                if stage == "after" or not measures[name].is_change:
+                    for head, value in of_heads.items():
                         values.setdefault((head, name, stage), []).append(value)
     means: dict[str, dict[str, dict[str, float]]] = {}
     for (head, name, stage), of_trials in values.items():
-        mean = round(fmean(of_trials), MEASURES[name].digits)
+        mean = round(fmean(of_trials), measures[name].digits)
         means.setdefault(head, {}).setdefault(name, {})[stage] = mean
     return means
 

@@ -65,7 +65,11 @@ def _is_embeddings(value: Any) -> bool:
     )
 
 
-VALID = {"map": maps_heads_to_numbers, "points": _is_embeddings}  # by how a measure is drawn
+VALID = {  # by how a measure is drawn
+    "map": maps_heads_to_numbers,
+    "maps": is_dict_of(maps_heads_to_numbers),
+    "points": _is_embeddings,
+}
 
 
 def _is_stage(value: Any) -> bool:

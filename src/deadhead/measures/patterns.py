@@ -1,0 +1,309 @@
+"""Attention patterns: how much each head reads the tokens that known kinds of heads read.
+
+The inputs are random tokens that are repeated, `a b c d a b c d`: they mean nothing, so what a head
+reads shows its habit. A score is the mean attention of the head, between 0 and 1, from the repeated
+tokens to one place: the token before, the first token, the earlier copy of the same token, or the
+token after that copy, which is how a decoder continues what it has read before (Olsson et al.,
+2022). Encoders read both ways; there, too, only the earlier copy counts, and a high score says
+that the head compares tokens, not that it predicts the next one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from deadhead.errors import UnsupportedModel
+from deadhead.options import Count, whole_from
+
+from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deadhead.heads.sites import Site
+
+LEAST = 4  # random tokens; of fewer, the token after the earlier copy is the token before
+AT_ONCE = 16  # sequences in a forward pass
+VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size")
+BLOCKS = ("encoder", "decoder", "text")  # with attention of tokens to tokens of one sequence
+# what a query reads, by its place, the place where the tokens start and how many are repeated
+KEYS: dict[str, Callable[[Any, int, int], Any]] = {
+    "previous_token": lambda query, start, length: query - 1,
+    "first_token": lambda query, start, length: query * 0,
+    "duplicate_token": lambda query, start, length: query - length,
+    "induction": lambda query, start, length: query - length + 1,
+}
+REPEATED = ("duplicate_token", "induction")  # of queries in the second half only
+LABELS = {
+    "previous_token": "Attention to the previous token",
+    "first_token": "Attention to the first token",
+    "duplicate_token": "Attention to the earlier copy of the token",
+    "induction": "Attention to the token after the earlier copy",
+}
+Scores = dict[str, dict[str, float]]  # score -> head -> attention
+
+
+@dataclass(frozen=True)
+class Patterns(Measure):
+    """Previous-token, first-token, duplicate-token and induction scores of every head left."""
+
+    label: ClassVar[str] = "Attention patterns"
+    help: ClassVar[str] = (
+        "Mean attention on repeated random tokens, 1 where a head reads nothing else. Cross-"
+        "attention has no scores."
+    )
+    legend: ClassVar[str] = "attention"
+    drawn_as: ClassVar[Literal["maps"]] = "maps"
+
+    sequences: Count = 20
+    # tokens that are repeated; fewer where the model reads no sequence twice as long
+    length: Annotated[int, whole_from(LEAST)] = 50
+    seed: Annotated[int, whole_from(0)] = 0  # for the tokens
+
+    def __call__(self, model: Any, inputs: MeasureInputs) -> Scores:
+        return patterns(model, tokenizer=inputs.tokenizer, **vars(self))
+
+    @classmethod
+    def maps(cls, name: str) -> dict[str, HeadMap]:
+        return {
+            f"{name}.{score}": HeadMap(label=label, help=cls.help, legend=cls.legend)
+            for score, label in LABELS.items()
+        }
+
+    @classmethod
+    def finding(cls, trials: Sequence[Stages]) -> str | None:
+        stages = [trial.get("after") or trial.get("before") or {} for trial in trials]
+        highest = {
+            score: fmean(max(stage[score].values()) for stage in stages if stage.get(score))
+            for score in KEYS
+            if any(stage.get(score) for stage in stages)
+        }
+        if not highest:
+            return None
+        words = ", ".join(f"{score.replace('_', ' ')} {v:.2f}" for score, v in highest.items())
+        number = trials_in_words(sum(any(stage.values()) for stage in stages))
+        return f"The highest attention of a head to each place is: {words} ({number})."
+
+
+def patterns(
+    model: Any, *, sequences: int = 20, length: int = 50, seed: int = 0, tokenizer: Any = None
+) -> Scores:
+    """Four scores of each head: `previous_token`, `first_token`, `duplicate_token`, `induction`.
+
+    Args:
+        sequences: how many repeated sequences the mean is over.
+        length: random tokens in a sequence, each once; then the same tokens again. If the model
+            reads only shorter sequences, or knows fewer tokens, the length is reduced.
+        tokenizer: knows special tokens, which are never drawn, and those that a text begins and
+            ends with. Without it, those of the config are known.
+
+    >>> scores = patterns(model)
+    >>> max(scores["induction"], key=scores["induction"].get)
+    'decoder.5.1'
+    """
+    import torch
+
+    from deadhead.forward import forward
+    from deadhead.heads.discover import find_sites
+    from deadhead.rankers.attention_maps import maps_read, no_map
+    from deadhead.rankers.run import frozen
+
+    Patterns(sequences=sequences, length=length, seed=seed)  # checks them
+    inputs = _Inputs(model, tokenizer)
+    length = min(length, inputs.most)
+    sites = [site for site in find_sites(model) if site.kept and site.block in BLOCKS]
+    sums: dict[int, dict[str, list[Tensor]]] = {}
+
+    def read(site: Site, attention: Tensor) -> None:
+        start = inputs.start(site.block)
+        if attention.shape[-2] == attention.shape[-1] >= start + 2 * length:
+            of_site = sums.setdefault(id(site), {score: [] for score in KEYS})
+            for score, values in scores_of(attention, start, length).items():
+                of_site[score] += values  # one for each sequence
+
+    with frozen(model, seed), torch.no_grad(), maps_read(model, sites, read):
+        for batch in inputs.batches(sequences, length, seed):
+            try:
+                forward(model, batch)
+            except (AttributeError, TypeError, ValueError) as problem:
+                raise _unreadable(model, str(problem).splitlines()[0]) from problem
+    for site in sites:
+        if id(site) not in sums:
+            raise no_map(site, "name a model that returns them: output_attentions=True")
+    return {
+        score: {
+            f"{site.block}.{site.layer}.{head}": value
+            for site in sites
+            for head, value in zip(
+                site.kept, torch.stack(sums[id(site)][score]).mean(0).tolist(), strict=True
+            )
+        }
+        for score in KEYS
+    }
+
+
+def scores_of(attention: Tensor, start: int, length: int) -> dict[str, Tensor]:
+    """The scores of each head in maps of attention, sequences x heads.
+
+    attention: sequences x heads x queries x keys.
+    start: the place of the first random token.
+    """
+    import torch
+
+    places = torch.arange(attention.shape[2], device=attention.device)
+    every = places[max(start, 1) : start + 2 * length]  # the first place has none before it
+    again = places[start + length : start + 2 * length]
+    scores = {}
+    for score, key in KEYS.items():
+        queries = again if score in REPEATED else every
+        scores[score] = attention[:, :, queries, key(queries, start, length)].mean(-1)
+    return scores
+
+
+class _Inputs:
+    """Repeated random sequences for a model, within its vocabulary and its longest sequence."""
+
+    def __init__(self, model: Any, tokenizer: Any):
+        names = inspect.signature(type(model).forward).parameters
+        main = getattr(model, "main_input_name", "input_ids")
+        if "input_ids" not in names or main != "input_ids":
+            raise _unreadable(model, f"its input is {main}")
+        self.model, self.has_mask = model, "attention_mask" in names
+        modules = [module for _, module in model.named_modules()]
+        configs = {id(c): c for m in modules if (c := getattr(m, "config", None)) is not None}
+        self.configs = [vars(config) for config in configs.values()]
+        self.decodes = bool(getattr(model.config, "is_encoder_decoder", False))
+        self.known = self._known_tokens(tokenizer)
+        self.before, self.after = self._ends(tokenizer)
+        self.tokens = self._tokens(tokenizer)
+        self.most = min(len(self.tokens), (self._longest() - 1 - len(self.after)) // 2)
+        if self.most < LEAST:
+            raise UnsupportedModel(
+                f"patterns expects a model that reads {LEAST} tokens twice, got "
+                f"{type(model).__name__}, which reads {self._longest()} places and knows "
+                f"{len(self.tokens)} tokens that are not special.",
+                "name a model that reads longer sequences",
+            )
+
+    def start(self, block: str) -> int:
+        """The place of the first random token in the sequences of a block."""
+        return 1 if self.decodes and block == "decoder" else len(self.before)
+
+    def batches(self, sequences: int, length: int, seed: int) -> Iterator[dict[str, Tensor]]:
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        device = next(self.model.parameters()).device
+        tokens = torch.tensor(self.tokens)
+        rows = [
+            tokens[torch.randperm(len(tokens), generator=generator)[:length]]
+            for _ in range(sequences)
+        ]
+        for first in range(0, sequences, AT_ONCE):
+            half = torch.stack(rows[first : first + AT_ONCE])
+            twice = torch.cat([half, half], dim=1)
+            batch = {"input_ids": _framed(twice, self.before, self.after)}
+            if self.has_mask:
+                batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+            if self.decodes:
+                batch["decoder_input_ids"] = _framed(twice, self._decoder_start(), [])
+            yield {name: value.to(device) for name, value in batch.items()}
+
+    def _ends(self, tokenizer: Any) -> tuple[list[int], list[int]]:
+        """The special tokens before and after a text; a decoder's text has no end."""
+        first = self._special(tokenizer, "bos_token_id", "cls_token_id")
+        last = self._special(tokenizer, "sep_token_id", "eos_token_id")
+        reads_both_ways = self.decodes or not _is_decoder(self.model)
+        return first[:1], last[:1] if reads_both_ways else []
+
+    def _special(self, tokenizer: Any, *names: str) -> list[int]:
+        values = [getattr(tokenizer, name, None) for name in names]
+        values += [config.get(name) for name in names for config in self.configs]
+        return [n for value in values for n in _numbers(value) if n < self.known]
+
+    def _decoder_start(self) -> list[int]:
+        names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
+        return [*self._special(None, *names), 0][:1]
+
+    def _tokens(self, tokenizer: Any) -> list[int]:
+        """The numbers of the tokens that are not special."""
+        special = {
+            number
+            for config in self.configs
+            for name, value in config.items()
+            if name.endswith(("_token_id", "_token_index", "_token_ids"))
+            for number in _numbers(value)
+        }
+        if tokenizer is not None:
+            special.update(tokenizer.all_special_ids)
+        return [number for number in range(self.known) if number not in special]
+
+    def _known_tokens(self, tokenizer: Any) -> int:
+        """How many tokens every part of the model and the tokenizer know."""
+        try:
+            sizes = [self.model.get_input_embeddings().weight.shape[0]]
+        except (AttributeError, NotImplementedError):
+            raise _unreadable(self.model, "it has no single table of tokens") from None
+        sizes += [
+            n
+            for config in self.configs
+            for name in VOCABULARIES
+            for n in _numbers(config.get(name))
+            if n
+        ]
+        return min([*sizes, len(tokenizer)] if tokenizer is not None else sizes)
+
+    def _longest(self) -> int:
+        """How many tokens the model reads at most."""
+        import torch
+
+        limits = [
+            number
+            for config in self.configs
+            for name, value in config.items()
+            if name.endswith(("position_embeddings", "n_positions"))
+            for number in _numbers(value)
+            if number
+        ]
+        for name, module in self.model.named_modules():
+            is_table = name.endswith("position_embeddings") and isinstance(
+                module, torch.nn.Embedding
+            )
+            if is_table and module.padding_idx is not None:  # RoBERTa counts places from there
+                limits.append(module.num_embeddings - module.padding_idx - 1)
+        return min(limits, default=10**6)
+
+
+def _is_decoder(model: Any) -> bool:
+    from deadhead.heads.discover import discover
+
+    return "decoder" in discover(model).blocks or "text" in discover(model).blocks
+
+
+def _numbers(value: Any) -> list[int]:
+    """The ids in an entry of a config, which is a number, a list of them, or nothing."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return [v for v in values if isinstance(v, int) and not isinstance(v, bool) and v >= 0]
+
+
+def _framed(tokens: Tensor, before: Sequence[int], after: Sequence[int]) -> Tensor:
+    import torch
+
+    ends = [torch.tensor(list(end)).expand(len(tokens), -1).long() for end in (before, after)]
+    return torch.cat([ends[0], tokens, ends[1]], dim=1)
+
+
+def _unreadable(model: Any, reason: str) -> UnsupportedModel:
+    return UnsupportedModel(
+        f"patterns expects a model of text, got {type(model).__name__}: {reason}.",
+        "name a model that reads token ids alone",
+    )
+
+
+def highest(scores: Mapping[str, float], number: int = 5) -> list[str]:
+    """The heads with the highest scores, the highest first."""
+    return sorted(scores, key=lambda head: -scores[head])[:number]

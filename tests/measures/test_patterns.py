@@ -1,0 +1,257 @@
+"""Attention patterns: heads that are built to read one place, and the model's own attention maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, RobertaConfig, RobertaModel, ViTModel
+
+from deadhead import discover, prune
+from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.heads.verify.tiny import shrunk, tiny
+from deadhead.measures import MEASURES, MeasureInputs, measure
+from deadhead.measures.patterns import KEYS, highest, patterns
+from deadhead.options import OptionError
+
+PLACES, TOKENS, WIDTH, HEADS = 40, 40, 80, 4
+SMALL = {"sequences": 3, "length": 8}
+# the parts of the residual stream: the place, the token, the token before
+PLACE, TOKEN, BEFORE = slice(0, PLACES), slice(PLACES, 2 * PLACES), slice(2 * PLACES, 3 * PLACES)
+SHARP = 60.0
+
+
+@torch.no_grad()
+def planted() -> Any:
+    """Layer 0: heads for the previous token (0), the first (1), the same token (2). Layer 1:
+    head 2 finds the place whose token before, which head 0 wrote there, is the present token."""
+    size = HEADS * WIDTH
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            n_embd=size, n_head=HEADS, n_layer=2, n_positions=PLACES, vocab_size=TOKENS,
+            bos_token_id=0, eos_token_id=0, scale_attn_weights=False,
+        )
+    ).double().eval()  # fmt: skip
+    for parameter in model.parameters():
+        parameter.zero_()
+    model.transformer.wpe.weight[:, PLACE] = torch.eye(PLACES).double()
+    model.transformer.wte.weight[:, TOKEN] = torch.eye(TOKENS).double()
+    for ones, block in zip((2, 3), model.transformer.h, strict=True):
+        mean = ones / size  # every vector has this many ones, so its norm can be undone
+        deviation = math.sqrt(mean - mean**2 + block.ln_1.eps)
+        block.ln_1.weight.fill_(deviation)
+        block.ln_1.bias.fill_(mean)
+    one = torch.eye(PLACES).double()
+    first, second = (block.attn for block in model.transformer.h)
+    reads(first, 0, "q", PLACE, 0, one)
+    reads(first, 0, "k", PLACE, 0, SHARP * one.roll(1, 1))  # the key of place j is j + 1
+    reads(first, 0, "v", TOKEN, 0, one)
+    first.c_proj.weight[:PLACES, BEFORE] = one
+    first.c_attn.bias[columns("q", 1, 0)] = SHARP * one[0]
+    reads(first, 1, "k", PLACE, 0, one)
+    for role, sign in (("q", 1.0), ("k", -2.0)):  # the same token, but not the same place
+        reads(first, 2, role, TOKEN, 0, math.sqrt(SHARP) * one)
+        reads(first, 2, role, PLACE, PLACES, math.sqrt(SHARP) * sign * one)
+    reads(second, 2, "q", TOKEN, 0, SHARP * one)
+    reads(second, 2, "k", BEFORE, 0, one)
+    return model
+
+
+def columns(role: str, head: int, offset: int) -> slice:
+    start = "qkv".index(role) * HEADS * WIDTH + head * WIDTH + offset
+    return slice(start, start + PLACES)
+
+
+def reads(
+    attention: Any, head: int, role: str, part: slice, offset: int, matrix: torch.Tensor
+) -> None:
+    attention.c_attn.weight[part, columns(role, head, offset)] = matrix
+
+
+PLANTED = {
+    "previous_token": "decoder.0.0",
+    "first_token": "decoder.0.1",
+    "duplicate_token": "decoder.0.2",
+    "induction": "decoder.1.2",
+}
+
+
+@pytest.mark.parametrize("score", KEYS)
+def test_a_head_that_is_built_to_read_a_place_has_its_score(score: str) -> None:
+    scores = patterns(planted(), sequences=2, length=15)[score]
+    assert highest(scores, 1) == [PLANTED[score]]
+    assert scores[PLANTED[score]] > 0.95
+    others = {head: value for head, value in scores.items() if head != PLANTED[score]}
+    assert len(others) == 7
+    assert max(others.values()) < 0.3  # heads that read all places evenly read the first ones most
+
+
+def test_induction_needs_the_head_that_writes_the_previous_token() -> None:
+    model = planted()
+    with torch.no_grad():
+        model.transformer.h[0].attn.c_proj.weight.zero_()
+    assert patterns(model, sequences=2, length=15)["induction"]["decoder.1.2"] < 0.3
+
+
+def by_hand(attention: torch.Tensor, ids: torch.Tensor, random: set[int]) -> dict[str, Any]:
+    """The scores of the heads of one layer, token by token, by looking for the earlier copy."""
+    sums: dict[str, list[torch.Tensor]] = {score: [] for score in KEYS}
+    for row, tokens in enumerate(ids.tolist()):
+        for query in range(1, len(tokens)):
+            if tokens[query] not in random:
+                continue
+            sums["previous_token"].append(attention[row, :, query, query - 1])
+            sums["first_token"].append(attention[row, :, query, 0])
+            earlier = tokens.index(tokens[query])
+            if earlier < query:
+                sums["duplicate_token"].append(attention[row, :, query, earlier])
+                sums["induction"].append(attention[row, :, query, earlier + 1])
+    return {score: torch.stack(values).mean(0) for score, values in sums.items()}
+
+
+def with_inputs(model: Any, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """The scores, and the inputs of the model's forward passes."""
+    calls: list[dict[str, Any]] = []
+    hook = model.register_forward_pre_hook(
+        lambda module, args, kwargs: calls.append(kwargs), with_kwargs=True
+    )
+    try:
+        return patterns(model, **options), calls
+    finally:
+        hook.remove()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "bert", "t5", "marian", "deberta-v2"])
+def test_scores_are_those_of_the_maps_that_the_model_returns(family: str) -> None:
+    model = tiny(family, **({} if family == "deberta-v2" else {"attn_implementation": "sdpa"}))
+    kernel = model.config._attn_implementation
+    scores, (inputs,) = with_inputs(model, **SMALL)
+    assert model.config._attn_implementation == kernel
+    counts = torch.bincount(inputs["input_ids"][0], minlength=99)
+    assert int((counts == 2).sum()) == SMALL["length"]
+    if family != "deberta-v2":
+        model.set_attn_implementation("eager")
+    with torch.no_grad():
+        answer = model(**inputs, output_attentions=True)
+    blocks = {"encoder": ("encoder_attentions", "input_ids")}
+    blocks |= {"decoder": ("decoder_attentions", "decoder_input_ids")}
+    if not model.config.is_encoder_decoder:
+        blocks = {discover(model).blocks[0]: ("attentions", "input_ids")}
+    assert {name.split(".")[0] for name in scores["induction"]} == {*blocks}
+    for block, (attentions, ids) in blocks.items():
+        for layer, attention in enumerate(answer[attentions]):
+            random = {int(t) for t in (counts == 2).nonzero()}
+            for row in inputs["input_ids"]:
+                random |= {int(t) for t in row if (row == t).sum() == 2}
+            for score, values in by_hand(attention, inputs[ids], random).items():
+                got = [scores[score][f"{block}.{layer}.{head}"] for head in range(len(values))]
+                assert got == pytest.approx(values.tolist(), abs=1e-6)
+
+
+def test_removed_heads_are_left_out_and_the_others_keep_their_names() -> None:
+    model = tiny("llama")
+    before = patterns(model, **SMALL)
+    prune(model, ["decoder.1.0", "decoder.1.1"])
+    after = patterns(model, **SMALL)
+    for score in KEYS:
+        assert {*before[score]} - {*after[score]} == {"decoder.1.0", "decoder.1.1"}
+        assert after[score] == pytest.approx({h: before[score][h] for h in after[score]}, rel=1e-4)
+
+
+def test_layers_that_share_weights_are_averaged_over_their_uses() -> None:
+    assert len(patterns(tiny("albert"), **SMALL)["induction"]) == 4
+
+
+def state(model: Any) -> Iterator[Any]:
+    for path, module in model.named_modules():
+        yield path, module.training, len(module._forward_hooks), len(module._forward_pre_hooks)
+    yield model.config._attn_implementation, torch.random.get_rng_state().tolist()
+    yield from ((p.requires_grad, p.sum().item()) for p in model.parameters())
+
+
+def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("gpt2").train()
+    before = list(state(model))
+    patterns(model, **SMALL)
+    assert list(state(model)) == before
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(model.lm_head, "forward", broken)
+    with pytest.raises(UnsupportedModel, match="GPT2LMHeadModel: broken"):
+        patterns(model, **SMALL)
+    assert list(state(model)) == before
+
+
+def test_the_seed_decides() -> None:
+    model = tiny("gpt2")
+    assert patterns(model, **SMALL, seed=1) == patterns(model, **SMALL, seed=1)
+    assert patterns(model, **SMALL, seed=1) != patterns(model, **SMALL, seed=2)
+
+
+class FewTokens:
+    """A tokenizer of 30 tokens, most of them special."""
+
+    all_special_ids = tuple(range(20))
+    bos_token_id, sep_token_id, eos_token_id, cls_token_id = None, 4, None, 3
+
+    def __len__(self) -> int:
+        return 30
+
+
+def test_special_tokens_are_at_the_ends_and_nowhere_else() -> None:
+    _, (inputs,) = with_inputs(tiny("bert"), sequences=4, length=50, tokenizer=FewTokens())
+    ids = inputs["input_ids"]
+    assert ids.shape == (4, 1 + 2 * 10 + 1)  # no more than 10 tokens are not special
+    assert {*ids[:, 0].tolist()} == {3}
+    assert {*ids[:, -1].tolist()} == {4}
+    assert {*ids[:, 1:-1].flatten().tolist()} == set(range(20, 30))
+    model = tiny("llama")  # a decoder's text has no end; the config knows 1 and 2
+    _, (inputs,) = with_inputs(model, sequences=4, length=96)
+    assert {*inputs["input_ids"][:, 0].tolist()} == {model.config.bos_token_id}
+    assert {*inputs["input_ids"][:, 1:].flatten().tolist()} == {0, *range(3, 99)}
+
+
+def test_a_short_model_gets_short_sequences_and_a_shorter_one_is_refused() -> None:
+    for places in (14, 15):
+        _, (inputs,) = with_inputs(tiny("gpt2", max_position_embeddings=places), sequences=1)
+        assert inputs["input_ids"].shape == (1, 1 + 2 * ((places - 1) // 2))
+    with pytest.raises(UnsupportedModel, match="expects a model that reads 4 tokens twice"):
+        patterns(tiny("gpt2", max_position_embeddings=8))
+    config = shrunk(RobertaConfig, {"max_position_embeddings": 16, "pad_token_id": 1})
+    _, (inputs,) = with_inputs(RobertaModel(config), sequences=1)  # which counts places from 2
+    assert inputs["input_ids"].shape == (1, 14)
+
+
+def test_models_of_images_are_refused() -> None:
+    model = ViTModel(shrunk(ViTModel.config_class))
+    with pytest.raises(UnsupportedModel, match="expects a model of text, got ViTModel"):
+        patterns(model)
+
+
+def test_as_a_measure() -> None:
+    model = tiny("gpt2")
+    inputs = MeasureInputs(lambda split, most: [], lambda split, most: {})
+    assert measure("patterns", **SMALL)(model, inputs) == patterns(model, **SMALL)
+    maps = MEASURES["patterns"].maps("patterns")
+    assert [*maps] == [f"patterns.{score}" for score in KEYS]
+    assert len({words.label for words in maps.values()}) == len(KEYS)
+    trials = [
+        {"after": {"induction": {"decoder.0.0": high, "decoder.0.1": 0.1}}} for high in (0.5, 1)
+    ]
+    assert MEASURES["patterns"].finding([*trials, {}]) == (
+        "The highest attention of a head to each place is: induction 0.75 (2 trials)."
+    )
+    assert MEASURES["patterns"].finding([{}]) is None
+
+
+@pytest.mark.parametrize("wrong", [{"length": 3}, {"sequences": 0}, {"seed": -1}])
+def test_wrong_options(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"of patterns expects a whole number from"):
+        measure("patterns", **wrong)
+    with pytest.raises(DeadheadError, match="expects a whole number from"):
+        patterns(tiny("gpt2"), **wrong)
