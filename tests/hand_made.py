@@ -44,7 +44,10 @@ def study(
         state = cell.get("state", "done")
         if state != "left":
             write(
-                Record(trial, state, **{part: cell[part] for part in PARTS if part in cell}), folder
+                Record(
+                    trial=trial, state=state, **{part: cell[part] for part in PARTS if part in cell}
+                ),
+                folder,
             )
     described = {"steps": steps, "fixed": dict(fixed), **recipe}
     (folder / "study.json").write_text(
@@ -61,7 +64,7 @@ def of_recipe(folder: Path, recipe: Recipe, found: Callable[[Cell], dict[str, An
         for cell in recipe.cells:
             if cell.trial.id not in done:
                 done.add(cell.trial.id)
-                write(Record(cell.trial, "done", **found(cell)), folder)
+                write(Record(trial=cell.trial, state="done", **found(cell)), folder)
     cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
     (folder / "study.json").write_text(
         json.dumps({"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells})

@@ -53,15 +53,13 @@ ALLOWED = {
     # studies
     "studies.fields": "errors files hub options tasks",
     "studies.step": "registry studies.fields",
-    "studies.removal": "strategies",
-    "studies.trial": "studies.fields studies.removal studies.step",
+    "studies.trial": "strategies studies.fields studies.step",
     "studies.store": "errors files layout studies.step studies.trial training",
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
     "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
     "studies.trial translation",
     "studies.steps": "errors files heads hub measures models options rankers ranking strategies "
-    "studies.fields studies.removal studies.step studies.store studies.trial tasks "
-    "training translation world",
+    "studies.fields studies.step studies.store studies.trial tasks training translation world",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.inputs studies.steps studies.store "
     "studies.trial version",
@@ -70,12 +68,12 @@ ALLOWED = {
     "studies.resume studies.store studies.trial",
     "studies.status": "studies.inputs studies.store studies.study",
     "studies.plan": "errors hub numerics papers studies.execution studies.inputs "
-    "studies.missing_data studies.recipe studies.removal studies.resume studies.status "
-    "studies.step studies.steps studies.store studies.trial tasks",
+    "studies.missing_data studies.recipe studies.resume studies.status studies.step "
+    "studies.steps studies.store studies.trial tasks",
     "studies": "studies.execution studies.plan studies.recipe studies.status studies.step "
     "studies.store studies.study studies.trial",
     # what a study shows
-    "results": "errors layout papers ranking studies.removal studies.store studies.study tasks",
+    "results": "errors layout papers ranking studies.store studies.study studies.trial tasks",
     "claims": "errors papers results tasks",
     "paper": "claims errors layout results tasks",
     "recipes": "",

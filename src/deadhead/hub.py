@@ -61,16 +61,13 @@ def check_name(name: str | Path, where: Mapping[str, Any]) -> None:
     if path.is_file():
         raise FolderError(f"expected a folder, got the file {name}.", f"use {path.parent}")
     similar = _similar_folder(path)
+    guess = f"did you mean {similar}?"
     if not _is_hub_name(name):
         hint = "name a folder with a saved model, or a hub model such as bert-base-cased"
-        raise FolderError(
-            f"there is no folder {name}.", f"did you mean {similar}?" if similar else hint
-        )
+        raise FolderError(f"there is no folder {name}.", guess if similar else hint)
     if similar and not _on_hub(str(name), where):  # asked only for a possible typo: it takes time
-        raise FolderError(
-            f"there is no folder {name}, and no model of that name on the hub.",
-            f"did you mean {similar}?",
-        )
+        message = f"there is no folder {name}, and no model of that name on the hub."
+        raise FolderError(message, guess)
 
 
 def _similar_folder(path: Path) -> Path | None:
@@ -94,15 +91,13 @@ def _on_hub(name: str, where: Mapping[str, Any]) -> bool:
     """Whether the cache or the hub has the model: one request, where loading would make six."""
     import huggingface_hub
 
-    cached = huggingface_hub.try_to_load_from_cache(
-        name, "config.json", cache_dir=where.get("cache_dir"), revision=where.get("revision")
-    )
+    folder, revision = where.get("cache_dir"), where.get("revision")
+    cached = huggingface_hub.try_to_load_from_cache(name, "config.json", folder, revision)
     if isinstance(cached, str) or where.get("local_files_only"):
         return isinstance(cached, str)
+    token = where.get("token")
     try:
-        huggingface_hub.model_info(
-            name, revision=where.get("revision"), token=where.get("token"), timeout=PATIENCE
-        )
+        huggingface_hub.model_info(name, revision=revision, token=token, timeout=PATIENCE)
     except Exception:  # the client has one error each for no network, no model and no permission
         return False
     return True

@@ -35,10 +35,8 @@ class Head(NamedTuple):
             or len(numbers) != 2
             or not all(n.isdecimal() and len(n) < 10 for n in numbers)
         ):
-            raise HeadError(
-                f"expected a head, got {text!r}.",
-                "write BLOCK.LAYER.INDEX, counted from 0, for instance encoder.3.7",
-            )
+            hint = "write BLOCK.LAYER.INDEX, counted from 0, for instance encoder.3.7"
+            raise HeadError(f"expected a head, got {text!r}.", hint)
         return cls(block, *map(int, numbers))
 
 
@@ -128,10 +126,8 @@ class HeadLayout:
         """The attention layers of a block, from the input upwards."""
         layers = [a for a in self.attentions if a.block == block]
         if not layers:
-            raise HeadError(
-                f"expected a block of the model, got {block!r}.",
-                f"use one of {', '.join(self.blocks)}",
-            )
+            hint = f"use one of {', '.join(self.blocks)}"
+            raise HeadError(f"expected a block of the model, got {block!r}.", hint)
         return tuple(sorted(layers, key=lambda a: a.layer))
 
     def layers(self, block: str) -> int:
@@ -145,10 +141,8 @@ class HeadLayout:
         """These heads in layout order; raises an error for a missing head or one named twice."""
         if isinstance(heads, str | Head) or not isinstance(heads, Iterable):
             got = str(heads) if isinstance(heads, Head) else heads
-            raise HeadError(
-                f"expected a list of heads, got {got!r}.",
-                'write a list, for instance ["encoder.3.7", "encoder.4.0"]',
-            )
+            hint = 'write a list, for instance ["encoder.3.7", "encoder.4.0"]'
+            raise HeadError(f"expected a list of heads, got {got!r}.", hint)
         named = [_as_head(head) for head in heads]
         chosen = set(named)
         if len(chosen) < len(named):
@@ -221,10 +215,8 @@ def _as_head(head: Head | str | tuple[str, int, int]) -> Head:
         block, layer, number = head
         return Head(str(block), index(layer), index(number))  # also of numpy and torch
     except (TypeError, ValueError):
-        raise HeadError(
-            f"expected a head, got {head!r}.",
-            "give Head(block, layer, index) or its printed form, such as encoder.3.7",
-        ) from None
+        hint = "give Head(block, layer, index) or its printed form, such as encoder.3.7"
+        raise HeadError(f"expected a head, got {head!r}.", hint) from None
 
 
 def spans(numbers: Iterable[int]) -> str:

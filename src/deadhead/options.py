@@ -18,13 +18,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from deadhead.errors import DeadheadError, UnknownName, unknown_name
 
-WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    NoneType: "null",
-}
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+WORDS[NoneType] = "null"
 
 
 @dataclass(frozen=True)
@@ -59,8 +54,10 @@ def problems(
     """Each option that `part` does not accept, with the error; `hidden` ones count as unknown."""
     known = {name: kind for name, kind in _options_of(part).items() if name not in hidden}
     for name, value in options.items():
-        if name not in known:
-            yield name, _unknown(owner, name, known)
+        if name not in known and not known:
+            yield name, UnknownName(f"{owner} has no options, got {name!r}.")
+        elif name not in known:
+            yield name, unknown_name(f"option of {owner}", name, known)
         elif not accepts(known[name], value):
             words = literal_words(known[name])
             near = difflib.get_close_matches(str(value), words, n=1)
@@ -82,12 +79,6 @@ class Checked:
 
     def __post_init__(self) -> None:
         check(type(self).__name__.lower(), type(self), vars(self))
-
-
-def _unknown(owner: str, name: str, known: Collection[str]) -> UnknownName:
-    if known:
-        return unknown_name(f"option of {owner}", name, known)
-    return UnknownName(f"{owner} has no options, got {name!r}.")
 
 
 _options_of = cache(options_of)

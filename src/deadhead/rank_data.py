@@ -8,7 +8,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder
 from deadhead.models import fits_task, labels_for
-from deadhead.tasks import Batches, Dataset, batches, encode
+from deadhead.tasks import Batches, Dataset, Task, batches, draw_examples, encode, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 
@@ -17,6 +17,14 @@ BATCH = 32  # examples
 UNKNOWN = "labels the model does not know"
 
 Texts = list[tuple[str, ...]]
+
+
+def sample_rows(
+    task: str | Task, languages: list[str], split: str, *, most: int | None, seed: int, **where: Any
+) -> Dataset:
+    """The data of a task, or at most `most` random rows. where: `root` and `source` of load_data"""
+    names = languages[0] if len(languages) == 1 else languages
+    return draw_examples(load_data(task, names, split, **where), most, seed)
 
 
 def sample_texts(file: Path, most: int | None, seed: int) -> Texts:
@@ -67,10 +75,8 @@ def _unlabelled(
     model: Any, tokenizer: Any, texts: Texts, *, size: int | None, max_length: int
 ) -> tuple[Any, dict[str, Any]]:
     if is_encoder_decoder(model):
-        raise DataError(
-            f"{type(model).__name__} reads two texts, one with its decoder.",
-            "name a translation task with --task",
-        )
+        hint = "name a translation task with --task"
+        raise DataError(f"{type(model).__name__} reads two texts, one with its decoder.", hint)
     unlabelled = text_batches(texts, tokenizer, size=size or BATCH, max_length=max_length)
     return unlabelled.batches, {
         "examples": unlabelled.examples,

@@ -11,7 +11,7 @@ from typing import Any
 from deadhead.claims.from_papers import rows
 from deadhead.studies import load
 from deadhead.studies.recipe.expand import Cell
-from deadhead.studies.removal import label
+from deadhead.studies.trial import label
 from deadhead.tasks import task_of
 from hand_made import of_recipe
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from deadhead.studies import Recipe, built_in, load
-from deadhead.studies.removal import label
+from deadhead.studies.trial import label
 
 PAPERS = ("weak-link", "mbert-prunability", "contributions")
 OF_PAPERS = tuple(name for name in built_in() if name.partition("/")[0] in PAPERS)

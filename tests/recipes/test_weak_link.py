@@ -10,7 +10,7 @@ from paper_recipes import counted, removals
 from deadhead.layout import Attention, HeadLayout
 from deadhead.strategies import choose
 from deadhead.studies import load
-from deadhead.studies.removal import Removal
+from deadhead.studies.trial import Removal
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)

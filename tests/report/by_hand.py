@@ -94,10 +94,10 @@ def drawn(trial: Trial, labels: Mapping[str, Any]) -> Record:
     }
     versions, data = {"deadhead": "0", "torch": "2"}, {"en/train": "f00d"}
     return Record(
-        trial,
-        "done",
-        gone,
-        {"en/dev/accuracy": score, "en/dev/macro_f1": score / 2},
+        trial=trial,
+        state="done",
+        removed=gone,
+        metrics={"en/dev/accuracy": score, "en/dev/macro_f1": score / 2},
         cost=cost,
         versions=versions,
         data=data,
@@ -140,10 +140,10 @@ def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
         else ()
     )
     return Record(
-        trial,
-        "done",
-        gone,
-        metrics,
+        trial=trial,
+        state="done",
+        removed=gone,
+        metrics=metrics,
         cost={"finetune s": 3.0, "parameters": 100 - len(gone)},
         details=ranking,
     )

@@ -38,7 +38,13 @@ def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
     }
     moved = {head: 1.0 + at if head.startswith("encoder.0") else 3.0 for head in HEADS}
     moved["encoder.1.0"] = 7.0  # so the mean of layer 1 is (7 + 3 x 3) / 4
-    return Record(trial, "done", (), metrics, details={"measures": {"after": {"weights": moved}}})
+    return Record(
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics=metrics,
+        details={"measures": {"after": {"weights": moved}}},
+    )
 
 
 def asked(
@@ -120,7 +126,13 @@ def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
         "languages": [source],
         "scores": {head: float(i) for i, head in enumerate(turned)},
     }
-    return Record(trial, "done", HEADS[: labels["k"]], metrics, details={"ranking": ranking})
+    return Record(
+        trial=trial,
+        state="done",
+        removed=HEADS[: labels["k"]],
+        metrics=metrics,
+        details={"ranking": ranking},
+    )
 
 
 SEARCH_LANGUAGES = ("en", "de", "zh", "ar")
@@ -161,6 +173,8 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
         study(
             tmp_path,
             recipe + kinds,
-            lambda trial, _: Record(trial, "done", (), {"en/dev/accuracy": 0.5}),
+            lambda trial, _: Record(
+                trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": 0.5}
+            ),
         )
     )

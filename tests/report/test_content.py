@@ -154,7 +154,7 @@ def test_a_measure_of_several_maps_has_each_of_them(tmp_path: Path) -> None:
 def test_failed_trials_show_their_error(tmp_path: Path) -> None:
     def failing(trial: Trial, labels: Mapping[str, Any]) -> Record:
         return (
-            Record(trial, "failed", error="Traceback\nValueError: <b>boom</b>")
+            Record(trial=trial, state="failed", error="Traceback\nValueError: <b>boom</b>")
             if trial.get("draw") == 1
             else drawn(trial, labels)
         )
@@ -231,7 +231,9 @@ def sampled(
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         kept.append(trial.id)
-        return Record(trial, "done", (), {f"{lang}/test/{data.task.metric}": 0.5})
+        return Record(
+            trial=trial, state="done", removed=(), metrics={f"{lang}/test/{data.task.metric}": 0.5}
+        )
 
     made = study(folder, SAMPLED.replace("TASK", task).replace("LANG", lang), outcome)
     numbers = np.array([] if texts else said(data), dtype=int)
@@ -395,10 +397,10 @@ axes: {remove: REMOVE, seed: [0, 1]}
 def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     gone = trial.get("remove") or {"random_k": 0}
     return Record(
-        trial,
-        "done",
-        (),
-        {"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * gone["random_k"]},
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics={"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * gone["random_k"]},
     )
 
 
@@ -444,7 +446,13 @@ axes: {draw: [0, 1]}
             "en/test@1/micro_f1": 0.5,
             "de/test@1/micro_f1": 0.3,
         }
-        return Record(trial, "done", HEADS[:2], scores, details={"measures": stages})
+        return Record(
+            trial=trial,
+            state="done",
+            removed=HEADS[:2],
+            metrics=scores,
+            details={"measures": stages},
+        )
 
     made = content(study(tmp_path, recipe, outcome))
     assert made["findings"] == [
@@ -484,7 +492,9 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         kept = (trial.get("remove") or {"per_block": "none"})["per_block"]
-        return Record(trial, "done", (), {"en/dev/accuracy": scores[kept]})
+        return Record(
+            trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": scores[kept]}
+        )
 
     said = " ".join(findings(Study.open(study(tmp_path, recipe, outcome))))
     assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in said
@@ -499,10 +509,10 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         left = 950 if "random" in (trial.get("remove") or {}) else 750
         return Record(
-            trial,
-            "done",
-            (),
-            {"en/dev/accuracy": 0.9},
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={"en/dev/accuracy": 0.9},
             cost={"parameters": 1000, "parameters after": left},
         )
 
@@ -531,7 +541,10 @@ def test_failed_trainings_come_first(tmp_path: Path, task: str) -> None:
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         told = given[str(next(iter((trial.get("remove") or {"": "none"}).values())))]
         return Record(
-            trial, "done", (), {f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names}
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={f"en/dev/{name}": METRICS[name]([gold], [told]) for name in names},
         )
 
     first = findings(Study.open(study(tmp_path, recipe, outcome)))[0]

@@ -24,7 +24,13 @@ figures: [{title: Removed, kind: heads, show: removed, panels: remove}, {title: 
 def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
     points = {"en": [[0.0, 1.0], [1.0, 0.0]], "de": [[2.0, 1.0], [1.0, 2.0]]}
     details = {"measures": {"after": {"embeddings": {"points": points}}}}
-    return Record(trial, "done", HEADS[:1], {"en/dev/accuracy": 0.5}, details=details)
+    return Record(
+        trial=trial,
+        state="done",
+        removed=HEADS[:1],
+        metrics={"en/dev/accuracy": 0.5},
+        details=details,
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def in_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
         "zh/test/micro_f1": CHINESE[seed] - less,
         "zh/dev/micro_f1": 0.5,
     }
-    return Record(trial, "done", (), metrics, cost={})
+    return Record(trial=trial, state="done", removed=(), metrics=metrics, cost={})
 
 
 def whole(table: Mapping[str, Any]) -> list[tuple[list[Any], list[Any], dict[str, Any]]]:

@@ -42,7 +42,10 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         "layers": 0.56 if remove.get("layers") == "top 1" else 0.49,
     }
     return Record(
-        trial, "done", (), {"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])}
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics={"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])},
     )
 
 

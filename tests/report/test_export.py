@@ -127,7 +127,11 @@ def form(text: str) -> None:
 
 
 def hostile(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
-    return Record(trial, "done", (), {"en/dev/accuracy": 0.5}) if trial.get("seed") else None
+    return (
+        Record(trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": 0.5})
+        if trial.get("seed")
+        else None
+    )
 
 
 @pytest.fixture

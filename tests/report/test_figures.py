@@ -95,7 +95,10 @@ def layers(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
     scores = {"en": 0.9, "de": 0.8, "hi": 0.5 + loss, "tr": 0.5}
     return Record(
-        trial, "done", (), {f"{lang}/dev/accuracy": score - loss for lang, score in scores.items()}
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics={f"{lang}/dev/accuracy": score - loss for lang, score in scores.items()},
     )
 
 
@@ -176,7 +179,10 @@ axes: [{remove: [none, {random: [10, 20]}]}, {remove: {layers: [top 1, top 2]}}]
 def test_percent_and_layers_share_no_axis(tmp_path: Path) -> None:
     def found(trial: Trial, labels: Mapping[str, Any]) -> Record:
         return Record(
-            trial, "done", (), {f"{lang}/dev/accuracy": 0.5 for lang in ("en", "de", "hi", "tr")}
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={f"{lang}/dev/accuracy": 0.5 for lang in ("en", "de", "hi", "tr")},
         )
 
     for asked in ("group: word_order", "lines: task", "group: resource, value: drop"):
@@ -205,10 +211,10 @@ def test_a_learning_curve_has_the_unpruned_and_the_best_pruned(tmp_path: Path) -
     def learnt(trial: Trial, labels: Mapping[str, Any]) -> Record:
         score = 0.05 * labels["data.target_parts"] + 0.02 * labels["k"]
         return Record(
-            trial,
-            "done",
-            (),
-            {
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={
                 f"{lang}/{split}/micro_f1": score
                 for lang in ("en", "de")
                 for split in ("dev", "test")
@@ -441,7 +447,7 @@ def in_nine_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
         f"{one}/test/micro_f1": 0.9 - 0.05 * n - 0.01 * trial.get("seed")
         for n, one in enumerate(trial.get("targets"))
     }
-    return Record(trial, "done", (), scores, cost={})
+    return Record(trial=trial, state="done", removed=(), metrics=scores, cost={})
 
 
 def test_many_bands_get_a_panel_each(tmp_path: Path) -> None:
@@ -485,10 +491,10 @@ search: {lowest: 1..2}
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         score = 0.9 if "de" in labels["train"] else 0.7
         return Record(
-            trial,
-            "done",
-            (),
-            {
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={
                 f"{lang}/{split}/micro_f1": score
                 for lang in ("de", "ar")
                 for split in ("dev", "test")

@@ -39,10 +39,10 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     }
     gone = {"random 50": 4, "random 90": 6}.get(name, 4) if remove else 0
     return Record(
-        trial,
-        "done",
-        HEADS[:gone],
-        scores,
+        trial=trial,
+        state="done",
+        removed=HEADS[:gone],
+        metrics=scores,
         cost={"parameters": 100, "parameters after": 100 - gone},
     )
 
@@ -91,8 +91,8 @@ axes: {source: [en, de], rank.method: [gradient, lrp]}
         turned = language == "de" and method == "lrp"
         scores = {head: float(-at if turned else at) for at, head in enumerate(HEADS)}
         return Record(
-            trial,
-            "done",
+            trial=trial,
+            state="done",
             details={"ranking": {"method": method, "languages": [language], "scores": scores}},
         )
 

@@ -35,7 +35,11 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     score = 0.8 if amount is None else SCORES[amount] + trial.get("draw", 0) / 10
     gone = () if amount is None else HEADS[: GONE[amount]]
     return Record(
-        trial, "done", gone, {"en/dev/accuracy": score}, cost={"heads before": len(HEADS)}
+        trial=trial,
+        state="done",
+        removed=gone,
+        metrics={"en/dev/accuracy": score},
+        cost={"heads before": len(HEADS)},
     )
 
 

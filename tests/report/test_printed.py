@@ -13,11 +13,10 @@ from deadhead.report.check import load_recipe as load
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.text import to_csv, to_latex, to_markdown
 from deadhead.studies.recipe.yaml import RecipeError
-from deadhead.studies.removal import label
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe
-from deadhead.studies.trial import Trial
+from deadhead.studies.trial import Trial, label
 
 BLEU = {
     "none": 29.09,
@@ -36,10 +35,10 @@ def run(name: str, folder: Path, scale: str | None = None) -> dict[str, Any]:
         (pair,) = cell.trial.get("targets")
         write(
             Record(
-                cell.trial,
-                "done",
-                (),
-                {f"{pair}/test/bleu": BLEU.get(str(label(cell.labels["remove"])), 28.0)},
+                trial=cell.trial,
+                state="done",
+                removed=(),
+                metrics={f"{pair}/test/bleu": BLEU.get(str(label(cell.labels["remove"])), 28.0)},
             ),
             home,
         )
@@ -119,7 +118,9 @@ tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: com
         study(
             folder,
             recipe,
-            lambda trial, labels: Record(trial, "done", (), {"en-de/test/bleu": 20.0}),
+            lambda trial, labels: Record(
+                trial=trial, state="done", removed=(), metrics={"en-de/test/bleu": 20.0}
+            ),
         )
     )[0]
 
@@ -156,7 +157,13 @@ CHOSEN = "The epoch is the best of a training by the same dev set, so scores are
 def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
     gone = tuple(f"encoder.4.{head}" for head in range(8)) if trial.get("remove") else ()
     scores = {f"{lang}/dev/accuracy": 0.5 for lang in trial.get("targets")}
-    return Record(trial, "done", gone, scores, cost={"heads before": 40} if gone else {})
+    return Record(
+        trial=trial,
+        state="done",
+        removed=gone,
+        metrics=scores,
+        cost={"heads before": 40} if gone else {},
+    )
 
 
 def test_a_table_says_that_its_data_chose_the_epoch(tmp_path: Path) -> None:
@@ -189,10 +196,10 @@ def test_a_table_says_where_a_layer_is_another_share(tmp_path: Path) -> None:
     def twelve(trial: Trial, labels: Mapping[str, Any]) -> Record:
         found = layered(trial, labels)
         return Record(
-            trial,
-            "done",
-            found.removed,
-            found.metrics,
+            trial=trial,
+            state="done",
+            removed=found.removed,
+            metrics=found.metrics,
             cost={"heads before": 96} if found.removed else {},
         )
 

@@ -32,10 +32,10 @@ def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     lost = 0.2 if trial.get("remove") and trial.get("remove")["random"] == 90 else 0.0
     noise = 0.003 * ((trial.get("seed") * 7 + (trial.get("remove") or {"random": 3})["random"]) % 5)
     return Record(
-        trial,
-        "done",
-        (),
-        {"en/test/micro_f1": 0.95 + noise, "zh/test/micro_f1": 0.7 - lost + noise},
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics={"en/test/micro_f1": 0.95 + noise, "zh/test/micro_f1": 0.7 - lost + noise},
         cost={},
     )
 
@@ -109,10 +109,10 @@ def test_the_best_of_k_is_tested_against_the_best_of_as_many_seeds(tmp_path: Pat
             0.0 if labels["arm"] != "random" else -0.2
         )
         return Record(
-            trial,
-            "done",
-            (),
-            {name: value + noise for name, value in record.metrics.items()},
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={name: value + noise for name, value in record.metrics.items()},
             cost={},
         )
 

@@ -177,10 +177,12 @@ def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> Non
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         return Record(
-            trial,
-            "done",
-            (),
-            {"en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]},
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={
+                "en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]
+            },
         )
 
     (drops,) = tables(study(tmp_path, recipe, outcome))
@@ -262,7 +264,10 @@ def by_language(trial: Trial, labels: Mapping[str, Any]) -> Record:
         language: score - loss + 0.01 * trial.get("seed") for language, score in first.items()
     }
     return Record(
-        trial, "done", (), {f"{lang}/test/micro_f1": score for lang, score in scores.items()}
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics={f"{lang}/test/micro_f1": score for lang, score in scores.items()},
     )
 
 
@@ -306,7 +311,9 @@ tables: [{title: BLEU, rows: model, columns: language}]
         study(
             tmp_path,
             recipe,
-            lambda trial, labels: Record(trial, "done", (), {"en-de/test/bleu": 27.95}),
+            lambda trial, labels: Record(
+                trial=trial, state="done", removed=(), metrics={"en-de/test/bleu": 27.95}
+            ),
         )
     )
     assert made["cells"][0][0]["ours"] == 27.95
@@ -440,10 +447,10 @@ def test_several_sources(tmp_path: Path) -> None:
         else:
             score = {"en": 0.55, "de": 0.65}[labels["source"]] - 0.01 * labels["k"]
         return Record(
-            trial,
-            "done",
-            (),
-            {
+            trial=trial,
+            state="done",
+            removed=(),
+            metrics={
                 f"{lang}/{split}/micro_f1": score
                 for lang in ("en", "de", "zh")
                 for split in ("dev", "test")

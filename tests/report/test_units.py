@@ -39,7 +39,7 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
     if number % 11 == 0:
         return None
     if number % 13 == 0:
-        return Record(trial, "failed", error="no luck")
+        return Record(trial=trial, state="failed", error="no luck")
     metrics = {
         f"{one}/{split}/micro_f1": (number >> i) % 997 / 997
         for i, one in enumerate(("en", "de", "zh"))
@@ -49,7 +49,7 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
         del metrics["de/test/micro_f1"]
     if number % 3 == 0:
         metrics |= {"en/test/macro_f1": 0.25}
-    return Record(trial, "done", (), metrics)
+    return Record(trial=trial, state="done", removed=(), metrics=metrics)
 
 
 SEARCHES = """\

@@ -285,7 +285,7 @@ def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage:
     elif damage == "older":  # a record written again, which the index does not know of
         name = next(iter(whole))
         record = read(tmp_path / "s", name)
-        again = Record(record.trial, "failed", error="x")
+        again = Record(trial=record.trial, state="failed", error="x")
         place.write(tmp_path / "s" / "records" / f"{name}.json", again.to_json())
         assert summaries(tmp_path / "s")[name].state == "failed"
         return
@@ -298,10 +298,10 @@ def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage:
 
 def test_a_record_comes_back_as_it_was() -> None:
     record = Record(
-        Trial({"steps": ["evaluate"], "model": "m"}),
-        "done",
-        ("encoder.0.1",),
-        {"de/test/f1": 0.1 + 0.2},
+        trial=Trial({"steps": ["evaluate"], "model": "m"}),
+        state="done",
+        removed=("encoder.0.1",),
+        metrics={"de/test/f1": 0.1 + 0.2},
         epochs=({"loss": 1e-9},),
     )
     assert Record.from_dict(json.loads(record.to_json())) == record
@@ -317,7 +317,7 @@ def test_records_are_plain_json() -> None:
         "f": [float("inf")],
     }
     stored = json.loads(
-        Record(Trial({"steps": []}), "done", details=odd).to_json(),
+        Record(trial=Trial({"steps": []}), state="done", details=odd).to_json(),
         parse_constant=lambda text: pytest.fail(text),
     )
     assert stored["details"]["a"] is None

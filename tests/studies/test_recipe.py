@@ -16,9 +16,8 @@ from deadhead.studies import Recipe
 from deadhead.studies.recipe.check import check
 from deadhead.studies.recipe.overrides import put
 from deadhead.studies.recipe.yaml import RecipeError, read
-from deadhead.studies.removal import label
 from deadhead.studies.step import fields
-from deadhead.studies.trial import settle
+from deadhead.studies.trial import label, settle
 
 TABLE4 = """\
 about: random pruning of BERT on four GLUE tasks

@@ -61,10 +61,10 @@ def record_of(trial: Trial) -> Record:
     removed = HEADS[: next(iter((trial.get("remove") or {"": 0}).values()))]
     places = [f"{lang}/{split}" for lang in ("en", "de") for split in ("dev", "test")]
     return Record(
-        trial,
-        "done",
-        removed,
-        {
+        trial=trial,
+        state="done",
+        removed=removed,
+        metrics={
             f"{one}/{metric}": number(trial.id, one, metric)
             for one in places
             for metric in ("micro_f1", "accuracy", "macro_f1")

@@ -61,7 +61,9 @@ def page_of(folder: Path, task: Path, lang: str, metric: str, value: float) -> d
     """The page of a study with two equal scores."""
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return Record(trial, "done", (), {f"{lang}/dev/{metric}": value})
+        return Record(
+            trial=trial, state="done", removed=(), metrics={f"{lang}/dev/{metric}": value}
+        )
 
     return content(by_hand.study(folder, STUDY.format(task=task, lang=lang), outcome))
 

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 if TYPE_CHECKING:
     from deadhead.tasks import Task
@@ -24,6 +23,7 @@ Model = Annotated[
         help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).",
     ),
 ]
+ModelOut = Annotated[Path, Option(metavar="DIR", help="The folder to write the model to.")]
 Auto = Annotated[
     str | None,
     Option(
@@ -32,47 +32,35 @@ Auto = Annotated[
         "AutoModelForTokenClassification; by default with the class it was saved with.",
     ),
 ]
-Dtype = Annotated[
-    str | None,
-    Option(
-        metavar="TYPE",
-        help="Precision of the weights: float32, bfloat16, float16, or auto (as saved).",
-    ),
-]
+DTYPE = "Precision of the weights: float32, bfloat16, float16, or auto (as saved)."
+Dtype = Annotated[str | None, Option(metavar="TYPE", help=DTYPE)]
 Device = Annotated[str | None, Option(help="cpu or cuda; by default a GPU if there is one.")]
 
 # Data
-TaskName = Annotated[str | None, Option("--task", metavar="NAME", help="The task, such as pos.")]
+TaskName = Annotated[str | None, Option(metavar="NAME", help="The task, such as pos.")]
 TaskFile = Annotated[
     Path | None, Option(metavar="FILE", help="A YAML file with your own task, instead of --task.")
 ]
-Languages = Annotated[str, Option(help="Languages of the data, comma-separated: en,de")]
+Languages = Annotated[str | None, Option(help="Languages of the data, comma-separated: en,de")]
 Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
-    Option("--data", metavar="DIR", help="The data folder; by default DEADHEAD_DATA, or the hub."),
+    Option(metavar="DIR", help="The data folder; by default DEADHEAD_DATA, or the hub."),
 ]
-Corpus = Annotated[
-    str | None,
-    Option(
-        "--source",
-        metavar="CORPUS",
-        help="A corpus other than the default one, such as wikiann or ud-2.17.",
-    ),
-]
+CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
+Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
 Length = Annotated[int, Option(help="The largest number of sub-words in a window.")]
-MaxExamples = Annotated[
-    int | None,
-    Option(
-        metavar="N", min=1, help="Use N random examples of each data set; by default all of them."
-    ),
-]
+EXAMPLES = "Use N random examples of each data set; by default all of them."
+MaxExamples = Annotated[int | None, Option(metavar="N", min=1, help=EXAMPLES)]
 
 # Studies
 RecipeName = Annotated[
     str, Argument(metavar="RECIPE", help="A built-in recipe, or your own .yaml file.")
 ]
 Study = Annotated[Path, Argument(metavar="STUDY", help="The study folder.")]
+StudyOut = Annotated[
+    Path, Option(metavar="STUDY", help="The study folder; name it again to resume the study.")
+]
 Overrides = Annotated[
     list[str] | None, Option("--set", metavar="A.B=C", help="Override a field; can be repeated.")
 ]
@@ -90,7 +78,7 @@ Workers = Annotated[
 def task_from(name: str | None, file: Path | None) -> str | Task | None:
     """The task that --task or --task-file names, if any."""
     if name is not None and (file is not None or name.endswith((".yaml", ".yml"))):
-        raise _task_expected()
+        raise BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     from deadhead.tasks import read_task_file
 
     return name if file is None else read_task_file(file)
@@ -99,19 +87,16 @@ def task_from(name: str | None, file: Path | None) -> str | Task | None:
 def required_task(name: str | None, file: Path | None) -> str | Task:
     task = task_from(name, file)
     if task is None:
-        raise _task_expected()
+        raise BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
     return task
 
 
-def _task_expected() -> typer.BadParameter:
-    return typer.BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
-
-
-def languages_from(text: str) -> list[str]:
+def languages_from(text: str | None) -> list[str]:
     """Comma-separated languages, without duplicates."""
-    languages = [*dict.fromkeys(part.strip() for part in text.split(",") if part.strip())]
+    parts = (part.strip() for part in (text or "").split(","))
+    languages = list(dict.fromkeys(part for part in parts if part))
     if not languages:
-        raise typer.BadParameter("name at least one language", param_hint="--lang")
+        raise BadParameter("name at least one language, such as --lang en", param_hint="--lang")
     return languages
 
 
@@ -121,7 +106,7 @@ def options_from(texts: list[str] | None) -> dict[str, Any]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals:
-            raise typer.BadParameter(f"expects NAME=VALUE, got {text!r}", param_hint="--option")
+            raise BadParameter(f"expects NAME=VALUE, got {text!r}", param_hint="--option")
         try:
             options[name.strip()] = json.loads(value)
         except json.JSONDecodeError:
@@ -134,6 +119,5 @@ def numbers_from(text: str, option: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(
-            f"expects whole numbers such as 1,8, got {text!r}", param_hint=option
-        ) from None
+        message = f"expects whole numbers such as 1,8, got {text!r}"
+        raise BadParameter(message, param_hint=option) from None

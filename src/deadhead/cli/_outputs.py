@@ -13,16 +13,13 @@ def check_file(file: Path | None, option: str, example: str, *, force: bool) -> 
     if file is None or (file.exists() and not file.is_file() and not file.is_dir()):
         return
     if file.is_dir():
-        raise DeadheadError(
-            f"{option} {file} is a folder.", f"name a file, for instance {file / example}"
-        )
+        hint = f"name a file, for instance {file / example}"
+        raise DeadheadError(f"{option} {file} is a folder.", hint)
     _check_parent(file, option)
     _check_writable(file, option, file.parent)
     if file.is_file() and not force:
-        raise DeadheadError(
-            f"{option} {file}: the file already exists.",
-            "name another file, or add --force to overwrite it",
-        )
+        hint = "name another file, or add --force to overwrite it"
+        raise DeadheadError(f"{option} {file}: the file already exists.", hint)
 
 
 def check_folder(
@@ -35,28 +32,22 @@ def check_folder(
     if folder.exists() and not folder.is_dir():
         raise DeadheadError(f"{option} {folder} is a file.", "name a folder")
     if folder.exists() and folder.resolve() == Path(model).resolve():
-        raise DeadheadError(
-            f"{option} {folder} is MODEL itself, which would be overwritten.", "name another folder"
-        )
+        hint = "name another folder"
+        raise DeadheadError(f"{option} {folder} is MODEL itself, which would be overwritten.", hint)
     _check_parent(folder, option)
     _check_writable(folder, option, folder if folder.is_dir() else folder.parent)
     if folder.is_dir() and any(folder.iterdir()) and not force and not resumes:
-        raise DeadheadError(
-            f"{option} {folder}: the folder is not empty.",
-            "name another folder, or add --force to overwrite its files",
-        )
+        hint = "name another folder, or add --force to overwrite its files"
+        raise DeadheadError(f"{option} {folder}: the folder is not empty.", hint)
 
 
 def _check_parent(path: Path, option: str) -> None:
     if not path.parent.is_dir():
-        raise DeadheadError(
-            f"{option} {path}: there is no folder {path.parent}.",
-            f"create it first: mkdir -p {path.parent}",
-        )
+        hint = f"create it first: mkdir -p {path.parent}"
+        raise DeadheadError(f"{option} {path}: there is no folder {path.parent}.", hint)
 
 
 def _check_writable(path: Path, option: str, folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise DeadheadError(
-            f"{option} {path}: {folder} is not writable.", "name a folder you can write to"
-        )
+        hint = "name a folder you can write to"
+        raise DeadheadError(f"{option} {path}: {folder} is not writable.", hint)

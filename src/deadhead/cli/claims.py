@@ -55,8 +55,7 @@ def claims(
 ) -> None:
     """Check every claim of the papers: it holds, is compatible but not shown, or does not hold.
 
-    A claim about other models or tasks is not tested here; one with too few numbers has not enough
-    data.
+    A claim about other models or tasks is not tested here; one may also lack numbers.
 
     Examples:
 
@@ -71,9 +70,8 @@ def claims(
     from deadhead.studies.store.records import damage
 
     if bool(studies) == published:
-        raise DeadheadError(
-            "name a study folder or give --published, not both.", "deadhead claims STUDY"
-        )
+        hint = "deadhead claims STUDY"
+        raise DeadheadError("name a study folder or give --published, not both.", hint)
     folders = [Study.open(study) for study in studies or ()]
     for study in folders:
         if study.damaged:

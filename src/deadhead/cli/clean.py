@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from ._format import plural, size_text
 from ._options import Study
+from ._progress import plural, size_text
 
 
 def clean(study: Study) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ._options import AsJson
 
@@ -20,7 +20,7 @@ def compare(
         Option(
             metavar="M",
             min=1,
-            help="Compare the M highest and the M lowest heads; by default a twelfth of them.",
+            help="Compare the M highest and M lowest heads; by default a twelfth.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -32,35 +32,30 @@ def compare(
         deadhead compare en.json de.json zh.json
     """
     if len(files) < 2:
-        raise typer.BadParameter("name at least two rankings", param_hint="RANKING")
+        raise BadParameter("name at least two rankings", param_hint="RANKING")
     from deadhead.ranking import Ranking, check_same_build, correlations
 
+    names = [str(file) for file in files]
     rankings = [Ranking.load(file) for file in files]
-    check_same_build(rankings, [str(file) for file in files])
+    check_same_build(rankings, names)
     m = heads or max(1, min(len(ranking) for ranking in rankings) // 12)
-    pairs = [
-        {
-            "rankings": [str(files[i]), str(files[j])],
-            "spearman": {"rho": correlation.rho, "p": correlation.p, "heads": correlation.n},
-            "overlap": rankings[i].overlap(rankings[j], m)._asdict(),
-        }
-        for i, j in combinations(range(len(files)), 2)
-        for correlation in [rankings[i].spearman(rankings[j])]
-    ]
+    pairs = []
+    for (name, ranking), (other, second) in combinations(zip(names, rankings, strict=True), 2):
+        rho = ranking.spearman(second)
+        facts: dict[str, Any] = {"spearman": {"rho": rho.rho, "p": rho.p, "heads": rho.n}}
+        overlap = ranking.overlap(second, m)._asdict()
+        pairs.append({"rankings": [name, other], **facts, "overlap": overlap})
     methods = [ranking.method for ranking in rankings]
     matrix = correlations(rankings)
     if as_json:
-        facts = {"rankings": [str(file) for file in files], "methods": methods}
-        typer.echo(json.dumps({**facts, "spearman": matrix.tolist(), "pairs": pairs}, indent=1))
+        names_and_matrix = {"rankings": names, "methods": methods, "spearman": matrix.tolist()}
+        typer.echo(json.dumps({**names_and_matrix, "pairs": pairs}, indent=1))
         return
     mixed = len(set(methods)) > 1
-    names = [
-        f"{file.stem} {method}" if mixed else file.stem
-        for file, method in zip(files, methods, strict=True)
-    ]
-    _print_tables(names, matrix, pairs, m)
-    models = [ranking.model for ranking in rankings]
-    for noun, values in (("method", methods), ("model", models)):
+    methods_of = zip(files, methods, strict=True)
+    labels = [f"{file.stem} {method}" if mixed else file.stem for file, method in methods_of]
+    _print_tables(labels, matrix, pairs, m)
+    for noun, values in (("method", methods), ("model", [each.model for each in rankings])):
         different = list(dict.fromkeys(values))
         if len(different) > 1:
             typer.echo(
@@ -77,7 +72,8 @@ def _print_tables(names: list[str], matrix: Any, pairs: list[dict[str, Any]], m:
     for name, row in zip(names, matrix, strict=True):
         table.add_row(name, *(f"{value:.3f}" for value in row))
     Console().print(table)
-    table = Table("pair", "rho", "p", f"{m} highest shared", f"{m} lowest shared", "by chance")
+    shared = (f"{m} highest shared", f"{m} lowest shared", "by chance")
+    table = Table("pair", "rho", "p", *shared)
     for pair, (first, second) in zip(pairs, combinations(names, 2), strict=True):
         rho, overlap = pair["spearman"], pair["overlap"]
         cells = (str(overlap["highest"]), str(overlap["lowest"]), f"{overlap['by_chance']:.1f}")

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from ._format import plural
+from ._command import Command
 from ._options import AsJson, TaskFile, task_from
+from ._progress import plural
 
 if TYPE_CHECKING:
     from deadhead.tasks.check_folder import Finding
@@ -23,7 +24,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     folder: Annotated[
         Path | None,
@@ -41,9 +42,7 @@ def check(
     task_file: TaskFile = None,
     malformed: Annotated[
         str | None,
-        Option(
-            metavar="error|drop", help="Refuse unreadable lines of tables, or skip and count them."
-        ),
+        Option(metavar="error|drop", help="Refuse unreadable lines of tables, or count and skip."),
     ] = None,
     paper: Annotated[
         str | None,
@@ -55,12 +54,12 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Read all data in DIR and print what it is. Exit code 1 if a line cannot be read."""
+    # Longer than most functions: half of it is the list of options.
     if folder is None:
-        raise typer.BadParameter("name a data folder, or set DEADHEAD_DATA", param_hint="DIR")
+        raise BadParameter("name a data folder, or set DEADHEAD_DATA", param_hint="DIR")
     if malformed not in (None, "error", "drop"):
-        raise typer.BadParameter(
-            f"expects error or drop, got {malformed!r}", param_hint="--malformed"
-        )
+        message = f"expects error or drop, got {malformed!r}"
+        raise BadParameter(message, param_hint="--malformed")
     if paper is not None:
         _compare(folder, paper, task, as_json)
         return
@@ -77,10 +76,9 @@ def check(
     else:
         skipped = sum(row.skipped is not None for row in rows)
         files = f"; {plural(skipped, 'file')} skipped" if skipped else ""
-        sentences = sum(row.sentences for row in rows)
         typer.echo(
-            f"{len(rows) - unreadable - skipped} splits read, {sentences:,} sentences; "
-            f"{unreadable} cannot be read{files}."
+            f"{len(rows) - unreadable - skipped} splits read, "
+            f"{sum(row.sentences for row in rows):,} sentences; {unreadable} cannot be read{files}."
         )
     if unreadable:
         raise typer.Exit(1)
@@ -125,10 +123,8 @@ def _compare(folder: Path, paper: str, task: str | None, as_json: bool) -> None:
     else:
         if not all(row.from_paper for row in rows):
             typer.echo("* the size of the corpus, which the paper does not state")
-        different = len(rows) - equal - missing
-        typer.echo(
-            f"{len(rows)} numbers: {equal} equal, {different} differ, {missing} missing here."
-        )
+        other = len(rows) - equal - missing
+        typer.echo(f"{len(rows)} numbers: {equal} equal, {other} differ, {missing} missing here.")
     if equal < len(rows):
         raise typer.Exit(1)
 
@@ -145,7 +141,7 @@ def _size_line(row: Size) -> str:
     )
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_tasks(as_json: AsJson = False) -> None:
     """List the known tasks, with their languages and metrics."""
     from deadhead.tasks import TASKS

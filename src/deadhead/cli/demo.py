@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
 from . import _progress
-from ._options import AsJson, Overrides, Workers
+from ._options import AsJson, Overrides, StudyOut, Workers
 from .run import print_result
 
 if TYPE_CHECKING:
@@ -25,14 +24,7 @@ PIPED = 140  # characters of a line outside of a terminal
 
 
 def demo(
-    out: Annotated[
-        Path,
-        Option(
-            "--out",
-            metavar="STUDY",
-            help="The study folder; the same folder again resumes the study.",
-        ),
-    ] = Path("deadhead-demo"),
+    out: StudyOut = Path("deadhead-demo"),
     workers: Workers = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
@@ -46,6 +38,8 @@ def demo(
 
         deadhead demo --out my-demo --set seed=[0]
     """
+    from rich.console import Console
+
     from deadhead.report.check import load_recipe
     from deadhead.report.page.html import check_installed, write
     from deadhead.report.tables.build import tables
@@ -64,21 +58,15 @@ def demo(
     if as_json:
         typer.echo(json.dumps({**vars(result), "tables": results, "page": page}))
     else:
-        _print_tables(results)
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=PIPED)
+        for table in results:
+            console.print(as_rich(table, console), "")
         print_result(result, out)
         typer.echo(f"The page with all results: {page}")
     if result.failed or result.left:
         raise typer.Exit(1)
-
-
-def _print_tables(tables: list[Any]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPED)
-    for table in tables:
-        console.print(as_rich(table, console), "")
 
 
 def as_rich(table: Mapping[str, Any], console: Console) -> Table:

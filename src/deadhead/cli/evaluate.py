@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     models: Annotated[
-        list[str],
-        Argument(
-            metavar="MODEL...", help="Folders with fine-tuned models, or their names on the hub."
-        ),
+        list[str], Argument(metavar="MODEL...", help="Fine-tuned models: folders or hub names.")
     ],
     lang: opt.Languages,
     task: opt.TaskName = None,
@@ -52,19 +49,19 @@ def evaluate(
 
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
     """
+    # Longer than most functions: half of it is the list of options and the help.
     known = opt.required_task(task, task_file)
     from deadhead.device import device_named
-    from deadhead.tasks import METRICS, draw_examples, load_data
+    from deadhead.tasks import draw_examples, load_data
     from deadhead.training.evaluation import intervals
 
-    place = device_named(device)
+    loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
     sets = {
         language: draw_examples(
             load_data(known, language, split, root=data, source=source), max_examples, seed
         )
         for language in opt.languages_from(lang)
     }
-    loading = {"device": place, "auto": auto, "dtype": dtype}
     predictions = {name: _predict(name, sets, max_length, loading) for name in models}
     scores = {
         name: {language: p.score(sets[language]) for language, p in by_set.items()}
@@ -73,21 +70,13 @@ def evaluate(
     main, differences = intervals(predictions, sets, resamples=resamples, seed=seed)
     about = next(iter(sets.values())).task
     if as_json:
-        facts = {
-            "task": about.name,
-            "split": split,
-            "metric": about.metric,
-            "scores": scores,
-            "examples": {language: len(data) for language, data in sets.items()},
-            "resamples": resamples,
-            "seed": seed,
-            "intervals": _to_dict(main),
-            "differences": _to_dict(differences),
-        }
+        facts: dict[str, Any] = {"task": about.name, "split": split, "metric": about.metric}
+        facts |= {"scores": scores, "examples": {name: len(data) for name, data in sets.items()}}
+        facts |= {"resamples": resamples, "seed": seed}
+        facts |= {"intervals": _to_dict(main), "differences": _to_dict(differences)}
         typer.echo(json.dumps(facts, indent=1))
         return
-    sizes = {language: f"{len(data):,}" for language, data in sets.items()}
-    _print_scores(f"{METRICS[about.metric].label}, {split}", about.metric, sizes, main, differences)
+    _print_scores(split, sets, main, differences)
     for signature in sorted({s.signature for own in scores.values() for s in own.values()} - {""}):
         typer.echo(signature)
     typer.echo(
@@ -129,30 +118,31 @@ def _to_dict(table: Intervals) -> dict[str, Any]:
 
 
 def _print_scores(
-    title: str, metric: str, sizes: dict[str, str], scores: Intervals, differences: Intervals
+    split: str, sets: dict[str, Dataset], scores: Intervals, differences: Intervals
 ) -> None:
     """Tables in points: a row for each language, and one for their mean."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from deadhead.tasks import points
+    from deadhead.tasks import METRICS, points
+
+    metric = next(iter(sets.values())).task.metric
 
     def cell(interval: Interval, sign: str = "") -> str:
         numbers = (interval.value, interval.low, interval.high)
         value, low, high = (f"{points(metric, number):{sign}.2f}" for number in numbers)
         return f"{value} [{low}, {high}]"
 
-    console = Console()
     first, own = next(iter(scores.items()))
-    table = Table(title, "examples", *map(escape, scores))
+    table = Table(f"{METRICS[metric].label}, {split}", "examples", *map(escape, scores))
     for language in own:
-        cells = [cell(row[language]) for row in scores.values()]
-        table.add_row(language, sizes.get(language, ""), *cells)
-    console.print(table)
+        size = f"{len(sets[language]):,}" if language in sets else ""
+        table.add_row(language, size, *(cell(row[language]) for row in scores.values()))
+    Console().print(table)
     if differences:
         table = Table(f"minus {escape(first)}", *map(escape, differences))
         for language in own:
             row = [model[language] for model in differences.values()]
             table.add_row(language, *(f"{cell(gap, '+')}, p {gap.p:.3f}" for gap in row))
-        console.print(table)
+        Console().print(table)

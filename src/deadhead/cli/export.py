@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ._options import AsJson, Auto, Dtype, Force
 from ._outputs import check_file
@@ -38,15 +38,11 @@ def export(
         deadhead export my-study --csv my-study.csv
     """
     if onnx is None and csv is None and parquet is None:
-        raise typer.BadParameter(
-            "give --onnx FILE for a model, --csv FILE or --parquet FILE for a study"
-        )
+        raise BadParameter("give --onnx FILE for a model, --csv FILE or --parquet FILE for a study")
     if onnx is not None and (csv is not None or parquet is not None):
-        raise typer.BadParameter(
-            "--onnx is for a model, --csv and --parquet are for a study: choose one"
-        )
+        raise BadParameter("--onnx is for a model, --csv and --parquet are for a study: choose one")
     if onnx is None and (auto is not None or dtype is not None):
-        raise typer.BadParameter("--auto and --dtype are for a model: use them with --onnx")
+        raise BadParameter("--auto and --dtype are for a model: use them with --onnx")
     check_file(onnx, "--onnx", "model.onnx", force=force)
     check_file(csv, "--csv", "study.csv", force=force)
     check_file(parquet, "--parquet", "study.parquet", force=force)
@@ -65,14 +61,8 @@ def _export_model(
 
     result = exported(folder, onnx=file, auto=auto, dtype=dtype or "float32")
     size = result.file.stat().st_size
-    facts = {
-        "onnx": str(file),
-        "bytes": size,
-        "inputs": result.inputs,
-        "outputs": result.outputs,
-        "largest_difference": result.gap,
-    }
-    return facts, [
+    facts = {"onnx": str(file), "bytes": size, "inputs": result.inputs, "outputs": result.outputs}
+    return facts | {"largest_difference": result.gap}, [
         f"{file}: {size / 2**20:.1f} MiB, takes {', '.join(result.inputs)}, "
         f"gives {', '.join(result.outputs)}",
         f"equal to the model in {folder} on {result.batches} batches of different sizes and "

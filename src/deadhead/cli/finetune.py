@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,6 @@ from deadhead.errors import unknown_name
 
 from . import _options as opt
 from . import _progress
-from ._format import plural
 from ._outputs import check_folder
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ WEIGHTS = ("last", "best")
 def finetune(
     model: opt.Model,
     lang: opt.Languages,
-    out: Annotated[Path, Option(metavar="DIR", help="The folder to write.")],
+    out: opt.ModelOut,
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
     epochs: Annotated[
@@ -88,7 +88,7 @@ def finetune(
 
         deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
     """
-    # the long list of parameters is the list of flags; each line below hands some of them on
+    # Longer than most functions: half of it is the list of options.
     known = opt.required_task(task, task_file)
     if weights not in WEIGHTS:
         raise unknown_name("weights to write", weights, WEIGHTS)
@@ -100,24 +100,24 @@ def finetune(
     unfinished = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, resumes=unfinished.begun)
     flags = {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
-    settings = _settings(preset, task, option, flags)
+    settings = _settings(preset, task, opt.options_from(option), flags)
     place = device_named(device)
     precision = None if dtype in (None, "auto") else dtype_named(dtype)
     command: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang}
-    command |= settings.to_dict()
-    command |= {"--max-examples": max_examples, "--max-length": max_length, "--auto": auto}
-    command |= {"--dtype": dtype, "--weights": weights}
+    command |= {**settings.to_dict(), "--max-examples": max_examples, "--max-length": max_length}
+    command |= {"--auto": auto, "--dtype": dtype, "--weights": weights}
     unfinished.check(command, force=force)
     where = {"root": data, "source": source}
     sets = load_sets(known, opt.languages_from(lang), where, max_examples, settings.seed)
+    target = Output(folder=out, weights=weights, dtype=precision, force=force)
     with _progress.training(settings.epochs) as (update, epoch):
         start, history = finetune_saved(
             model,
             sets,
             settings,
-            Output(folder=out, weights=weights, dtype=precision, force=force),
+            target,
             command=command,
-            listener=Listener(update=update, epoch=epoch, say=_say),
+            listener=Listener(update=update, epoch=epoch, say=partial(typer.echo, err=True)),
             auto=auto,
             device=place,
             max_length=max_length,
@@ -126,23 +126,17 @@ def finetune(
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(_lines(facts, start, sets)))
 
 
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
-
-
 def _settings(
-    preset: str | None, task: str | None, option: list[str] | None, flags: dict[str, Any]
+    preset: str | None, task: str | None, options: dict[str, Any], flags: dict[str, Any]
 ) -> Settings:
-    from deadhead.training import Settings
-    from deadhead.training import preset as settings_of
+    from deadhead import training
 
-    named = {name: value for name, value in flags.items() if value is not None}
-    others = opt.options_from(option)
-    for name in named.keys() & others.keys():
+    flags = {name: value for name, value in flags.items() if value is not None}
+    for name in flags.keys() & options.keys():
         raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
     if preset is None:
-        return Settings.from_dict(named | others)
-    return settings_of(preset, task, **named, **others)
+        return training.Settings.from_dict(flags | options)
+    return training.preset(preset, task, **flags, **options)
 
 
 def _facts(start: Start, history: History, sets: Sets, out: Path, weights: str) -> dict[str, Any]:
@@ -166,7 +160,7 @@ def _facts(start: Start, history: History, sets: Sets, out: Path, weights: str) 
 
 def _lines(facts: dict[str, Any], start: Start, sets: Sets) -> list[str]:
     losses = ", ".join(f"{loss:.3f}" for loss in facts["losses"])
-    epochs = plural(len(facts["losses"]), "epoch")
+    epochs = _progress.plural(len(facts["losses"]), "epoch")
     lines = [
         f"{facts['examples']:,} examples, {epochs}, mean loss {losses}; "
         f"{facts['seconds']:,.0f} s, in {facts['out']}"

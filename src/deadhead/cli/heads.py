@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
 from deadhead.progress import counting
@@ -59,21 +59,21 @@ def heads(
 
         deadhead heads --coverage --json
     """
+    # Longer than most functions: half of it is the list of options and the help.
     if coverage:
         if model or check or patterns or auto or dtype or device:
-            raise typer.BadParameter(
-                "--coverage builds its own models: "
-                "leave out MODEL, --check, --patterns, --auto, --dtype and --device",
-                param_hint="--coverage",
+            message = (
+                "builds its own models: leave out MODEL, --check, --patterns, --auto, --dtype and "
+                "--device"
             )
+            raise BadParameter(message, param_hint="--coverage")
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
         return
     if not model:
-        raise typer.BadParameter("name a model, or add --coverage", param_hint="MODEL")
+        raise BadParameter("name a model, or add --coverage", param_hint="MODEL")
     if device is not None and not (check or patterns):
-        raise typer.BadParameter(
-            "only --check and --patterns use a device: add one of them", param_hint="--device"
-        )
+        message = "only --check and --patterns use a device: add one of them"
+        raise BadParameter(message, param_hint="--device")
     from deadhead.device import device_named
     from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
@@ -94,10 +94,8 @@ def heads(
         if patterns:
             _print_patterns(facts["patterns"], discover(loaded))
     if check and not all(proof["holds"] for proof in facts["check"].values()):
-        raise DeadheadError(
-            "the proof does not hold: removing heads of this model is not exact.",
-            "do not prune it; please report the model type",
-        )
+        hint = "do not prune it; please report the model type"
+        raise DeadheadError("the proof does not hold: pruning this model is not exact.", hint)
 
 
 def _print_heads(facts: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from ._format import plural, size_text
 from ._options import AsJson, Data, Overrides, RecipeName, Scale, Workers
+from ._progress import plural, size_text
 from .run import set_environment
 
 if TYPE_CHECKING:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
+from functools import update_wrapper
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
+from typer import BadParameter, Option
 
 from deadhead.errors import HeadError
 from deadhead.strategies import STRATEGIES, choose
 
-from ._options import AsJson, Auto, Dtype, Force, Model, Seed
+from ._options import AsJson, Auto, Dtype, Force, Model, ModelOut, Seed
 from ._outputs import check_folder
-from ._strategy_flags import WithStrategyFlags, flags
 
 if TYPE_CHECKING:
     from deadhead.heads.prune_saved import Pruned
@@ -22,10 +25,41 @@ if TYPE_CHECKING:
     from deadhead.ranking import Ranking
 
 
+def flags() -> dict[str, str]:
+    """The flag of each strategy: `--random`, `--keep`."""
+    return {name: f"--{s.flag or name.replace('_', '-')}" for name, s in STRATEGIES.items()}
+
+
+class WithStrategyFlags:
+    """A command whose `**amounts` come from flags, one for each strategy in the table."""
+
+    def __init__(self, command: Callable[..., None]):
+        update_wrapper(self, command)
+        self.command = command
+
+    def __call__(self, **values: Any) -> None:
+        self.command(**values)
+
+    @property
+    def __signature__(self) -> Signature:
+        signature = inspect.signature(self.command, eval_str=True)
+        fixed = [p for p in signature.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        place = 1 + [p.name for p in fixed].index("heads")
+        every = [*fixed[:place], *map(_parameter, flags()), *fixed[place:]]
+        return signature.replace(parameters=every)
+
+
+def _parameter(name: str) -> Parameter:
+    strategy = STRATEGIES[name]
+    option = Option(flags()[name], metavar=strategy.amount.metavar, help=strategy.help)
+    kind = Annotated[strategy.amount.typed | None, option]  # type: ignore[name-defined]
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+
+
 @WithStrategyFlags
 def prune(
     model: Model,
-    out: Annotated[Path, Option(help="The folder to write the pruned model to.")],
+    out: ModelOut,
     heads: Annotated[
         str,
         Option(metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0"),
@@ -62,6 +96,7 @@ def prune(
 
         deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
     """
+    # Longer than most functions: half of it is the list of options and the help.
     strategy, amount = _choice(heads, amounts)
     check_folder(out, "--out", model=model, force=force)
     scored = _ranking(strategy, ranking, model)
@@ -98,7 +133,7 @@ def _choice(heads: str, amounts: dict[str, Any]) -> tuple[str, Any]:
     number = len(chosen) + bool(heads)
     if number != 1:
         known = ", ".join(["--heads", *flags().values()])
-        raise typer.BadParameter(f"give exactly one of {known} (got {number or 'none'})")
+        raise BadParameter(f"give exactly one of {known} (got {number or 'none'})")
     for strategy, amount in chosen.items():
         STRATEGIES[strategy].check_amount(strategy, amount)
         return strategy, amount
@@ -109,10 +144,8 @@ def _ranking(strategy: str, file: Path | None, model: str) -> Ranking | None:
     if not strategy or not STRATEGIES[strategy].needs_scores:
         return None
     if file is None:
-        raise HeadError(
-            f"{flags()[strategy]} needs a ranking.",
-            f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json",
-        )
+        hint = f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json"
+        raise HeadError(f"{flags()[strategy]} needs a ranking.", hint)
     from deadhead.ranking import Ranking
 
     return Ranking.load(file)

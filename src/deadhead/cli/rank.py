@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
+from typer import BadParameter, Option
 
 from deadhead.errors import DataError, MissingExtra, unknown_name
 from deadhead.rankers import METHOD, RANKERS
@@ -18,23 +18,18 @@ from ._outputs import check_file
 
 if TYPE_CHECKING:
     from deadhead.ranking import Ranking
-    from deadhead.tasks import Dataset, Task
+    from deadhead.tasks import Task
 
 ENDS = 10  # heads to print from each end of the ranking
-PLOTS = {  # modules that a kind of plot file needs
-    ".svg": ("altair", "vl_convert"),
-    ".png": ("altair", "vl_convert"),
-    ".html": ("altair",),
-}
-PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}  # the packages they are in
+# modules that a kind of plot file needs, and the packages they are in
+PLOTS = {**dict.fromkeys((".svg", ".png"), ("altair", "vl_convert")), ".html": ("altair",)}
+PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
 
 
 def rank(
     model: opt.Model,
-    out: Annotated[Path, Option(help="The JSON file to write.")],
-    lang: Annotated[
-        str | None, Option(help="Languages of the data, comma-separated: en,de")
-    ] = None,
+    out: Annotated[Path, Option(metavar="FILE", help="The JSON file to write.")],
+    lang: opt.Languages = None,
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
     text: Annotated[
@@ -91,56 +86,53 @@ def rank(
 
         deadhead rank ./all-MiniLM-L6-v2 --loss self --text sentences.txt --out embeddings.json
     """
-    # check every option first: a mistake should not cost the time to load a model
+    # Longer than most functions: half of it is the list of options. All of them are checked first,
+    # since a mistake should not cost the time to load a model.
     known = _task(task, task_file, lang, text)
     options = opt.options_from(option)
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
+    from deadhead import rank_data, rankers
     from deadhead.device import device_named
     from deadhead.models import load_with_tokenizer
-    from deadhead.rank_data import rank_batches, sample_texts
-    from deadhead.rankers import check_method, ranker
-    from deadhead.rankers import rank as score
-    from deadhead.tasks import draw_examples
 
-    needs_labels = check_method(method, loss, options)
+    needs_labels = rankers.check_method(method, loss, options)
     place = device_named(device)
-    chosen: Any
+    examples: Any
     if known is not None:
-        where = {"root": data, "source": source}
-        chosen = draw_examples(_data(known, str(lang), split, where), max_examples, seed)
-        named = {"task": known if isinstance(known, str) else known.name, "lang": lang}
-        named["split"] = split
-    elif needs_labels:
-        raise DataError(
-            f"plain text has no labels, which {method} needs.",
-            "add --loss self, or --method entropy",
+        languages, where = opt.languages_from(lang), {"root": data, "source": source}
+        examples = rank_data.sample_rows(
+            known, languages, split, most=max_examples, seed=seed, **where
         )
+        name = known if isinstance(known, str) else known.name
+        names = {"task": name, "lang": lang, "split": split}
+    elif needs_labels:
+        hint = "add --loss self, or --method entropy"
+        raise DataError(f"plain text has no labels, which {method} needs.", hint)
     else:
-        chosen = sample_texts(Path(str(text)), max_examples, seed)
-        named = {"text": Path(str(text)).name}
+        file = Path(str(text))
+        examples, names = rank_data.sample_texts(file, max_examples, seed), {"text": file.name}
     loaded, tokenizer = load_with_tokenizer(model, place, auto=auto, dtype=dtype)
-    batches, facts = rank_batches(
+    batches, facts = rank_data.rank_batches(
         loaded,
         tokenizer,
-        chosen,
+        examples,
         needs_labels=needs_labels,
         loss=loss,
         size=batch,
         max_length=max_length,
-        in_file_order=ranker(method, **options).in_file_order,
+        in_file_order=rankers.ranker(method, **options).in_file_order,
     )
-    ranking = score(
-        loaded, batches, method, loss=loss, seed=seed, data={**named, **facts}, **options
-    )
+    facts = {**names, **facts}
+    ranking = rankers.rank(loaded, batches, method, loss=loss, seed=seed, data=facts, **options)
     ranking.save(out)
     if plot is not None:
         ranking.plot().save(str(plot))
     if as_json:
-        ends = {"lowest": ranking.lowest, "highest": ranking.highest}
         few = min(ENDS, len(ranking))
-        heads = {name: [str(head) for head in end(few)] for name, end in ends.items()}
+        ends = {"lowest": ranking.lowest(few), "highest": ranking.highest(few)}
+        heads = {name: list(map(str, end)) for name, end in ends.items()}
         typer.echo(json.dumps({"out": str(out), **heads, **ranking.to_dict()}, indent=1))
     else:
         _print_ranking(ranking, out)
@@ -152,21 +144,16 @@ def _task(
     """The task, or None for plain text; an error for both and for neither."""
     if text is not None:
         if task is not None or task_file is not None or lang is not None:
-            raise typer.BadParameter(
-                "give --text FILE alone, or --task and --lang", param_hint="--text"
-            )
+            raise BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
         return None
     if task is None and task_file is None:
-        raise typer.BadParameter(
+        message = (
             "give --task NAME or --task-file FILE, or --text FILE to rank without labels "
-            "(--loss self)",
-            param_hint="--task",
+            "(--loss self)"
         )
+        raise BadParameter(message, param_hint="--task")
     known = opt.required_task(task, task_file)
-    if lang is None:
-        raise typer.BadParameter(
-            "name the language of the data, such as --lang en", param_hint="--lang"
-        )
+    opt.languages_from(lang)
     return known
 
 
@@ -178,13 +165,6 @@ def _check_plot(file: Path | None) -> None:
     for package in PLOTS[file.suffix]:
         if find_spec(package) is None:
             raise MissingExtra(PACKAGES[package], "report", "a plot of a ranking")
-
-
-def _data(task: str | Task, lang: str, split: str, where: dict[str, Any]) -> Dataset:
-    from deadhead.tasks import load_data
-
-    languages = opt.languages_from(lang)
-    return load_data(task, languages[0] if len(languages) == 1 else languages, split, **where)
 
 
 def _print_ranking(ranking: Ranking, out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,6 @@ def report(
     out: Annotated[
         Path | None,
         Option(
-            "--out",
             metavar="PAGE.html",
             help="The page to write; by default report.html in the study folder, "
             "or comparison.html in the first of several.",
@@ -25,7 +25,6 @@ def report(
     figures: Annotated[
         Path | None,
         Option(
-            "--figures",
             metavar="DIR",
             help="Also write figures as SVG, PNG and PDF, tables as CSV, Markdown and LaTeX.",
         ),
@@ -46,11 +45,8 @@ def report(
 
     alone = len(studies) == 1
     page = out or studies[0] / ("report.html" if alone else "comparison.html")
-    write(
-        studies[0] if alone else studies,
-        page,
-        lambda text: typer.secho(text, fg="yellow", err=True),
-    )
+    warn = partial(typer.secho, fg="yellow", err=True)
+    write(studies[0] if alone else studies, page, warn)
     typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
     if figures is None:
         return

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Option
+from typer import BadParameter, Option
 
+from . import _options as opt
 from . import _progress
-from ._format import size_text
-from ._options import AsJson, Data, Overrides, RecipeName, Scale, Workers
+from ._progress import size_text
 
 if TYPE_CHECKING:
     from deadhead.studies import Result
@@ -21,19 +21,12 @@ LARGE = 100_000_000  # bytes of models that are worth a hint
 
 
 def run(
-    recipe: RecipeName,
-    out: Annotated[
-        Path,
-        Option(
-            "--out",
-            metavar="STUDY",
-            help="The study folder; the same folder again resumes the study.",
-        ),
-    ],
-    workers: Workers = None,
+    recipe: opt.RecipeName,
+    out: opt.StudyOut,
+    workers: opt.Workers = None,
     executor: Annotated[str, Option(help="local, serial or ray.")] = "local",
-    scale: Scale = None,
-    overrides: Overrides = None,
+    scale: opt.Scale = None,
+    overrides: opt.Overrides = None,
     retry_failed: Annotated[
         bool, Option("--retry-failed", help="Also run failed trials again.")
     ] = False,
@@ -44,16 +37,14 @@ def run(
             help="Continue although model or data files changed; old records stay, marked.",
         ),
     ] = False,
-    data: Data = None,
+    data: opt.Data = None,
     threads: Annotated[
         int | None,
         Option(min=1, help="CPU threads of a trial; they change last digits.", show_default="1"),
     ] = None,
     address: Annotated[
         str | None,
-        Option(
-            help="With ray: the address of a cluster, or auto. By default a local one is started."
-        ),
+        Option(help="With ray: the address of a cluster, or auto; by default a new local one."),
     ] = None,
     gpus: Annotated[float | None, Option(help="With ray: GPUs per trial, such as 0.25.")] = None,
     trial_timeout: Annotated[
@@ -64,7 +55,7 @@ def run(
             show_default="when it hangs",
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Run all trials of a recipe that have no record yet.
 
@@ -77,17 +68,18 @@ def run(
 
         deadhead run my.yaml --out study --set finetune.epochs=1 --set seed=[0,1]
     """
+    # Longer than most functions: half of it is the list of options.
     from deadhead.report.check import load_recipe
     from deadhead.studies import run as run_study
     from deadhead.studies.plan import usual_workers
 
     chosen = load_recipe(recipe, overrides or (), scale)
     set_environment(data, threads)
-    options: dict[str, Any] = {"address": address, "gpus": gpus}
-    options = {name: value for name, value in options.items() if value is not None}
+    ray = {"address": address, "gpus": gpus}
+    options = {name: value for name, value in ray.items() if value is not None}
     if options and executor != "ray":
         flags = " and ".join(f"--{name}" for name in options)
-        raise typer.BadParameter(f"{flags}: only with --executor ray")
+        raise BadParameter(f"{flags}: only with --executor ray")
     timeout = _timeout(trial_timeout)
     with _progress.study(chosen, quiet=as_json) as watch:
         result = run_study(
@@ -110,7 +102,7 @@ def run(
 
 
 def _timeout(text: str | None) -> float | str | None:
-    """The time limit of a trial: seconds, None for `off`, or by default found by the study."""
+    """The time limit of a trial in seconds; None for `off`, and by default AUTO."""
     from deadhead.studies.execution.watchdog import AUTO
 
     if text is None or text == "off":
@@ -118,9 +110,8 @@ def _timeout(text: str | None) -> float | str | None:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"expects a number of seconds, or off, got {text!r}", param_hint="--trial-timeout"
-        ) from None
+        message = f"expects a number of seconds, or off, got {text!r}"
+        raise BadParameter(message, param_hint="--trial-timeout") from None
 
 
 def set_environment(data: Path | None, threads: int | None = None) -> None:
@@ -131,6 +122,7 @@ def set_environment(data: Path | None, threads: int | None = None) -> None:
 
 
 def print_result(result: Result, out: Path) -> None:
+    from deadhead.studies import clean
     from deadhead.training.progress import clock
 
     typer.echo(
@@ -144,8 +136,6 @@ def print_result(result: Result, out: Path) -> None:
     if result.left:
         typer.echo("To resume, repeat the command.")
         return
-    from deadhead.studies import clean
-
     models, size = clean(out, dry=True)
     if size >= LARGE:
         typer.echo(

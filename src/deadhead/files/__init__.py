@@ -16,6 +16,7 @@ is here: `atomic` holds these functions, `syncer` syncs many small files in a th
 """
 
 from .atomic import (
+    cache_folder,
     draft_of,
     is_draft,
     put,
@@ -27,7 +28,6 @@ from .atomic import (
     sync_tree,
     write,
 )
-from .cache import cache_folder
 from .syncer import Syncer
 
 __all__ = ["Syncer", "cache_folder", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]

@@ -38,7 +38,9 @@ def write(path: Path, content: str | bytes, *, durable: bool = True) -> None:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        _rename(draft, path, durable)
+        os.replace(draft, path)
+        if durable:
+            sync(path.parent)
     finally:
         _discard(draft)
 
@@ -53,7 +55,9 @@ def put(path: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> Non
         fill(draft)
         if durable:
             sync(draft)
-        _rename(draft, path, durable)
+        os.replace(draft, path)
+        if durable:
+            sync(path.parent)
     finally:
         _discard(draft)
 
@@ -133,12 +137,6 @@ def remove_drafts(folder: Path) -> None:
             _discard(Path(entry.path))
 
 
-def _rename(draft: Path, path: Path, durable: bool) -> None:
-    os.replace(draft, path)
-    if durable:
-        sync(path.parent)
-
-
 def _discard(path: Path) -> None:
     """Delete a draft, if it is still there."""
     if path.is_dir() and not path.is_symlink():
@@ -146,3 +144,10 @@ def _discard(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+def cache_folder() -> Path:
+    """Where computed files are kept: DEADHEAD_CACHE, or `deadhead` in the user's cache folder."""
+    if named := os.environ.get("DEADHEAD_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deadhead"

@@ -58,9 +58,8 @@ def draft_in(target: Path) -> Iterator[Path]:
             draft = Path(tempfile.mkdtemp(prefix=OLD_DRAFT, dir=target))
             handle = _lock(draft)
     except OSError as problem:
-        raise FolderError(
-            f"{target} cannot be written: {problem.strerror}.", "name a folder you may write to"
-        ) from problem
+        hint = "name a folder you may write to"
+        raise FolderError(f"{target} cannot be written: {problem.strerror}.", hint) from problem
     try:
         yield draft
     finally:
@@ -75,8 +74,9 @@ def swap(draft: Path, target: Path) -> None:
     Other files in the folder stay. Raises OSError.
     """
     folders, files = _content(draft)
+    os.umask(umask := os.umask(0))  # there is no other way to read it
     for file in files:  # safetensors makes weights readable by their owner alone
-        (draft / file).chmod(0o666 & ~_umask())
+        (draft / file).chmod(0o666 & ~umask)
     with _locked(target):
         _finish(target)  # the swap of another writer
         _check_places(folders, files, target)
@@ -201,10 +201,8 @@ def _read_marker(folder: Path) -> Marker:
         if foreign := [name for name in remove if not WEIGHTS.fullmatch(name)]:
             raise ValueError(f"got {foreign[0]!r} among the files to remove")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise FolderError(
-            f"{path} was not written by deadhead: {problem}.",
-            "do not use a folder of somebody else; in your own, delete that file and save again",
-        ) from None
+        hint = "do not use a folder of somebody else; in your own, delete that file and save again"
+        raise FolderError(f"{path} was not written by deadhead: {problem}.", hint) from None
     return Marker(draft, list(remove))
 
 
@@ -247,9 +245,3 @@ def _unlock(handle: int | None) -> None:
     if handle is not None:
         fcntl.flock(handle, fcntl.LOCK_UN)  # closing is not enough if a forked child has it open
         os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

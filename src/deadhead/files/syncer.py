@@ -6,7 +6,6 @@ import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from .atomic import sync
 
@@ -34,15 +33,10 @@ class Syncer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         self._paths.put(None)
         self._thread.join()
-        if problem is None:
+        if kind is None:
             self._check()
 
     def _check(self) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from deadhead.studies.removal import Removal, label, strategy_of
 from deadhead.studies.store.records import Summary
+from deadhead.studies.trial import Removal, label, strategy_of
 from deadhead.tasks import points
 
 from .model import Score

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deadhead.errors import MissingExtra
-from deadhead.studies.removal import label, strategy_of
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
+from deadhead.studies.trial import label, strategy_of
 
 from .study import Study
 

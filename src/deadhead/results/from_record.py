@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deadhead.studies.removal import label
 from deadhead.studies.store.records import Record
+from deadhead.studies.trial import label
 
 from .cells import as_dict
 from .model import Measurement, RankedHeads

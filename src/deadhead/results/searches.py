@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from deadhead.studies.removal import label
 from deadhead.studies.store.records import Summary
+from deadhead.studies.trial import label
 from deadhead.tasks import points
 
 from .cells import Cell, is_target, rank_label

@@ -1,8 +1,8 @@
-"""Room 4: many trials, resumably. A recipe becomes trials, trials become records.
+"""Many trials that can be resumed: a recipe becomes trials, and trials become records.
 
-    recipe = load("weak-link/table4")          one screen of YAML, checked whole
-    run(recipe, "my-study", workers=2)         again to resume; nothing is run twice
-    frame("my-study")                          the records as a pandas DataFrame
+    recipe = load("weak-link/table4")          one screen of YAML, checked as a whole
+    run(recipe, "my-study", workers=2)         repeat it to resume; nothing runs twice
+    summaries("my-study")                      the trial, state, metrics and cost of each record
 
 Nothing here loads torch until a trial runs.
 """
@@ -19,21 +19,5 @@ from .step import STEPS
 from .study import Result, clean, run, stop
 from .trial import Trial
 
-__all__ = [
-    "STEPS",
-    "Recipe",
-    "Record",
-    "Result",
-    "Status",
-    "Trial",
-    "built_in",
-    "clean",
-    "load",
-    "plan",
-    "read",
-    "run",
-    "run_trial",
-    "status",
-    "stop",
-    "summaries",
-]
+__all__ = ["STEPS", "Recipe", "Record", "Result", "Status", "Trial", "built_in", "clean", "load"]
+__all__ += ["plan", "read", "run", "run_trial", "status", "stop", "summaries"]

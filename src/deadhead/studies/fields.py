@@ -70,7 +70,7 @@ def _task(value: Any) -> Iterator[Problem]:
     from deadhead.tasks import task_of
 
     try:
-        task_of(value if isinstance(value, str) else str(value))
+        task_of(str(value))
     except DeadheadError as problem:
         yield (), problem.message
 
@@ -101,20 +101,14 @@ def _are_parts(value: Any) -> bool:
     return all(is_whole(number, 1, 10) for number in numbers)
 
 
-World = Annotated[
-    str, Bound(lambda v: v == "world", "world; name a folder of data with --data or DEADHEAD_DATA")
-]
+WORLD_DATA = Bound(lambda v: v == "world", "world; name other data with --data or DEADHEAD_DATA")
+World = Annotated[str, WORLD_DATA]
 Parts = Annotated[Any, Bound(_are_parts, "1 to 10, or {de: 3}")]
-TargetParts = Annotated[
-    int,
-    Bound(
-        lambda v: is_whole(v, 1, 10), "1 to 10, for the languages in train that are not in source"
-    ),
-]
+FURTHER = "1 to 10, for the languages in train that are not in source"
+TargetParts = Annotated[int, Bound(lambda v: is_whole(v, 1, 10), FURTHER)]
 Rows = Annotated[int, Bound(lambda v: is_whole(v, 1), "a number of training rows")]
-Length = Annotated[
-    int, Bound(lambda v: is_whole(v, 4, 100_000), "a number of sub-words, 4 or more")
-]
+LENGTH = Bound(lambda v: is_whole(v, 4, 100_000), "a number of sub-words, 4 or more")
+Length = Annotated[int, LENGTH]
 UNSET: Any = None
 
 

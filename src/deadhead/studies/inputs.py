@@ -80,9 +80,8 @@ def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         if not isinstance(inputs, Mapping):
             unknown.add((model, task))
             continue
-        options = {
-            name: value for name, value in (content.get("data") or {}).items() if name in WHERE
-        }
+        data = content.get("data") or {}
+        options = {name: value for name, value in data.items() if name in WHERE}
         for place, value in inputs.items():
             versions.setdefault(_name(place, model, task, options), set()).add(str(value))
     for name, values in versions.items():
@@ -95,16 +94,11 @@ def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def verify(trial: Trial) -> None:
     """Raise an error if a file changed after the trial got its fingerprints."""
     names = _names(trial) if trial.inputs else {}
-    stale = []
-    for place, name in names.items():
-        now = _fingerprint(name)
-        if now and trial.inputs.get(place, now) not in ("", now):
-            stale.append(name)
-    if stale:
-        raise InputsChanged(
-            f"files changed while the study was running: {described(stale)}.",
-            "restore the old files and repeat the command, or start a new study with --out",
-        )
+    now = {name: _fingerprint(name) for name in names.values()}
+    known = {name: trial.inputs.get(place, now[name]) for place, name in names.items()}
+    if stale := [name for name, value in now.items() if value and known[name] not in ("", value)]:
+        hint = "restore the old files and repeat the command, or start a new study with --out"
+        raise InputsChanged(f"files changed while the study was running: {described(stale)}.", hint)
 
 
 def _names(trial: Trial) -> dict[str, str]:
@@ -112,7 +106,8 @@ def _names(trial: Trial) -> dict[str, str]:
     model, task, data = str(trial.get("model")), trial.task, trial.data
     options = data.chosen(*WHERE)
     places = []
-    if not any(step.builds_model for step in trial.protocol) and not _is_bundled(model):
+    bundled = model.startswith(f"{BUNDLED}/") and not Path(model).is_dir()
+    if not bundled and not any(step.builds_model for step in trial.protocol):
         places.append("model")
     if data.root != BUNDLED or Path(BUNDLED).is_dir():
         places += [trial.input_name(*triple) for triple in dict.fromkeys(trial.reads())]
@@ -125,10 +120,6 @@ def _name(place: str, model: str, task: str, options: Mapping[str, Any]) -> str:
     other, _, pair = place.removeprefix("data ").rpartition(" ")
     language, _, split = pair.rpartition("/")
     return json.dumps(["data", other or task, language, split, options], sort_keys=True)
-
-
-def _is_bundled(model: str) -> bool:
-    return model.startswith(f"{BUNDLED}/") and not Path(model).is_dir()
 
 
 def _describe(name: str) -> str:
@@ -147,9 +138,7 @@ def _fingerprint(name: str) -> str | None:
 def _of_model(name: str) -> str | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
-        finish_save(
-            folder
-        )  # a save that was cut short: the fingerprint is that of the model which `load` gives
+        finish_save(folder)  # as `load` does: the fingerprint is that of the model it gives
         files = sorted(file for file in folder.iterdir() if file.suffix in MODEL_FILES)
         return digest([[file.name, file_hash(file)] for file in files if file.is_file()])
     return _hub_revision(name)
@@ -159,7 +148,6 @@ def _of_model(name: str) -> str | None:
 def _hub_revision(name: str) -> str | None:
     """The commit of a hub model: of the local copy, else of the hub; None if neither answers."""
     import huggingface_hub
-    from huggingface_hub.utils import HFValidationError
 
     try:
         base, revision = split(name)
@@ -171,9 +159,7 @@ def _hub_revision(name: str) -> str | None:
         if huggingface_hub.constants.HF_HUB_OFFLINE:
             return None
         return huggingface_hub.model_info(base, revision=revision, timeout=5.0).sha
-    except HFValidationError:
-        return None
-    except Exception:  # no network, no such model, no access: the trial itself reports which
+    except Exception:  # no network, model, access or valid name: the trial itself reports which
         return None
 
 
@@ -198,7 +184,8 @@ def file_hash(file: Path) -> str:
 @lru_cache(maxsize=4096)
 def _version_hash(version: str) -> str:
     file = Path(json.loads(version)[0])
-    entry = _cache_folder() / f"{hashlib.sha256(str(file).encode()).hexdigest()[:32]}.json"
+    folder = files.cache_folder() / "fingerprints"
+    entry = folder / f"{hashlib.sha256(str(file).encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):
         stored = json.loads(entry.read_text(encoding="utf-8"))
         if stored["version"] == version and isinstance(stored["hash"], str):
@@ -209,14 +196,6 @@ def _version_hash(version: str) -> str:
             content.update(chunk)
     value = content.hexdigest()[:32]
     with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-        _write(entry, json.dumps({"version": version, "hash": value}))
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write(entry, json.dumps({"version": version, "hash": value}), durable=False)
     return value
-
-
-def _cache_folder() -> Path:
-    return files.cache_folder() / "fingerprints"
-
-
-def _write(entry: Path, text: str) -> None:
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    files.write(entry, text, durable=False)

@@ -64,12 +64,10 @@ class TooFewRows:
     trials: int
 
     def __str__(self) -> str:
-        refused, kept = "`run` refuses that (data.exact)", "these trials train on what there is"
-        count = f"{self.trials:,} trial{'s' * (self.trials != 1)}"
-        return (
-            f"{self.name}: {self.got:,} training rows where data.examples expects "
-            f"{self.expected:,}; {refused if self.exact else kept} ({count})"
-        )
+        kept = "these trials train on what there is"
+        then = "`run` refuses that (data.exact)" if self.exact else kept
+        rows = f"{self.got:,} training rows where data.examples expects {self.expected:,}"
+        return f"{self.name}: {rows}; {then} ({self.trials:,} trial{'s' * (self.trials != 1)})"
 
 
 def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooFewRows]:

@@ -24,14 +24,13 @@ from . import missing_data as data_check
 from .execution.processes import cores, gpus
 from .inputs import InputsChanged
 from .recipe.load import Recipe, with_inputs
-from .removal import label
 from .resume import resume
 from .status import seconds
 from .step import STEPS
 from .steps.data import place_options
 from .store.records import Scan, Summary, scan
 from .store.shared_work import shared_keys
-from .trial import Trial
+from .trial import Trial, label
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
 # Training rows of corpora, and weights of models, for a rough guess before anything is downloaded.
@@ -41,9 +40,7 @@ WEIGHTS = {**combined("weights"), **OTHERS}
 USUAL_ROWS, USUAL_WEIGHTS = 10_000, 110e6  # of a corpus or a model nothing is known of
 WORLD_ROWS, WORLD_WEIGHTS = 2_000, 1e6  # of the small world
 WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words
-BYTES = (
-    24  # of memory per weight in training: weight, gradient, two moments, and half as much again
-)
+BYTES = 24  # of memory per weight in training: weight, gradient, two moments, half as much again
 PROCESS = 1e9  # bytes of memory of a worker beside its model
 SPEED = {"gpu": 5e13, "core": 2e10}  # operations per second that short trainings reach
 MOST_CORES = 8  # that an estimate counts on
@@ -128,7 +125,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
 def _works(trials: list[Trial], folder: Path | None) -> Works:
     """Every training and ranking that is still to do, once, by the hash of what shapes it."""
     works: dict[str, tuple[str, Trial]] = {}
-    for trial in (one for whole in trials for one in (*whole.sources, whole)):
+    for trial in (part for whole in trials for part in (*whole.sources, whole)):
         for place, step in enumerate(trial.protocol):
             parts = next(step.part_trials(trial, place), None)
             if step.trains or (step.ranks and parts is None):
@@ -141,14 +138,13 @@ def _works(trials: list[Trial], folder: Path | None) -> Works:
 def contents(recipe: Recipe) -> dict[str, tuple[str, ...]]:
     """The models, tasks, languages and removals of a recipe, each once."""
     trials = recipe.trials
-    return {
-        "models": tuple(dict.fromkeys(str(trial.get("model")) for trial in trials)),
-        "tasks": tuple(dict.fromkeys(trial.task for trial in trials)),
-        "languages": tuple(dict.fromkeys(lang for trial in trials for _, lang, _ in trial.reads())),
-        "removals": tuple(
-            dict.fromkeys(str(label(trial.get("remove", "none"))) for trial in trials)
-        ),
+    parts = {
+        "models": [str(trial.get("model")) for trial in trials],
+        "tasks": [trial.task for trial in trials],
+        "languages": [lang for trial in trials for _, lang, _ in trial.reads()],
+        "removals": [str(label(trial.get("remove", "none"))) for trial in trials],
     }
+    return {name: tuple(dict.fromkeys(values)) for name, values in parts.items()}
 
 
 def warnings(recipe: Recipe) -> tuple[str, ...]:
@@ -174,7 +170,7 @@ def _time(
     cards = len(gpus(os.environ))
     device, count = ("gpu", cards) if cards else ("core", cores())
     speed = SPEED[device] * (cards or min(count, MOST_CORES))
-    training = [(step, trial) for step, trial in works.values() if STEPS[step].trains]
+    training = ((step, trial) for step, trial in works.values() if STEPS[step].trains)
     total = sum(_operations(trial, step, rows) / speed for step, trial in training)
     return total, f"a rough guess from the sizes of model and data, on {count} {device}s"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -58,49 +59,41 @@ def status(folder: str | Path) -> Status:
     planned = list(dict.fromkeys(trial for _, trial in study["cells"]))
     known, damaged = records.checked_states(home)
     states = {trial: known.get(trial, "left") for trial in planned}
-    counts = list(states.values())
+    counts = Counter(states.values())
     active = place.is_running(home)
-    live = _live(home) if active else {}
-    left = counts.count("left")
+    stored = place.read_json(home / "live.json")
+    reports = stored.get("reports") if isinstance(stored, dict) else None
+    live = stored if active and _is_live(stored) else {}
     running = [_running(name, facts, _age(live)) for name, facts in live.get("running", {}).items()]
+    mixed: dict[str, int] = {}
+    if study.get("earlier"):
+        summaries = records.summaries(home)
+        mixed = differing(summaries[trial].trial for trial in planned if trial in summaries)
     return Status(
         name=study["name"],
         total=len(planned),
-        done=counts.count("done"),
-        failed=counts.count("failed"),
-        left=left,
-        others=len(known) - len(planned) + left,
+        done=counts["done"],
+        failed=counts["failed"],
+        left=counts["left"],
+        others=len(known) - len(planned) + counts["left"],
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),
-        eta=_eta(left, live, home, running),
+        eta=_eta(counts["left"], live, home, running),
         failures=tuple(trial for trial, state in states.items() if state == "failed"),
-        mixed=_mixed(home, planned) if study.get("earlier") else {},
-        reports=_reports(home),
+        mixed=mixed,
+        reports=tuple(map(str, reports)) if isinstance(reports, list) else (),
         damaged=tuple(damaged),
     )
 
 
-def _reports(home: Path) -> tuple[str, ...]:
-    live = place.read_json(home / "live.json")
-    reports = live.get("reports") if isinstance(live, dict) else None
-    return tuple(map(str, reports)) if isinstance(reports, list) else ()
-
-
-def _mixed(home: Path, planned: list[str]) -> dict[str, int]:
-    known = records.summaries(home)
-    return differing(known[trial].trial for trial in planned if trial in known)
-
-
-def _live(home: Path) -> dict[str, Any]:
-    """What a run wrote about itself; nothing if that is damaged."""
-    live = place.read_json(home / "live.json")
-    if not isinstance(live, dict) or not isinstance(live.get("running"), dict):
-        return {}
-    numbers = [live.get(name) for name in ("started", "done", "failed", "workers")]
-    for facts in live["running"].values():
-        numbers.append(facts.get("since") if isinstance(facts, dict) else None)
-    return live if all(map(_is_number, numbers)) else {}
+def _is_live(stored: Any) -> bool:
+    """Whether this is what a run writes about itself."""
+    if not isinstance(stored, dict) or not isinstance(stored.get("running"), dict):
+        return False
+    running = [facts if isinstance(facts, dict) else {} for facts in stored["running"].values()]
+    numbers = [stored.get(name) for name in ("started", "done", "failed", "workers")]
+    return all(map(_is_number, [*numbers, *(facts.get("since") for facts in running)]))
 
 
 def _age(live: dict[str, Any]) -> float:

@@ -7,6 +7,7 @@ plans, checks, ids and records follow from that. Importing a step loads no torch
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -18,7 +19,7 @@ from .fields import SHARED, Field
 Read = tuple[str, str, str]  # task, language, split
 
 
-class Step:
+class Step(ABC):
     """A step of a trial. The attributes say what kind of work it does; the methods do it.
 
     A `trial` below is a `studies.trial.Trial`, and a `state` a `studies.steps.state.State`.
@@ -64,27 +65,17 @@ class Step:
         """Its fields with presets written out: what those mean tomorrow must change no id."""
         return {}
 
-    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
+    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:  # noqa: B027
         """Leave out of the fields of a trial what does not change its numbers."""
 
+    @abstractmethod
     def run(self, state: Any, trial: Any) -> None:
         """Do the step: change the model in the state and add to the record."""
-        raise NotImplementedError
 
 
+NAMES = ("pretrain", "finetune", "rank", "rank_each", "restart", "prune", "evaluate", "measure")
 STEPS: Registry[Step] = Registry(
-    "step",
-    "deadhead.studies.steps",
-    {
-        "pretrain": "pretrain:STEP",
-        "finetune": "finetune:STEP",
-        "rank": "rank:STEP",
-        "rank_each": "rank_each:STEP",
-        "restart": "restart:STEP",
-        "prune": "prune:STEP",
-        "evaluate": "evaluate:STEP",
-        "measure": "measure:STEP",
-    },
+    "step", "deadhead.studies.steps", {name: f"{name}:STEP" for name in NAMES}
 )
 
 
@@ -101,9 +92,5 @@ def _fields(names: tuple[str, ...]) -> dict[str, Field]:
 
 def is_inspected(steps: Sequence[Step], place: int) -> bool:
     """Whether a step scores or measures the model as the step at this place left it."""
-    for step in steps[place + 1 :]:
-        if step.inspects:
-            return True
-        if not step.ranks:
-            return False
-    return False
+    later = next((step for step in steps[place + 1 :] if step.inspects or not step.ranks), None)
+    return later is not None and later.inspects

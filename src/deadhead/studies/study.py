@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from deadhead.errors import unknown_name
 from deadhead.files import Syncer
@@ -79,9 +79,8 @@ def run(
     if workers < 1:
         raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
     check_timeout(trial_timeout, executor)
-    start = time.monotonic()
+    start, is_new = time.monotonic(), not Path(out).exists()
     reads = work == WORK  # other functions may need no data
-    is_new = not Path(out).exists()
     if reads and is_new:
         missing_data.check(recipe.trials)  # before a folder is created
     if reads:
@@ -92,9 +91,8 @@ def run(
         damaged = [*shared.set_aside(folder), *records.heal(folder)]
         (folder / "stop").unlink(missing_ok=True)
         known = records.states(folder)
-        resumed = resume(
-            recipe, folder, known, accept_changed=accept_changed, retry_failed=retry_failed
-        )
+        allowed = {"accept_changed": accept_changed, "retry_failed": retry_failed}
+        resumed = resume(recipe, folder, known, **allowed)
         recipe = resumed.recipe
         _describe(recipe, folder, resumed)
         known |= {new: known[old] for new, old in resumed.kept.items()}
@@ -103,14 +101,8 @@ def run(
             missing_data.check(todo)
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
-        control = Control(
-            folder,
-            before=before,
-            left=len(todo),
-            workers=workers,
-            watch=watcher,
-            watchdog=Watchdog(trial_timeout),
-        )
+        dog = Watchdog(trial_timeout)
+        control = Control(folder, dog, watcher, before=before, left=len(todo), workers=workers)
         for text in damaged:
             control.report(text)
         _execute(EXECUTORS[executor], recipe, todo, control, work=work, options=options)
@@ -155,21 +147,16 @@ def _execute(
     options: Mapping[str, Any] | None,
 ) -> None:
     """Run the trials; whatever happens, the status then says that none is running."""
-    folder, workers = control.folder, control.facts["workers"]
-    keys = shared.shared_keys(recipe.trials)
+    folder, keys = control.folder, shared.shared_keys(recipe.trials)
     jobs = Jobs(todo, keys, lambda key: shared.find(folder, key) is not None)
     syncer = Syncer(place.refused)
-
-    def finish(record: records.Record) -> None:
-        records.write(record, folder, syncer)
-
     load = Workload(
         jobs=jobs,
         folder=folder,
-        finish=finish,
+        finish=lambda record: records.write(record, folder, syncer),
         control=control,
         work=work,
-        workers=workers,
+        workers=control.facts["workers"],
         options=options,
     )
     try:
@@ -221,24 +208,24 @@ def described(folder: str | Path) -> dict[str, Any]:
     """What `run` wrote about a study: name, recipe, cells."""
     home = place.inside(Path(folder))
     stored = place.read_json(home / "study.json")
-    if not isinstance(stored, dict) or stored.get("format") != 1 or not _is_study(stored):
-        raise StudyError(
-            f"{home} is not a study: it has no study.json that can be read.",
-            "name the folder `deadhead run` was given",
-        )
+    if not _is_study(stored):
+        hint = "name the folder `deadhead run` was given"
+        raise StudyError(f"{home} is not a study: it has no study.json that can be read.", hint)
     return stored
 
 
-def _is_study(stored: Mapping[str, Any]) -> bool:
-    if not isinstance(stored.get("name"), str) or not is_recipe(stored.get("recipe")):
+def _is_study(stored: Any) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(stored, dict) or stored.get("format") != 1:
         return False
     cells = stored.get("cells")
-    return isinstance(cells, list) and all(map(_is_cell, cells))
-
-
-def _is_cell(cell: Any) -> bool:
-    is_pair = isinstance(cell, list) and len(cell) == 2
-    return is_pair and isinstance(cell[1], str) and is_labels(cell[0])
+    if not isinstance(stored.get("name"), str) or not isinstance(cells, list):
+        return False
+    pairs = [cell for cell in cells if isinstance(cell, list) and len(cell) == 2]
+    return (
+        is_recipe(stored.get("recipe"))
+        and len(pairs) == len(cells)
+        and all(isinstance(trial, str) and is_labels(labels) for labels, trial in pairs)
+    )
 
 
 def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:

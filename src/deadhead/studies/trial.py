@@ -3,7 +3,7 @@
 A trial starts from a model and goes through steps; each step states the fields it uses
 (`steps/`). What no step uses is left out, so that trials which would do the same become the same
 trial: at 0 % nothing is removed at random, so that seed is left out; where nothing is removed by
-rank, no ranking is made.
+rank, no ranking is made. What a trial removes is its `Removal`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from deadhead.strategies import STRATEGIES
+
 from .fields import DataOptions, as_list, options_by_name
-from .removal import Removal
 from .step import STEPS, Read, Step, fields, is_inspected
 
 FORMAT = 1  # part of every id: raise it when equal content comes to mean another number
@@ -230,3 +231,49 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A strategy that removes something."""
+
+    strategy: str
+    amount: Any
+    options: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, value: Any) -> Removal | None:
+        """The removal of a field `remove`; None where it removes nothing."""
+        strategy = strategy_of(value)
+        if strategy is None:
+            return None
+        if value[strategy] == 0 and STRATEGIES[strategy].amount.zero_is_nothing:
+            return None
+        options = {name: item for name, item in value.items() if name != strategy}
+        return cls(strategy, value[strategy], options)
+
+    @property
+    def draws(self) -> bool:
+        return STRATEGIES[self.strategy].draws
+
+    @property
+    def needs_scores(self) -> bool:
+        return STRATEGIES[self.strategy].needs_scores
+
+
+def strategy_of(value: Any) -> str | None:
+    """The strategy that a field `remove` names."""
+    names = value if isinstance(value, Mapping) else ()
+    return next((name for name in names if name in STRATEGIES), None)
+
+
+def label(value: Any) -> Any:
+    """A value as a table names it; a removal becomes `random 50 per=block`."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list):
+        return "+".join(str(item) for item in value)
+    strategy = strategy_of(value)
+    first = [] if strategy is None else [f"{strategy} {value[strategy]}"]
+    options = (f"{name}={item}" for name, item in value.items() if name != strategy)
+    return " ".join([*first, *options])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from deadhead.studies.trial import Trial
 
@@ -19,12 +20,11 @@ def serial(load: Workload) -> None:
     work = work_function(load.work)
     load.control.watchdog.silent = None  # this process cannot watch itself
     while (trial := load.next_trial()) is not None:
-        keep = load.jobs.keys(trial)
-        note = lambda text, trial=trial: _note(load, trial, text)  # noqa: E731
-        load.end(work(trial, load.folder, keep, note))
+        keep, tell = load.jobs.keys(trial), partial(_tell, load, trial)
+        load.end(work(trial, load.folder, keep, tell))
 
 
-def _note(load: Workload, trial: Trial, text: str) -> None:
+def _tell(load: Workload, trial: Trial, text: str) -> None:
     load.control.note(trial, text)
     if load.control.level() >= NOW:
         raise KeyboardInterrupt

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DAEMON = "nvidia-cuda-mps-control"
@@ -43,7 +43,8 @@ def sharing(workers: int, cards: int) -> Iterator[str]:
         try:
             yield "with MPS"
         finally:
-            if _is_last(users):  # a daemon that quits takes no new workers of another study
+            with suppress(OSError):  # then another study uses the daemon, which must not quit
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _send("quit", folder)
             for place in PLACES:
                 os.environ.pop(place, None)
@@ -71,15 +72,6 @@ def _users_file(folder: Path) -> int | None:
         return os.open(folder / "users", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         return None
-
-
-def _is_last(users: int) -> bool:
-    """Whether no other study uses the daemon; this one no longer counts either way."""
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _start(folder: Path) -> bool:

@@ -47,13 +47,12 @@ class Jobs:
         self._busy: dict[str, str] = {}  # key of work in progress -> trial that does it
         self._complete: set[str] = set()  # keys of work done in this run, on whatever node
         self._waiting: dict[str, deque[Trial]] = {}
+        seen: set[str] = set()
         first: list[Trial] = []
         later: list[Trial] = []
-        seen: set[str] = set()
         for trial in trials:
-            new = set(self.keys(trial)) - seen
-            seen |= new
-            (first if new else later).append(trial)
+            (later if seen.issuperset(self.keys(trial)) else first).append(trial)
+            seen.update(self.keys(trial))
         self._queue = deque([*first, *later])
 
     def __len__(self) -> int:
@@ -67,11 +66,8 @@ class Jobs:
         """A trial that can start now; None if there is none, or if all wait for others."""
         while self._queue:
             trial = self._queue.popleft()
-            missing = [
-                key
-                for key in self.keys(trial)
-                if key not in self._complete and not self._ready(key)
-            ]
+            keys = (key for key in self.keys(trial) if key not in self._complete)
+            missing = [key for key in keys if not self._ready(key)]
             busy = next((key for key in missing if key in self._busy), None)
             if busy is None:
                 self._busy.update(dict.fromkeys(missing, trial.id))
@@ -99,16 +95,15 @@ class Control:
     def __init__(
         self,
         folder: Path,
+        watchdog: Watchdog,
+        watch: Callable[[dict[str, Any]], None] | None = None,
         *,
         before: Mapping[str, int],
         left: int,
         workers: int,
-        watch: Callable[[dict[str, Any]], None] | None = None,
-        watchdog: Watchdog | None = None,
     ):
         """before: number of trials with a record that stays, by state; left: trials to run."""
-        self.folder, self.watch = folder, watch
-        self.watchdog = watchdog or Watchdog()
+        self.folder, self.watchdog, self.watch = folder, watchdog, watch
         self.stop, self._start = GO, time.monotonic()
         self.facts: dict[str, Any] = {
             "pid": os.getpid(),
@@ -205,7 +200,7 @@ class Workload:
 
     jobs: Jobs
     folder: Path
-    finish: Callable[[Record], None]  # writes a record
+    finish: Callable[[Record], Any]  # writes a record
     control: Control
     work: str = WORK  # module:function, called with (trial, folder, keep, note)
     workers: int = 1

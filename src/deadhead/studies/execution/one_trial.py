@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.numerics import fixed
+from deadhead.studies.fields import as_list
 from deadhead.studies.inputs import verify
 from deadhead.studies.steps.state import State
 from deadhead.studies.store import shared_work as shared
@@ -51,9 +52,8 @@ def run_trial(
     if not damaged and (reused is None or shared.find(folder, reused) is not None):
         return record
     record = _attempt(trial, folder, keep, tell, steps)
-    return (
-        replace(record, details={**record.details, "damaged work": damaged}) if damaged else record
-    )
+    details = {**record.details, **({"damaged work": damaged} if damaged else {})}
+    return replace(record, details=details)
 
 
 def _attempt(
@@ -68,31 +68,22 @@ def _attempt(
         verify(trial)
         for at in range(_resume(state, trial), len(trial.steps)):
             state.at, step = at, trial.steps[at]
-            with _timed(
-                state,
-                f"{step}{trial.steps[: at + 1].count(step)}"
-                if trial.steps.count(step) > 1
-                else step,
-            ):
+            with _timed(state, trial):
                 _run(state, trial) if steps is None else steps[step](state, trial)
-            key = trial.keys.get(at)
-            if (
-                folder is not None
-                and key is not None
-                and key in keep
-                and shared.find(folder, key) is None
-            ):
+            key = trial.keys.get(at, "")
+            if folder is not None and key in keep and shared.find(folder, key) is None:
                 shared.keep(folder, key, state.save)
     except StudyError:
         raise  # of the study's folder, not of this trial
     except Exception as problem:
         if folder is not None and no_room(problem):
             raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem
-        if _gpu_lost(problem):
-            raise GpuLost(
-                f"the GPU gave up: {str(problem).splitlines()[0]}",
-                "look at nvidia-smi, then run the same again with --retry-failed",
-            ) from problem
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(problem, torch.AcceleratorError):
+            # every further call to the GPU fails in this process (not so when memory runs out)
+            hint = "look at nvidia-smi, then run the same again with --retry-failed"
+            message = f"the GPU gave up: {str(problem).splitlines()[0]}"
+            raise GpuLost(message, hint) from problem
         return _record(trial, state, keep, traceback.format_exc())
     return _record(trial, state, keep, None)
 
@@ -104,10 +95,15 @@ def _run(state: State, trial: Trial) -> None:
         trial.protocol[state.at].run(state, trial)
 
 
-def _gpu_lost(problem: Exception) -> bool:
-    """Whether every further call to the GPU fails in this process (not so when memory runs out)."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(problem, torch.AcceleratorError)
+@contextmanager
+def _timed(state: State, trial: Trial) -> Iterator[None]:
+    """Note the seconds of a step; a step that comes again is numbered."""
+    step, start = trial.steps[state.at], time.perf_counter()
+    number = trial.steps[: state.at + 1].count(step) if trial.steps.count(step) > 1 else ""
+    try:
+        yield
+    finally:
+        state.cost[f"{step}{number} s"] = round(time.perf_counter() - start, 3)
 
 
 def _resume(state: State, trial: Trial) -> int:
@@ -119,12 +115,8 @@ def _resume(state: State, trial: Trial) -> int:
     start = 0
     for at, home in stored.items():
         ranked = trial.protocol[at].ranks
-        if home is None or (
-            ranked
-            and trained is None
-            and at > 0
-            and not any(step.restarts for step in trial.protocol[at:])
-        ):
+        needs_model = ranked and at > 0 and not any(s.restarts for s in trial.protocol[at:])
+        if home is None or (needs_model and trained is None):
             continue  # not there, or a ranking whose model is not there
         trained = trained if ranked else home / "model"
         state.restore(home)
@@ -135,7 +127,7 @@ def _resume(state: State, trial: Trial) -> int:
 
 def _record(trial: Trial, state: State, keep: Collection[str], error: str | None) -> Record:
     return Record(
-        trial,
+        trial=trial,
         state="done" if error is None else "failed",
         removed=tuple(state.removed),
         metrics=state.metrics,
@@ -153,21 +145,8 @@ def _ranking(trial: Trial, ranking: Any) -> dict[str, Any]:
     """What the record says about a ranking of this trial or of an earlier one."""
     if ranking is None:
         return {}
-    source = trial.get("source")
-    entry = {
-        "method": ranking.method,
-        "languages": [source] if isinstance(source, str) else list(source or ()),
-    }
+    entry = {"method": ranking.method, "languages": as_list(trial.get("source"))}
     entry["scores"] = {str(head): float(score) for head, score in ranking.scores.items()}
     if "merged" in ranking.data:
         entry["merge"] = ranking.data["merged"]
     return {"ranking": entry}
-
-
-@contextmanager
-def _timed(state: State, name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        state.cost[f"{name} s"] = round(time.perf_counter() - start, 3)

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from deadhead.numerics import threads
@@ -107,12 +106,7 @@ class Pool:
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         for worker in self.workers:
             worker.close(kill=worker.trial is not None)
         self.selector.close()
@@ -145,14 +139,12 @@ class Pool:
                 return
             if idle is not None:
                 self.load.control.watchdog.beat(trial.id)  # its process has started already
-            (idle or self._start()).give(trial, self.load.jobs.keys(trial))
-
-    def _start(self) -> Worker:
-        worker = Worker(self.load, self.number % self.load.workers)
-        self.number += 1
-        self.workers.append(worker)
-        self.selector.register(worker.channel, selectors.EVENT_READ, worker)
-        return worker
+            else:
+                idle = Worker(self.load, self.number % self.load.workers)
+                self.number += 1
+                self.workers.append(idle)
+                self.selector.register(idle.channel, selectors.EVENT_READ, idle)
+            idle.give(trial, self.load.jobs.keys(trial))
 
     def _read(self, worker: Worker) -> None:
         messages = worker.messages()
@@ -174,8 +166,10 @@ class Pool:
                 if "record" in message:
                     self.losses = 0
                     self._end(Record.from_dict(message["record"]))
-                else:
-                    self._stop_study(trial, *message["study"])
+                else:  # the study's folder, not the trial, has a problem: start nothing more
+                    self.load.put_back(trial)
+                    text, hint, full = message["study"]
+                    self.problem = self.problem or (DiskFull if full else StudyError)(text, hint)
 
     def _end(self, record: Record) -> None:
         try:
@@ -183,22 +177,14 @@ class Pool:
         except StudyError as problem:  # let the others finish: their records may still find room
             self.problem = self.problem or problem
 
-    def _stop_study(self, trial: Trial, message: str, hint: str, full: bool) -> None:
-        """The study's folder, not the trial, has a problem: start nothing more."""
-        self.load.put_back(trial)
-        self.problem = self.problem or (DiskFull if full else StudyError)(message, hint)
-
     def _end_hanging(self, hang: Hang) -> None:
         for worker in self.workers:
             if worker.trial is not None and worker.trial.id == hang.trial:
                 worker.hang = hang
                 if hang.silent:
-                    worker.problem = StudyError(
-                        f"one process after the other gave no sign of life for {hang.limit:g} s. "
-                        "Finished trials are kept.",
-                        f"check that the disk of {self.load.folder} answers, "
-                        "and run the same command again",
-                    )
+                    text = f"gave no sign of life for {hang.limit:g} s. Finished trials are kept."
+                    hint = f"check the disk of {self.load.folder}, and run the same command again"
+                    worker.problem = StudyError(f"one process after the other {text}", hint)
                 worker.process.kill()
                 self._remove(worker)
                 return
@@ -224,7 +210,7 @@ class Pool:
             self.load.put_back(trial)
         else:
             error = _error(worker, code, self.load.folder)
-            self._end(Record(trial, "failed", versions=versions(), error=error))
+            self._end(Record(trial=trial, state="failed", versions=versions(), error=error))
 
 
 def _error(worker: Worker, code: int, folder: Path) -> str:
@@ -237,9 +223,8 @@ def _error(worker: Worker, code: int, folder: Path) -> str:
     if worker.problem is not None:
         return worker.problem.message
     end = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    hint = ""
-    if code == -signal.SIGKILL:
-        hint = " Perhaps memory ran out: use fewer --workers or smaller batches."
+    memory = " Perhaps memory ran out: use fewer --workers or smaller batches."
+    hint = memory if code == -signal.SIGKILL else ""
     return (
         f"The process that ran this trial ended with {end}, {ATTEMPTS} times.{hint} "
         f"What it printed is in {folder.name}/logs."

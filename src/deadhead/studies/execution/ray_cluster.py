@@ -68,10 +68,8 @@ def _connect(ray: Any, address: str | None, workers: int, cpus: float) -> None:
     try:
         ray.init(address=address or "local", **options)
     except (ConnectionError, RuntimeError, ValueError) as problem:
-        raise StudyError(
-            f"expected a Ray cluster at {address}, got: {problem}",
-            "start one with: ray start --head, or leave out --address",
-        ) from None
+        hint = "start one with: ray start --head, or leave out --address"
+        raise StudyError(f"expected a Ray cluster at {address}, got: {problem}", hint) from None
 
 
 class _Cluster:
@@ -152,22 +150,17 @@ class _Cluster:
     def _answer(self, reference: Any, trial: Trial) -> Record | None:
         """The record of a trial; None if it is to run again."""
         errors = self.ray.exceptions
-        died = (
-            errors.WorkerCrashedError,
-            errors.OutOfMemoryError,
-            errors.NodeDiedError,
-            errors.ObjectLostError,
-        )
+        names = ("WorkerCrashedError", "OutOfMemoryError", "NodeDiedError", "ObjectLostError")
+        died = tuple(getattr(errors, name) for name in names)
         try:
             answer = json.loads(self.ray.get(reference))
         except died as problem:
             return self._died(trial, problem)
         except errors.RayTaskError as problem:
-            return Record(trial, "failed", versions=versions(), error=str(problem))
+            return Record(trial=trial, state="failed", versions=versions(), error=str(problem))
         except errors.RayError as problem:  # such as LocalRayletDiedError
-            raise ClusterLost(
-                f"the Ray cluster does not answer any more: {_first_line(problem)}", AGAIN
-            ) from None
+            message = f"the Ray cluster does not answer any more: {_first_line(problem)}"
+            raise ClusterLost(message, AGAIN) from None
         if "lost" in answer:
             self.gpu_losses += 1
             if self.gpu_losses > RETRIES * max(1, self.health.slots):
@@ -189,9 +182,8 @@ class _Cluster:
         self.load.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
         if again:
             return None
-        times = self.deaths[trial.id]
-        error = f"The trial was ended {times} times, the last time because {reason}."
-        return Record(trial, "failed", versions=versions(), error=error)
+        error = f"The trial was ended {self.deaths[trial.id]} times, at last because {reason}."
+        return Record(trial=trial, state="failed", versions=versions(), error=error)
 
 
 def _first_line(problem: Exception) -> str:
@@ -200,6 +192,7 @@ def _first_line(problem: Exception) -> str:
 
 def remote_trial(
     content: dict[str, Any],
+    *,
     keep: list[str],
     folder: str,
     work: str,

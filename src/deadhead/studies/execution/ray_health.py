@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from deadhead.studies.store.folder import ClusterLost
 EVERY = 1.0  # seconds between checks of the cluster
 GONE = 60.0  # seconds without any node that could run a trial, after there was one
 HEAD = 5.0  # seconds without an answer from the head; after 60, Ray would end this process
+KEPT = "Finished trials are kept."
 AGAIN = "start the cluster again and run the same command: it continues where it stopped"
 
 
@@ -45,18 +46,15 @@ class Health:
             self._check_head()
         alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
         if self.direct and self.node not in alive:
-            raise ClusterLost(
-                "the Ray node that this command runs on is gone. Finished trials are kept.", AGAIN
-            )
-        self.slots = self._slots(self.ray.cluster_resources())
+            raise ClusterLost(f"the Ray node that this command runs on is gone. {KEPT}", AGAIN)
+        resources = self.ray.cluster_resources()  # nodes may come and go
+        by_gpu = [resources.get("GPU", 0) / self.gpus] if self.gpus else []
+        self.slots = int(min([resources.get("CPU", 0) / self.cpus, *by_gpu]))
         if self.slots:
             self._available = self._checked
         elif self._available is not None and self._checked - self._available > GONE:
-            raise ClusterLost(
-                "no node of the Ray cluster is left that could run a trial. "
-                "Finished trials are kept.",
-                AGAIN,
-            )
+            message = "no node of the Ray cluster is left that could run a trial."
+            raise ClusterLost(f"{message} {KEPT}", AGAIN)
 
     def _check_head(self) -> None:
         """Connect to the head: without one, any call of Ray ends this process after a minute."""
@@ -68,17 +66,10 @@ class Health:
                 return
             except OSError as problem:
                 if self.clock() > until:
-                    raise ClusterLost(
-                        f"the head of the Ray cluster at {self.head} does not answer ({problem}). "
-                        "Finished trials are kept.",
-                        AGAIN,
-                    ) from None
+                    head = f"the head of the Ray cluster at {self.head}"
+                    message = f"{head} does not answer ({problem}). {KEPT}"
+                    raise ClusterLost(message, AGAIN) from None
                 time.sleep(0.2)
-
-    def _slots(self, resources: Mapping[str, float]) -> int:
-        """How many trials the cluster can run now; nodes may come and go."""
-        by_gpu = [resources.get("GPU", 0) / self.gpus] if self.gpus else []
-        return int(min([resources.get("CPU", 0) / self.cpus, *by_gpu]))
 
 
 class Signs:

@@ -143,8 +143,6 @@ def check_timeout(timeout: float | str | None, executor: str) -> None:
             "give --trial-timeout a number above 0, or off",
         )
     if executor == "serial":
-        raise StudyError(
-            "--trial-timeout expects an executor that can end a trial, got serial, which runs "
-            "trials in this process.",
-            "use --executor local with --trial-timeout",
-        )
+        message = "an executor that can end a trial, got serial, which runs it in this process"
+        hint = "use --executor local with --trial-timeout"
+        raise StudyError(f"--trial-timeout expects {message}.", hint)

@@ -54,7 +54,13 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
             problems = fields()[name].check(fixed[name])
             yield from ((("fixed", name, *path), message) for path, message in problems)
     for path, grid in _grids(data):
-        yield from _grid(grid, path, fixed)
+        if not isinstance(grid, dict):
+            expected = "a mapping from fields to lists of values, such as {seed: [0, 1, 2]}"
+            yield path, f"expected {expected}."
+            continue
+        for name, spec in grid.items():
+            problems = _axis(name, spec, grid, fixed)
+            yield from (((*path, name, *rest), message) for rest, message in problems)
     if data.get("search") is not None:
         yield from ((("search", *path), message) for path, message in _search(data["search"]))
 
@@ -79,16 +85,6 @@ def _steps(steps: Any) -> Iterator[Problem]:
                 yield ("steps", i), message
 
 
-def _grid(grid: Any, path: Path, fixed: Mapping[str, Any]) -> Iterator[Problem]:
-    if not isinstance(grid, dict):
-        yield path, "expected a mapping from fields to lists of values, such as {seed: [0, 1, 2]}."
-        return
-    for name, spec in grid.items():
-        yield from (
-            ((*path, name, *rest), message) for rest, message in _axis(name, spec, grid, fixed)
-        )
-
-
 def _axis(
     name: str, spec: Any, grid: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> Iterator[Problem]:
@@ -109,8 +105,7 @@ def _axis(
     for i, value in enumerate(points):
         at = (i,) if isinstance(spec, list) and len(spec) == len(points) else ()
         for whole in _whole_values(name, value, grid, fixed):
-            problems = fields()[field].check(whole)
-            for rest, message in problems:
+            for rest, message in fields()[field].check(whole):
                 yield ((*at, *rest) if "." not in name else at), message
 
 
@@ -154,16 +149,15 @@ def _search(value: Any) -> Iterator[Problem]:
 
 def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
     """What is wrong with fields and steps together."""
+    from deadhead.translation import SIZES
+
     if "steps" not in data:
         return
     fixed, every = data.get("fixed") or {}, grids(data)
     for name in dict.fromkeys(name for grid in every for name in grid):
         if all(name in grid for grid in every) and _is_in(fixed, name.split(".")):
-            yield (
-                ("fixed", *name.split(".")),
-                f"this changes nothing, since the axis {name} sets it in every trial; "
-                "remove one of the two.",
-            )
+            reason = f"the axis {name} sets it in every trial; remove one of the two"
+            yield ("fixed", *name.split(".")), f"this changes nothing, since {reason}."
     steps = [STEPS[name] for name in data["steps"]]
     for path, grid in _grids(data):
         names = {*fixed, *(name.partition(".")[0] for name in grid)}
@@ -176,7 +170,9 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield ("search",), "a search sets `remove` itself."
             choices.setdefault("remove", []).append({"lowest": 1})
         yield from ((path, message) for message in _missing(steps, {*choices}))
-        yield from ((path, message) for message in _without_weights(steps, choices))
+        if not any(step.builds_model for step in steps):
+            sizes = (model for model in choices.get("model", ()) if among(model, SIZES))
+            yield from ((path, f"{s} has no weights; begin steps with pretrain.") for s in sizes)
         for step in dict.fromkeys(steps):
             for part, message in step.conflicts(steps, choices):
                 yield (path if part == "axes" else (part,)), message
@@ -203,22 +199,8 @@ def _missing(steps: list[Step], names: set[str]) -> Iterator[str]:
             if name not in names:
                 example = fields()[name].example
                 yield f"the step {step.name} needs `{name}`{example and f', such as {example}'}."
-    yield from _unused(steps, names)
-
-
-def _unused(steps: list[Step], names: set[str]) -> Iterator[str]:
     used = {field.name for step in steps for field in step.fields}
     for step in STEPS.values():
         for field in step.fields:
             if field not in SHARED and field.needs_step and field.name in names - used:
                 yield f"`{field.name}` is given, but no step uses it; add {step.name} to steps."
-
-
-def _without_weights(steps: list[Step], choices: Mapping[str, list[Any]]) -> Iterator[str]:
-    """A size has no weights, so a step must train it first."""
-    from deadhead.translation import SIZES
-
-    if not any(step.builds_model for step in steps):
-        for model in choices.get("model", ()):
-            if among(model, SIZES):
-                yield f"{model} has no weights; begin steps with pretrain."

@@ -17,18 +17,8 @@ from deadhead.studies.step import fields
 DisplayCheck = Callable[[Mapping[str, Any], Path], Iterable[Problem]]
 
 # Axes of every score, besides those of the recipe.
-SCORE_AXES = [
-    "language",
-    "target",
-    "setting",
-    "arm",
-    "k",
-    "parts",
-    "metric",
-    "strategy",
-    "amount",
-    "split",
-]
+SCORE_AXES = ["language", "target", "setting", "arm", "k", "parts"]
+SCORE_AXES += ["metric", "strategy", "amount", "split"]
 EXAMPLES = {
     "tables": "{title: TEXT, rows: AXIS, columns: AXIS}",
     "figures": "{title: TEXT, kind: curve, x: AXIS}",
@@ -42,18 +32,14 @@ def display_problems(
     """Yield what is wrong with the tables, the figures, the claims and `about` of a recipe."""
     if not isinstance(data.get("about", ""), str):
         yield ("about",), "expected one line of text."
-    shapes = list(_shape_problems(data))
-    yield from shapes
-    if check is not None and not shapes:
-        yield from check(data, folder)
-
-
-def _shape_problems(data: Mapping[str, Any]) -> Iterator[Problem]:
-    for part, example in EXAMPLES.items():
-        if not _is_list(data.get(part), dict):
-            yield (part,), f"expected a list of {part}, each {example}."
+    shapes: list[Problem] = [
+        ((part,), f"expected a list of {part}, each {example}.")
+        for part, example in EXAMPLES.items()
+        if not _is_list(data.get(part), dict)
+    ]
     if not _is_list(data.get("claims"), str):
-        yield ("claims",), "expected a list of names."
+        shapes.append((("claims",), "expected a list of names."))
+    yield from shapes or (check(data, folder) if check is not None else ())
 
 
 def _is_list(value: Any, kind: type) -> bool:

@@ -65,10 +65,8 @@ def _own(data: Mapping[str, Any]) -> list[Cell]:
         axes = {name: values(name, spec) for name, spec in grid.items()}
         arms = list(search_arms(data["search"])) if data.get("search") else [{}]
         if len(own) + prod(map(len, axes.values())) * len(arms) > MOST:
-            raise RecipeError(
-                f"the axes multiply to more than {MOST:,} trials.",
-                "shorten them, or split the recipe into several studies",
-            )
+            hint = "shorten them, or split the recipe into several studies"
+            raise RecipeError(f"the axes multiply to more than {MOST:,} trials.", hint)
         for combination in itertools.product(*axes.values()):
             labels = dict(zip(axes, combination, strict=True))
             own += [_cell(data, {**labels, **arm}) for arm in arms]

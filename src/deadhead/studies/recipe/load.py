@@ -84,14 +84,13 @@ def load(
         `deadhead.report.check.load_recipe`, which gives it.
     included: another recipe includes this one.
     """
-    file = _find(name)
+    file, text = _find(name)
     folder = File(str(file)).parent
-    recipe = read(_text(file), str(name) if _is_file(name) else f"{name}.yaml")
+    recipe = read(text, str(name) if _is_file(name) else f"{name}.yaml")
     data = recipe.data
     if not isinstance(data, dict):
-        raise RecipeError(
-            f"{recipe.name}:1: a recipe is a mapping of fields, such as steps, fixed and axes."
-        )
+        fields = "such as steps, fixed and axes"
+        raise RecipeError(f"{recipe.name}:1: a recipe is a mapping of fields, {fields}.")
     if scale is not None and ("scales" in data or "include" not in data):
         apply_scale(recipe, scale)  # else those it includes have that scale
     if not data.get("include"):
@@ -103,11 +102,15 @@ def load(
             apply_override(recipe, text)
     data.pop("scales", None)
     if "include" in data:
+        names = data["include"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            example = "such as [weak-link/table1, weak-link/table4]"
+            raise RecipeError(
+                f"{recipe.where(('include',))}: expected a list of recipes, {example}."
+            )
         passed = [text for text in overrides if not is_display(text)]
-        data["include"] = [
-            _included(other, folder, passed, scale, recipe.where(("include", i)))
-            for i, other in enumerate(_include_names(recipe))
-        ]
+        for i, other in enumerate(names):
+            names[i] = _included(other, folder, passed, scale, recipe.where(("include", i)))
     check(recipe, folder, display)
     return Recipe(
         name=File(name).stem if _is_file(name) else str(name),
@@ -116,16 +119,6 @@ def load(
         notes=tuple(overrides),
         written=recipe,
     )
-
-
-def _include_names(recipe: Document) -> list[str]:
-    names = recipe.data["include"]
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-        raise RecipeError(
-            f"{recipe.where(('include',))}: expected a list of recipes, "
-            "such as [weak-link/table1, weak-link/table4]."
-        )
-    return names
 
 
 def _included(
@@ -151,22 +144,17 @@ def _is_file(name: str | File) -> bool:
     return str(name).endswith(SUFFIXES)
 
 
-def _find(name: str | File) -> Any:
-    if _is_file(name):
-        return File(name)
-    known = built_in()
-    if str(name) not in known:
+def _find(name: str | File) -> tuple[Any, str]:
+    """The file of a recipe, and its text."""
+    known = {} if _is_file(name) else built_in()
+    if not _is_file(name) and str(name) not in known:
         message = unknown_name("recipe", name, known).message
         raise RecipeError(message, "name one of these, or a file of your own that ends in .yaml")
-    return known[str(name)]
-
-
-def _text(file: Any) -> str:
+    file = known.get(str(name), File(name))
     try:
-        return str(file.read_text(encoding="utf-8"))
+        return file, file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise RecipeError(
-            f"there is no recipe {file}.", "deadhead recipes lists the built-in ones"
-        ) from None
+        hint = "deadhead recipes lists the built-in ones"
+        raise RecipeError(f"there is no recipe {file}.", hint) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise RecipeError(f"{file} cannot be read: {problem}.") from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deadhead.errors import unknown_name
 from deadhead.studies.step import fields
 
 from .check import DISPLAY, TOP
@@ -24,10 +24,8 @@ def apply_scale(recipe: Document, scale: str) -> None:
     scales = recipe.data.get("scales") or {}
     if not isinstance(scales, dict) or scale not in scales:
         names = ", ".join(scales) if isinstance(scales, dict) else ""
-        raise RecipeError(
-            f"{recipe.name} has no scale {scale!r}; it has: {names or 'none'}.",
-            "leave --scale out to run it in full",
-        )
+        hint = "leave --scale out to run it in full"
+        raise RecipeError(f"{recipe.name} has no scale {scale!r}; it has: {names or 'none'}.", hint)
     changes = scales[scale]
     if not isinstance(changes, dict):
         where = recipe.where(("scales", scale))
@@ -41,15 +39,11 @@ def apply_override(recipe: Document, text: str) -> None:
     """Apply one `a.b=c`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise RecipeError(
-            f"--set {text}: this is not FIELD=VALUE.", "for instance --set fixed.finetune.epochs=1"
-        )
-    put(recipe, name.strip().split("."), _parse(value.strip()), f"--set {text}", None)
-
-
-def _parse(text: str) -> Any:
-    """A value on the command line: YAML in brackets (`[0, 1]`), a word or a number."""
-    return read(text, "--set").data if text[:1] in "[{\"'" else scalar(text)
+        hint = "for instance --set fixed.finetune.epochs=1"
+        raise RecipeError(f"--set {text}: this is not FIELD=VALUE.", hint)
+    value = value.strip()  # YAML in brackets (`[0, 1]`) or in quotes, a word or a number
+    parsed = read(value, "--set").data if value[:1] in "[{\"'" else scalar(value)
+    put(recipe, name.strip().split("."), parsed, f"--set {text}", None)
 
 
 def put(recipe: Document, path: Sequence[str], value: Any, source: str, line: int | None) -> None:
@@ -66,13 +60,8 @@ def _places(
 ) -> list[Sequence[str]]:
     """Where to set a field of trials."""
     if path[0] not in fields():
-        known = [*TOP, *fields()]
-        near = difflib.get_close_matches(path[0], known, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        raise RecipeError(
-            f"{source}: a recipe has no field {path[0]!r}.{guess} "
-            f"Known: {', '.join(sorted(known))}."
-        )
+        problem = unknown_name("field", path[0], {*TOP, *fields()})
+        raise RecipeError(f"{source}: {problem.message}")
     prefixes = {".".join(path[: i + 1]) for i in range(len(path))}
     every = grids(data)
     paths = [["axes", str(i)] for i in range(len(every))]
@@ -99,7 +88,12 @@ def _put(recipe: Document, path: Sequence[str], value: Any, source: str, line: i
         if isinstance(here, dict) and rest in here:
             path = [*path[:i], rest]
             break
-        here = _enter(here, word, path[:i], source)
+        if isinstance(here, list):
+            here = here[_index(here, word, source)]
+        elif isinstance(here, dict):
+            here = here.setdefault(word, {})
+        else:
+            raise RecipeError(f"{source}: {dotted(path[:i])} is not a mapping.")
     last = path[-1]
     if isinstance(here, list):
         here[_index(here, last, source)] = value
@@ -115,18 +109,8 @@ def _put(recipe: Document, path: Sequence[str], value: Any, source: str, line: i
         recipe.overrides[place] = source
 
 
-def _enter(here: Any, word: str, path: Iterable[str], source: str) -> Any:
-    if isinstance(here, list):
-        return here[_index(here, word, source)]
-    if not isinstance(here, dict):
-        raise RecipeError(f"{source}: {dotted(path)} is not a mapping.")
-    return here.setdefault(word, {})
-
-
 def _index(items: list[Any], word: str, source: str) -> int:
     if not word.isdecimal() or int(word) >= len(items):
-        raise RecipeError(
-            f"{source}: {word!r} is not a place in a list of {len(items)}.",
-            "places are counted from 0",
-        )
+        hint = "places are counted from 0"
+        raise RecipeError(f"{source}: {word!r} is not a place in a list of {len(items)}.", hint)
     return int(word)

@@ -72,16 +72,17 @@ def read(text: str, name: str) -> Document:
         events = yaml.parse(text, Loader=yaml.SafeLoader)
         anchor = next((event for event in events if isinstance(event, yaml.AliasEvent)), None)
     except RecursionError:
-        raise RecipeError(
-            f"{name} is nested too deeply.", "a recipe is a few levels deep"
-        ) from None
+        hint = "a recipe is a few levels deep"
+        raise RecipeError(f"{name} is nested too deeply.", hint) from None
     except yaml.YAMLError as problem:
-        raise _unreadable(problem, name) from None
+        mark = getattr(problem, "problem_mark", None)
+        place = f"{name}:{mark.line + 1}" if mark else name
+        reason = getattr(problem, "problem", None) or str(problem).splitlines()[0]
+        hint = "check the brackets, quotes and indents"
+        raise RecipeError(f"{place}: this is not YAML: {reason}.", hint) from None
     if anchor is not None:
-        raise RecipeError(
-            f"{name}:{anchor.start_mark.line + 1}: *{anchor.anchor} repeats an anchor.",
-            "write the value out",
-        )
+        place = f"{name}:{anchor.start_mark.line + 1}"
+        raise RecipeError(f"{place}: *{anchor.anchor} repeats an anchor.", "write the value out")
     document = Document(name, None)
     document.data = _value(root, (), document) if root is not None else None
     return document
@@ -98,23 +99,13 @@ def scalar(text: str) -> Any:
     return float(text) if FLOAT.fullmatch(text) else text
 
 
-def _unreadable(problem: Any, name: str) -> RecipeError:
-    mark = getattr(problem, "problem_mark", None)
-    reason = getattr(problem, "problem", None) or str(problem).splitlines()[0]
-    return RecipeError(
-        f"{name}{f':{mark.line + 1}' if mark else ''}: this is not YAML: {reason}.",
-        "check the brackets, quotes and indents",
-    )
-
-
 def _value(node: Any, path: Path, document: Document) -> Any:
     import yaml
 
     document.lines[path] = node.start_mark.line + 1
     if len(path) > DEEPEST:
-        raise RecipeError(
-            f"{document.where(path[:3])} is nested too deeply.", "a recipe is a few levels deep"
-        )
+        hint = "a recipe is a few levels deep"
+        raise RecipeError(f"{document.where(path[:3])} is nested too deeply.", hint)
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, path, document)
     if isinstance(node, yaml.SequenceNode):
@@ -131,17 +122,14 @@ def _mapping(node: Any, path: Path, document: Document) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, child in node.value:
         line = key.start_mark.line + 1
+        place = f"{document.name}:{line}"
         if not isinstance(key.value, str):
-            raise RecipeError(f"{document.name}:{line}: a field must have a plain name.")
+            raise RecipeError(f"{place}: a field must have a plain name.")
         if key.value in values:
-            raise RecipeError(
-                f"{document.name}:{line}: {dotted((*path, key.value))} is given twice.",
-                "keep one of the two",
-            )
+            name = dotted((*path, key.value))
+            raise RecipeError(f"{place}: {name} is given twice.", "keep one of the two")
         if key.value == "<<":
-            raise RecipeError(
-                f"{document.name}:{line}: << merges are not read.", "write the fields out"
-            )
+            raise RecipeError(f"{place}: << merges are not read.", "write the fields out")
         values[key.value] = _value(child, (*path, key.value), document)
         document.lines[(*path, key.value)] = line
     return values
@@ -149,7 +137,5 @@ def _mapping(node: Any, path: Path, document: Document) -> dict[str, Any]:
 
 def _refuse_tag(node: Any, kind: str, path: Path, document: Document) -> None:
     if node.tag not in (f"tag:yaml.org,2002:{kind}", "!"):
-        raise RecipeError(
-            f"{document.where(path)}: the tag {node.tag} is not plain data.",
-            "write the value without a tag",
-        )
+        hint = "write the value without a tag"
+        raise RecipeError(f"{document.where(path)}: the tag {node.tag} is not plain data.", hint)

@@ -41,10 +41,8 @@ class Evaluate(Step):
             for split in trial.splits:
                 name = f"{split}{FIRST if first else ''}"
                 state.tell(f"scoring {name}")
-                sets = {
-                    lang: models.encoded(state, trial, [lang], split, labels)
-                    for lang in trial.targets
-                }
+                langs = trial.targets
+                sets = {n: models.encoded(state, trial, [n], split, labels) for n in langs}
                 folder = state.folder and _predictions(state.folder, trial, name)
                 tokenizer = models.tokenizer(state, trial)
                 scores = evaluate(model, sets, tokenizer=tokenizer, folder=folder, progress=False)

@@ -30,22 +30,15 @@ class Finetune(TrainingStep):
 
         model = models.model(state, trial)
         state.kept.pop("first", None)
-        if _is_start_measured(state, trial):
+        is_first = "finetune" not in trial.before(state.at)
+        measured = trial.measures if "measure" in trial.steps[state.at :] else ()
+        if is_first and any(MEASURES[name].needs_start for name in measured):
             from deadhead.measures.weights import head_weights
 
             state.kept["began"] = head_weights(model)
         training = Training.parse(trial.get("finetune"))
         first = trial.keeps_first(state.at)
         train(state, trial, model, training, seed=trial.seed_of(state.at), first=first)
-
-
-def _is_start_measured(state: State, trial: Trial) -> bool:
-    """Whether the change of the weights from before this training is measured later."""
-    return (
-        "finetune" not in trial.before(state.at)
-        and any(MEASURES[name].needs_start for name in trial.measures)
-        and "measure" in trial.steps[state.at :]
-    )
 
 
 STEP = Finetune()

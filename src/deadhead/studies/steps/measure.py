@@ -11,13 +11,7 @@ from deadhead.measures import MEASURES, measure
 from deadhead.options import problems
 from deadhead.studies.fields import TARGETS, Field, Problem, options_by_name
 from deadhead.studies.step import Read, Step
-from deadhead.studies.store.shapes import (
-    are_numbers,
-    are_rows,
-    are_texts,
-    is_dict_of,
-    maps_heads_to_numbers,
-)
+from deadhead.studies.store import shapes
 from deadhead.studies.trial import Trial
 
 from .state import State
@@ -32,11 +26,8 @@ def _check(value: Any) -> Iterator[Problem]:
         for item in items
     )
     if not items or not is_list:
-        yield (
-            (),
-            f"expected a list of names, such as [{', '.join(MEASURES)}]; "
-            "a measure with options is {embeddings: {sentences: 200}}.",
-        )
+        example = "a measure with options is {embeddings: {sentences: 200}}"
+        yield (), f"expected a list of names, such as [{', '.join(MEASURES)}]; {example}."
         return
     for name, options in options_by_name(items).items():
         if name not in MEASURES:
@@ -53,33 +44,29 @@ def _canonical(value: Any) -> list[Any]:
 
 
 def _is_embeddings(value: Any) -> bool:
-    if type(value) is not dict or not are_numbers([value.get("silhouette")]):
+    if type(value) is not dict or not shapes.are_numbers([value.get("silhouette")]):
         return False
     points, centroids = value.get("points", {}), value.get("centroids", {})
-    if type(points) is not dict or not all(are_rows(rows, 2) for rows in points.values()):
+    if type(points) is not dict or not all(shapes.are_rows(rows, 2) for rows in points.values()):
         return False
     return (
         type(centroids) is dict
-        and are_rows(centroids.get("distances", []))
-        and are_texts(centroids.get("languages", []))
+        and shapes.are_rows(centroids.get("distances", []))
+        and shapes.are_texts(centroids.get("languages", []))
     )
 
 
-VALID = {  # by how a measure is drawn
-    "map": maps_heads_to_numbers,
-    "maps": is_dict_of(maps_heads_to_numbers),
-    "points": _is_embeddings,
-}
+HEADS = shapes.maps_heads_to_numbers
+# by how a measure is drawn
+VALID = {"map": HEADS, "maps": shapes.is_dict_of(HEADS), "points": _is_embeddings}
 
 
 def _is_stage(value: Any) -> bool:
     """Whether these are the measures of one stage, by name; null where there are none."""
-    return value is None or (
-        type(value) is dict
-        and all(
-            VALID[MEASURES[name].drawn_as](item) for name, item in value.items() if name in MEASURES
-        )
-    )
+    if type(value) is not dict:
+        return value is None
+    known = {name: item for name, item in value.items() if name in MEASURES}
+    return all(VALID[MEASURES[name].drawn_as](item) for name, item in known.items())
 
 
 MEASURE = Field(
@@ -96,7 +83,7 @@ class Measure(Step):
     about = "measure what `measure` names"
     fields = (MEASURE, TARGETS)
     needs = ("measure",)
-    details = (("measures", is_dict_of(_is_stage)),)
+    details = (("measures", shapes.is_dict_of(_is_stage)),)
     inspects = True
     uses_languages = True
     lasting = False

@@ -13,20 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from deadhead import tasks
 from deadhead.hub import at_commit
 from deadhead.measures import MeasureInputs
 from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
 from deadhead.studies.trial import Trial
-from deadhead.tasks import (
-    Batches,
-    Dataset,
-    Encoded,
-    batches,
-    concatenate,
-    draw_examples,
-    encode,
-    task_of,
-)
+from deadhead.tasks import Batches, Dataset, Encoded, task_of
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.reading.records import UNSPACED
 
@@ -72,7 +64,7 @@ def tokenizer(state: State, trial: Trial) -> Any:
 
 @lru_cache(maxsize=16)
 def _some(data: Dataset, examples: int, seed: int) -> Dataset:
-    return replace(draw_examples(data, examples, seed), notes=data.notes)
+    return replace(tasks.draw_examples(data, examples, seed), notes=data.notes)
 
 
 def encoded(
@@ -81,6 +73,7 @@ def encoded(
     languages: list[str],
     split: str,
     labels: tuple[str, ...] | None,
+    *,
     examples: int | None = None,
     task: str | None = None,
 ) -> Encoded:
@@ -94,8 +87,8 @@ def encoded(
     elif examples is not None and examples > len(data):
         _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
-    options = encode_options(trial)
-    windows = _encoded(data, tokenizer(state, trial), labels, json.dumps(options, sort_keys=True))
+    options = json.dumps(encode_options(trial), sort_keys=True)
+    windows = _encoded(data, tokenizer(state, trial), labels, options)
     if data.notes or windows.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
     return windows
@@ -111,7 +104,7 @@ def _note(state: State, *missing: Shortfall) -> None:
 def _encoded(
     data: Dataset, tokenizer: Any, labels: tuple[str, ...] | None, options: str
 ) -> Encoded:
-    return encode(data, _pieces(tokenizer), labels=labels, **json.loads(options))
+    return tasks.encode(data, _pieces(tokenizer), labels=labels, **json.loads(options))
 
 
 @lru_cache(maxsize=4)
@@ -124,15 +117,10 @@ def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
     trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
     if not trained or encoded.data.task.traits.label_unit == "text":
         return {}
-    seen = {
-        label
-        for place in trained
-        for label in dataset(trial, trial.languages(place), "train").used_labels
-    }
-    counted = Counter(
-        label for row in encoded.data.rows for label in row.labels if label not in seen
-    )
-    return dict(sorted(counted.items()))
+    sets = (dataset(trial, trial.languages(place), "train") for place in trained)
+    seen = {label for data in sets for label in data.used_labels}
+    labels = (label for row in encoded.data.rows for label in row.labels)
+    return dict(sorted(Counter(label for label in labels if label not in seen).items()))
 
 
 def measure_inputs(state: State, trial: Trial) -> MeasureInputs:
@@ -154,10 +142,10 @@ def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches
     each = -(-most // len(languages))
     sets = [_recorded(state, trial, lang, split) for lang in languages]
     sets = [replace(data, rows=data.rows[:each]) for data in sets]
-    options = encode_options(trial)
-    labels = labels_of(state.model, trial)
-    data = sets[0] if len(sets) == 1 else concatenate(sets)
-    return batches(encode(data, tokenizer(state, trial), labels=labels, **options), device=device())
+    data = sets[0] if len(sets) == 1 else tasks.concatenate(sets)
+    options = {"labels": labels_of(state.model, trial), **encode_options(trial)}
+    encoded = tasks.encode(data, tokenizer(state, trial), **options)
+    return tasks.batches(encoded, device=device())
 
 
 def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[str]]:
@@ -179,9 +167,8 @@ def _sentences(data: Dataset) -> list[str]:
     """The texts of a dataset; for pairs, all first texts and then all second texts."""
     if data.task.traits.label_unit == "word":
         return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
-    return [row.texts[0] for row in data.rows] + [
-        row.texts[1] for row in data.rows if len(row.texts) > 1
-    ]
+    second = [row.texts[1] for row in data.rows if len(row.texts) > 1]
+    return [row.texts[0] for row in data.rows] + second
 
 
 def _recorded(state: State, trial: Trial, lang: str, split: str) -> Dataset:
@@ -211,21 +198,21 @@ def model(state: State, trial: Trial) -> Any:
         from deadhead.heads import load
 
         if state.weights is not None:
-            state.model = load(state.weights)
+            model = load(state.weights)
         elif "finetune" in trial.steps[state.at :]:
-            state.model = _pretrained(trial, state.at)
+            model = _pretrained(trial, state.at)
         else:
-            import torch
-
-            state.model = load(model_of(trial), dtype=torch.float32)
-        _prepared(state, trial, state.model)
+            model = load(model_of(trial), dtype="float32")
+        _prepared(state, trial, model)
     return state.model
 
 
 def _prepared(state: State, trial: Trial, model: Any) -> Any:
     state.model = model.to(device())
     set_padding(model, lambda: tokenizer(state, trial))
-    state.versions["device"] = _device_name()
+    import torch
+
+    state.versions["device"] = torch.cuda.get_device_name() if device() == "cuda" else "cpu"
     state.cost.setdefault("parameters", count(model))
     return model
 
@@ -242,24 +229,15 @@ def _pretrained(trial: Trial, at: int) -> Any:
     """The pretrained model with a new classifier for the task, drawn with the trial's seed."""
     place = trial.steps.index("finetune", at)
     task = task_of(trial.task)
-    labels = None
-    if task.traits.label_unit != "text":
-        labels = dataset(trial, trial.languages(place), "train").labels
+    is_text = task.traits.label_unit == "text"
+    labels = None if is_text else dataset(trial, trial.languages(place), "train").labels
     return load_for_task(model_of(trial), task, labels, seed=trial.seed_of(place))
 
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
     """The labels of the model, in its order; None for translation."""
-    if task_of(trial.task).traits.label_unit == "text":
-        return None
-    return label_names(model)
+    return None if task_of(trial.task).traits.label_unit == "text" else label_names(model)
 
 
 def count(model: Any) -> int:
     return int(sum(parameter.numel() for parameter in model.parameters()))
-
-
-def _device_name() -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"

@@ -20,10 +20,8 @@ def _check(value: Any) -> Iterator[Problem]:
 
     if isinstance(value, dict):
         if not is_whole(value.get("vocabulary", MIN_SIZE), MIN_SIZE):
-            yield (
-                ("vocabulary",),
-                f"expected a number of sub-words, {MIN_SIZE} or more, got {value['vocabulary']!r}.",
-            )
+            expected = f"a number of sub-words, {MIN_SIZE} or more"
+            yield ("vocabulary",), f"expected {expected}, got {value['vocabulary']!r}."
         if not is_whole(value.get("seed", 0)):
             yield ("seed",), f"expected a whole number from 0, got {value['seed']!r}."
     yield from check(value, ("vocabulary", "seed"))
@@ -48,10 +46,8 @@ class Pretrain(TrainingStep):
     def misplaced(self, steps: Sequence[Step], place: int) -> str | None:
         if place == 0 and not any(step.name in ("restart", "rank_each") for step in steps):
             return None
-        return (
-            "pretrain builds the model: it comes first, once, "
-            "and cannot be combined with restart or rank_each."
-        )
+        rule = "it comes first, once, and cannot be combined with restart or rank_each"
+        return f"pretrain builds the model: {rule}."
 
     def conflicts(
         self, steps: Sequence[Step], values: Mapping[str, Sequence[Any]]
@@ -61,11 +57,8 @@ class Pretrain(TrainingStep):
 
         for model in values.get("model", ()):
             if model not in SIZES:
-                yield (
-                    "axes",
-                    f"pretrain trains a model of a size from scratch, and {model!r} is not a size; "
-                    f"known sizes: {', '.join(SIZES)}.",
-                )
+                known = f"known sizes: {', '.join(SIZES)}"
+                yield "axes", f"pretrain needs a size, and {model!r} is not a size; {known}."
         for task in values.get("task", ()):
             if task_of(str(task)).kind != "translate":
                 yield "axes", f"pretrain trains a translation model, and {task} is no translation."

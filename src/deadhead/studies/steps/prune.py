@@ -10,9 +10,8 @@ from deadhead.errors import DeadheadError
 from deadhead.options import problems
 from deadhead.strategies import STRATEGIES, choose
 from deadhead.studies.fields import Field, Problem, check_seed, unknown
-from deadhead.studies.removal import Removal
 from deadhead.studies.step import Step
-from deadhead.studies.trial import Trial
+from deadhead.studies.trial import Removal, Trial
 
 from .state import State
 
@@ -21,8 +20,8 @@ def _check_removal(value: Any) -> Iterator[Problem]:
     if value == "none":
         return
     if not isinstance(value, dict):
-        example = "{random: 50}"
-        yield (), f"expected none, or a strategy and its amount such as {example}, got {value!r}."
+        expected = "none, or a strategy and its amount such as {random: 50}"
+        yield (), f"expected {expected}, got {value!r}."
         return
     strategies = [name for name in value if name in STRATEGIES]
     if len(strategies) != 1:
@@ -92,11 +91,8 @@ class Prune(Step):
             return
         for removal in map(Removal.parse, values.get("remove", ())):
             if removal is not None and removal.needs_scores:
-                yield (
-                    "steps",
-                    f"{removal.strategy} needs a ranking, and no step before prune makes one; "
-                    "add rank to steps.",
-                )
+                reason = "no step before prune makes one; add rank to steps"
+                yield "steps", f"{removal.strategy} needs a ranking, and {reason}."
                 return
 
     def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
@@ -116,15 +112,9 @@ class Prune(Step):
             return
         model = models.model(state, trial)
         layout = discover(model)
-        scores = None if state.ranking is None else state.ranking.scores
-        heads = choose(
-            removal.strategy,
-            layout,
-            removal.amount,
-            seed=trial.get("draw", 0),
-            scores=scores,
-            **removal.options,
-        )
+        options = {"seed": trial.get("draw", 0), **removal.options}
+        options["scores"] = None if state.ranking is None else state.ranking.scores
+        heads = choose(removal.strategy, layout, removal.amount, **options)
         prune(model, heads, **(trial.get("prune") or {}))
         state.kept.pop("first", None)  # they are weights of the unpruned model
         state.removed += [str(head) for head in layout.check(heads)]

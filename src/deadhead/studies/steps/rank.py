@@ -16,8 +16,7 @@ from deadhead.studies.step import Read, Step
 from deadhead.studies.store.shapes import are_texts, is_text, maps_heads_to_numbers
 from deadhead.studies.trial import Trial
 
-from .progress import throttled
-from .state import State
+from .state import State, throttled
 
 DEFAULT = {"method": "gradient", "split": "dev"}
 
@@ -105,12 +104,8 @@ class Rank(Step):
         spec = Ranking.parse(trial.get("rank"))
         languages, labels = trial.languages(state.at), models.labels_of(model, trial)
         data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
-        facts = {
-            "task": trial.task,
-            "lang": "+".join(languages),
-            "split": spec.split,
-            "fingerprint": data.data.fingerprint,
-        }
+        facts = {"task": trial.task, "lang": "+".join(languages), "split": spec.split}
+        facts["fingerprint"] = data.data.fingerprint
         say = throttled(state.tell)
 
         def progress(done: int, total: int, note: str = "") -> None:

@@ -49,9 +49,8 @@ class RankEach(Step):
             for part in trial.sources:
                 record = state.run(part, folder, part.work, state.tell)
                 if record.error is not None:
-                    raise TrainingFailed(
-                        f"the ranking on {part.get('source')} failed:\n{record.error}"
-                    )
+                    name = f"the ranking on {part.get('source')}"
+                    raise TrainingFailed(f"{name} failed:\n{record.error}")
                 state.data.update(record.data)
                 file = folder / "shared" / part.keys[1] / "ranking.json"
                 rankings.append(ranking.Ranking.load(file))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from deadhead.errors import FolderError
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.records import Record, dumps
 
+EVERY = 1.0  # seconds between two messages that `throttled` passes on
 SAVED = ("removed", "epochs", "data", "versions", "details")
 
 
@@ -55,9 +57,8 @@ class State:
         """Become the state that another trial saved."""
         values = place.read_json(home / "state.json")
         if not isinstance(values, dict):
-            raise FolderError(
-                f"{home / 'state.json'} is damaged.", f"delete {home}; it will be made again"
-            )
+            hint = f"delete {home}; it will be made again"
+            raise FolderError(f"{home / 'state.json'} is damaged.", hint)
         for name, value in values.items():
             setattr(self, name, value)
         if (home / "ranking.json").is_file():
@@ -66,3 +67,16 @@ class State:
             self.ranking = Ranking.load(home / "ranking.json")
         else:
             self.kept = {file.stem: file for file in home.glob("*.safetensors")}
+
+
+def throttled(tell: Callable[[str], None]) -> Callable[[Any], None]:
+    """The same function, which skips messages that come sooner than anyone reads them."""
+    last = 0.0
+
+    def say(message: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            tell(str(message))
+
+    return say

@@ -19,8 +19,7 @@ from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
 from deadhead.tasks.dataset import SPLITS
 
-from .progress import throttled
-from .state import State
+from .state import State, throttled
 
 # Options besides the settings of training. train_task: dev of the task that lends its training set.
 WORDS = {"weights": ("last", "best"), "scored": ("dev", "test", "none", "train_task")}
@@ -88,12 +87,11 @@ def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:
     from deadhead.training.settings import PRESETS, Settings
 
     known = [name for name in Settings.__dataclass_fields__ if name != "seed"]
+    names = ("preset", "bleu_every", *more, *WORDS, *known)
     if not isinstance(value, dict):
         yield (), f"expected a mapping with some of preset, {', '.join(known)}."
         return
-    yield from unknown(
-        value, ("preset", "bleu_every", *more, *WORDS, *known), (), "setting of training"
-    )
+    yield from unknown(value, names, (), "setting of training")
     for name, (fits, expected) in OPTIONS.items():
         if name in value and not fits(value[name]):
             yield (name,), f"expected {expected}, got {value[name]!r}."

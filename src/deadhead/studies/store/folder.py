@@ -39,10 +39,8 @@ BARRED = (errno.EROFS, errno.EACCES, errno.EPERM)
 MOST = 64 * 1024 * 1024  # bytes of one file; a record is some kilobytes
 TRIES = 25
 RESERVE = 256 * 1024  # bytes
-PARTS = (
-    *("records", "shared", "study.json", "index.jsonl", "live.json", "lock", "stop", "reserve"),
-    *("training", "predictions", "logs", "damaged"),
-)
+PARTS = ["records", "shared", "training", "predictions", "logs", "damaged"]
+PARTS += ["study.json", "index.jsonl", "live.json", "lock", "stop", "reserve"]
 LINK = "is a link, and no link is followed in a study folder."
 
 
@@ -119,10 +117,8 @@ def refused(path: Path, problem: OSError, option: str = "--out") -> StudyError:
             f"{path} cannot be written ({problem.strerror}). Nothing was changed.",
             f"name a folder you may write to with {option}",
         )
-    return StudyError(
-        f"{path} could not be written: {problem.strerror or problem}.",
-        f"name another folder with {option}",
-    )
+    hint = f"name another folder with {option}"
+    return StudyError(f"{path} could not be written: {problem.strerror or problem}.", hint)
 
 
 def prepare(folder: Path) -> Path:
@@ -154,10 +150,8 @@ def spend_reserve(folder: Path) -> bool:
 def inside(folder: Path) -> Path:
     """The folder, checked: it exists, and none of its parts is a link."""
     if not folder.is_dir():
-        raise StudyError(
-            f"there is no study at {folder}.",
-            "name the folder that `deadhead run` was given with --out",
-        )
+        hint = "name the folder that `deadhead run` was given with --out"
+        raise StudyError(f"there is no study at {folder}.", hint)
     for name in PARTS:
         if (folder / name).is_symlink():
             raise StudyError(f"{folder / name} {LINK}", "put the file itself there")
@@ -217,11 +211,11 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         if not _take(handle):
             who = os.read(handle, 200).decode("utf-8", "replace").strip() or "another process"
-            raise StudyTaken(
-                f"{folder} is being worked on by {who}. Nothing was started.",
-                f"watch it with: deadhead status {folder} --watch, "
-                f"or stop it with: deadhead stop {folder}",
+            hint = (
+                f"watch it with: deadhead status {folder} --watch, or stop it with: deadhead stop"
             )
+            message = f"{folder} is being worked on by {who}. Nothing was started."
+            raise StudyTaken(message, f"{hint} {folder}")
         with suppress(OSError):  # a full disk is reported later, by the study itself
             os.ftruncate(handle, 0)
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())

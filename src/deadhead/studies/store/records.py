@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ MOST_NAMED = 5  # damaged records that a message names
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """One trial and its results."""
 
@@ -41,7 +41,6 @@ class Record:
     state: str  # one of STATES
     removed: tuple[str, ...] = ()  # heads in their printed form, encoder.3.7
     metrics: Mapping[str, float] = field(default_factory=dict)  # "de/test/accuracy" -> 0.64
-    _: KW_ONLY
     epochs: tuple[Mapping[str, Any], ...] = ()  # one row per epoch of training
     cost: Mapping[str, Any] = field(default_factory=dict)  # seconds per step, parameters, memory
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -253,11 +252,10 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
     """What the index has about files that are as they were when it was written."""
     known = {}
-    for name, size, time, state, trial, metrics, cost in _parsed(_text(file)):
+    for name, size, time, *parts in _parsed(_text(file)):
         if files.get(name) == (size, time):
-            known[name] = Summary(
-                id=name, time=time / 1e9, state=state, trial=trial, metrics=metrics, cost=cost
-            )
+            summary = dict(zip(SUMMARY, parts, strict=True))
+            known[name] = Summary(id=name, time=time / 1e9, **summary)
     return known
 
 
@@ -301,9 +299,8 @@ def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
     for line in _lines(_text(home / "index.jsonl")):
         parts = line[:200].split(b", ", 4)
         if len(parts) == 5:
-            name, state = (
-                part.decode("utf-8", "replace") for part in (parts[0][2:-1], parts[3][1:-1])
-            )
+            texts = (part.decode("utf-8", "replace") for part in (parts[0][2:-1], parts[3][1:-1]))
+            name, state = texts
             if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
                 known[name] = state
     damaged = []

@@ -33,9 +33,8 @@ def shared_keys(trials: Iterable[Trial]) -> Mapping[str, int]:
     """
     trials = list(trials)
     counts = Counter(key for trial in trials for key in trial.work)
-    scratch = {
-        key for trial in trials for at, key in trial.keys.items() if trial.protocol[at].builds_model
-    }
+    keys = ((trial.protocol[at], key) for trial in trials for at, key in trial.keys.items())
+    scratch = {key for step, key in keys if step.builds_model}
     return {key: n for key, n in counts.items() if n > 1 or key in scratch}
 
 
@@ -44,11 +43,9 @@ def spare(folder: Path, trials: Iterable[Trial], left: Iterable[Trial]) -> list[
 
     Not rankings, which are small, nor models trained from scratch. Work of other recipes stays.
     """
-    trained = set()
-    for trial in (part for whole in trials for part in (*whole.sources, whole)):
-        for at, key in trial.keys.items():
-            if trial.protocol[at].trains and not trial.protocol[at].builds_model:
-                trained.add(key)
+    every = (part for whole in trials for part in (*whole.sources, whole))
+    keys = ((trial.protocol[at], key) for trial in every for at, key in trial.keys.items())
+    trained = {key for step, key in keys if step.trains and not step.builds_model}
     needed = {key for trial in left for key in trial.work}
     homes = (find(folder, key) for key in sorted(trained - needed))
     return [home for home in homes if home is not None and not (home / "ranking.json").exists()]

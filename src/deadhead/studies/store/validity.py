@@ -42,9 +42,7 @@ def problem(stored: Any, name: str) -> str | None:
 def is_summary(parts: list[Any]) -> bool:
     """Whether these are state, trial, metrics and cost of a record."""
     state, trial, metrics, cost = parts
-    if state not in STATES or not (
-        type(trial) is dict and type(metrics) is dict and type(cost) is dict
-    ):
+    if state not in STATES or not DICTS.issuperset(map(type, (trial, metrics, cost))):
         return False
     types = _types(tuple(STEPS))
     for name, value in trial.items():
@@ -149,10 +147,8 @@ def _is_trial(trial: Mapping[str, Any], name: str) -> bool:
         return False
 
 
-def _are_epochs(value: Any) -> bool:
-    return type(value) is list and all(
-        type(epoch) is dict and are_numbers(epoch.values()) for epoch in value
-    )
+def _is_epoch(value: Any) -> bool:
+    return type(value) is dict and are_numbers(value.values())
 
 
 def _is_details(value: Any) -> bool:
@@ -163,9 +159,8 @@ def _is_details(value: Any) -> bool:
 
 
 def _is_shortfall(value: Any) -> bool:
-    return type(value) is dict and all(
-        type(value.get(name)) is int and value[name] >= 0 for name in ("expected", "got")
-    )
+    numbers = [value.get(name) for name in ("expected", "got")] if type(value) is dict else [None]
+    return all(type(number) is int and number >= 0 for number in numbers)
 
 
 # Details of every trial; those that a step adds are checked by the step.
@@ -176,7 +171,7 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {  # of a record
     "metrics": lambda value: type(value) is dict,
     "cost": lambda value: type(value) is dict,
     "removed": lambda value: are_texts(value) and are_heads(value),
-    "epochs": _are_epochs,
+    "epochs": lambda value: type(value) is list and all(map(_is_epoch, value)),
     "versions": is_dict_of(is_text),
     "data": is_dict_of(is_text),
     "shared": is_dict_of(is_text),
