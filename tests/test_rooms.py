@@ -61,7 +61,7 @@ ALLOWED = {
     "studies.steps": "errors files heads hub measures models options rankers ranking strategies "
     "studies.fields studies.step studies.store studies.trial tasks training translation world",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
-    "studies.execution": "errors numerics studies.inputs studies.steps studies.store "
+    "studies.execution": "errors numerics studies.fields studies.inputs studies.steps studies.store "
     "studies.trial version",
     "studies.resume": "studies.inputs studies.recipe studies.store",
     "studies.study": "errors files progress studies.execution studies.missing_data studies.recipe "

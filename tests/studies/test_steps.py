@@ -10,13 +10,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from deadhead import load as load_model
-from deadhead import prune, save, strategies
+from deadhead import prune, save, strategies, tasks
 from deadhead.layout import HeadLayout
 from deadhead.rankers.merge import merge
 from deadhead.ranking import Ranking
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.recipe.yaml import RecipeError
-from deadhead.studies.steps import models as material
+from deadhead.studies.steps import models
 from deadhead.studies.steps.models import dataset
 from deadhead.studies.store.folder import StudyError, prepare
 from deadhead.tasks import Dataset, Encoded
@@ -136,23 +136,23 @@ def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
 
 
 def test_data_is_encoded_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    usual = material.encode
+    names: list[str] = []
+    encode = tasks.encode
 
-    def counted(data: Dataset, *args: Any, **options: Any) -> Encoded:
-        asked.append(f"{data.lang}/{data.split}")
-        return usual(data, *args, **options)
+    def counting_encode(data: Dataset, *args: Any, **options: Any) -> Encoded:
+        names.append(f"{data.lang}/{data.split}")
+        return encode(data, *args, **options)
 
-    material._encoded.cache_clear()
-    monkeypatch.setattr(material, "encode", counted)
+    models._encoded.cache_clear()
+    monkeypatch.setattr(tasks, "encode", counting_encode)
     first, second = (
         run_trial(load("smoke", [*SMALL, f"seed={seed}"]).trials[0]) for seed in (1, 2)
     )
-    assert sorted(asked) == ["de/test", "en/test", "en/train"]
+    assert sorted(names) == ["de/test", "en/test", "en/train"]
     assert first.data == second.data
     assert first.metrics != second.metrics
     run_trial(load("smoke", [*SMALL, "seed=1", "data.max_length=32"]).trials[0])
-    assert len(asked) == 6  # the twin: with another option it is encoded anew
+    assert len(names) == 6  # with another option it is encoded again
 
 
 @pytest.mark.parametrize("part", ["training/{id}-0", "predictions/{id}", "predictions/{id}/test"])

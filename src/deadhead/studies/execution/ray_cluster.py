@@ -192,7 +192,6 @@ def _first_line(problem: Exception) -> str:
 
 def remote_trial(
     content: dict[str, Any],
-    *,
     keep: list[str],
     folder: str,
     work: str,
