@@ -94,7 +94,8 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking strategies tasks training version",
-    "cli": "claims device errors heads layout measures models progress rank_data rankers ranking "
+    "cli": "claims device errors forward heads layout measures models progress rank_data rankers "
+    "ranking "
     "report.check "
     "report.export report.page report.tables results strategies studies studies.execution "
     "studies.plan studies.recipe studies.status studies.store tasks training version",

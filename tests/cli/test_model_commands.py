@@ -119,6 +119,8 @@ WRONG_USAGE = [
     ("prune", "somewhere", "--out", "there"),
     ("prune", "somewhere", "--out", "there", "--heads", "encoder.0.0", "--random", "50"),
     ("prune", "somewhere", "--out", "there", "--random", "half"),
+    ("prune", "somewhere", "--out", "there", "--random", "50", "--fill", "mean"),
+    ("prune", "somewhere", "--out", "there", "--random", "50", "--text", "text.txt"),
     ("bench", "somewhere"),
     ("bench", "somewhere", "--against", "elsewhere", "--batch", "few"),
     ("export", "somewhere"),
@@ -192,15 +194,16 @@ def test_the_check(family: str, typed: Type, request: pytest.FixtureRequest) -> 
     done = typed("heads", folder, "--check", "--json")
     assert done.code == 0
     check = json.loads(done.out)["check"]
-    assert set(check) == {"uneven", "a layer emptied"}
+    choices = ("uneven", "a layer emptied")
+    assert set(check) == {*choices, *(f"{choice}, mean fill" for choice in choices)}
     assert all(c["holds"] and c["effect"] > 0 and c["generated"] is True for c in check.values())
-    assert typed("heads", folder, "--check").out.count("yes") == 2
+    assert typed("heads", folder, "--check").out.count("yes") == 4
 
 
 def test_a_check_that_fails_ends_with_1(
     typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads: model)
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, fill: model)
     done = typed("heads", bert, "--check", "--json")
     assert done.code == 1
     assert not any(c["holds"] for c in json.loads(done.out)["check"].values())
@@ -223,9 +226,12 @@ def test_coverage(typed: Type) -> None:
         ("convbert", "refused"),
         ("resnet", "n/a"),
     ]
-    assert all(set(r) == {"model_type", "status", "reason"} and r["reason"] for r in rows)
+    assert [r["mean_fill"] for r in rows] == ["pass", "", ""]
+    assert all(
+        {*r} == {"model_type", "status", "reason", "mean_fill"} and r["reason"] for r in rows
+    )
     done = typed("heads", "--coverage", "--only", "bert")
-    assert done.out.splitlines()[-1] == "1 pass, 0 refused, 0 n/a"
+    assert done.out.splitlines()[-2:] == ["1 pass, 0 refused, 0 n/a", "1 pass with mean fill too"]
 
 
 def test_coverage_of_an_unknown_type(typed: Type) -> None:
@@ -380,7 +386,28 @@ def test_prune_prints_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> No
     assert len(discover(load(tmp_path))) == 7
 
 
+def test_prune_fills_with_the_means_of_a_text(typed: Type, bert: Path, tmp_path: Path) -> None:
+    text, heads = tmp_path / "text.txt", ("--heads", "encoder.0.1,encoder.1.2")
+    text.write_text("hello\nhello hello hello world\n")
+    for out, flags in (("plain", ()), ("filled", ("--fill", "mean", "--text", text))):
+        done = typed("prune", bert, *heads, *flags, "--out", tmp_path / out)
+        assert (done.code, done.err) == (0, "")
+    plain, filled = (load(tmp_path / name) for name in ("plain", "filled"))
+    assert filled.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
+    assert "filled_output_biases" not in plain.config.deadhead
+    assert plain.config.pad_token_id == filled.config.pad_token_id
+    for layer in (0, 1):
+        name = f"bert.encoder.layer.{layer}.attention.output.dense.bias"
+        gap = (plain.get_parameter(name) - filled.get_parameter(name)).abs().max()
+        assert gap > 1e-3
+
+
 REFUSED = [
+    (
+        ("--heads", "encoder.0.1", "--fill", "median", "--text", "nowhere.txt"),
+        "UnknownName: no fill 'median'.",
+    ),
+    (("--heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"), "cannot be read"),
     (
         ("--heads", "encoder.9.9"),
         "HeadError: head encoder.9.9: expected a layer of encoder, got 9.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from tiny_models import build
 
 from deadhead.errors import HeadError
 from deadhead.heads import cut, discover, load
+from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.sites import Site
 from deadhead.heads.verify.coverage import measure, model_types
@@ -30,7 +33,7 @@ roberta-prelayernorm roformer stablelm starcoder2 t5 umt5 whisper vit deit clip 
 def test_promised(model_type: str) -> None:
     with quiet():
         row = measure(model_type)
-    assert row.status == "pass", row
+    assert (row.status, row.mean_fill) == ("pass", "pass"), row
     assert row.model_type == model_type
 
 
@@ -50,7 +53,9 @@ def test_what_is_no_attention_or_cannot_be_proved_says_why() -> None:
     assert set(PROMISED.split()) <= set(model_types())
 
 
-def proof_of(family: str, *, whole: bool = False, generate: bool = False) -> Proof:
+def proof_of(
+    family: str, *, whole: bool = False, generate: bool = False, mean_fill: bool = False
+) -> Proof:
     model = build(family)
     with quiet():
         return prove(
@@ -58,6 +63,7 @@ def proof_of(family: str, *, whole: bool = False, generate: bool = False) -> Pro
             batch_for(model),
             sample(discover(model), whole),
             generate=prompt_for(model) if generate else None,
+            mean_fill=mean_fill,
         )
 
 
@@ -114,7 +120,7 @@ def test_the_proof_fails_when_gates_do_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads: model)
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, fill: model)
     proof = proof_of("gpt2")
     assert not proof.holds
     assert proof.pruned == proof.effect > 0
@@ -128,6 +134,28 @@ def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
         cut, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
     )
     assert not proof_of("gpt2", whole=True).holds
+
+
+def test_the_proof_fails_when_the_means_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proof_of("llama", mean_fill=True).holds
+    module = importlib.import_module("deadhead.heads.prune")
+    monkeypatch.setattr(module, "fill_bias", lambda site, kept, means: None)
+    proof = proof_of("llama", mean_fill=True)
+    assert not proof.holds
+    assert proof.pruned == proof.effect > 0.1
+    assert proof_of("llama").holds
+
+
+def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zero_means(model: Any, batches: Any) -> HeadMeans:
+        means = head_means(model, batches)
+        values = {place: torch.zeros_like(value) for place, value in means.values.items()}
+        return replace(means, values=values)
+
+    monkeypatch.setattr("deadhead.heads.verify.proof.head_means", zero_means)
+    proof = proof_of("bert", mean_fill=True)
+    assert not proof.holds
+    assert proof.effect == 0
 
 
 def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,6 @@ from tiny_models import answers, apart, batch_of, build, build_class, hooks, lim
 
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
 from deadhead.heads import discover, export, gated, load, prune, save
-from deadhead.heads.discover import find_sites
-from deadhead.heads.hooks import attach
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune_saved import prune_saved
 from deadhead.heads.verify.proof import sample
@@ -31,24 +27,9 @@ def means_of(model: Any) -> HeadMeans:
     return head_means(model, [batch_of(model)])
 
 
-def masked(
-    model: Any, heads: Any, means: HeadMeans | None, batch: Any = None
-) -> list[torch.Tensor]:
-    """What the model answers with these heads closed, filled by hand with their means or zeros."""
-    with ExitStack() as stack:
-        for site in find_sites(model):
-            closed = [i for i, h in enumerate(site.attention().heads) if h in heads]
-            if not closed:
-                continue
-            values = 0.0 if means is None else means.of(site.attention())[closed]
-            stack.callback(attach(site, partial(filled, site.width, closed, values)))
+def masked(model: Any, heads: Any, fill: Any, batch: Any = None) -> list[torch.Tensor]:
+    with gated(model, closed=heads, fill=fill):
         return answers(model, batch)
-
-
-def filled(width: int, closed: list[int], values: Any, context: torch.Tensor) -> torch.Tensor:
-    heads = context.unflatten(-1, (-1, width)).clone()
-    heads[..., closed, :] = values
-    return heads.flatten(-2)
 
 
 def state(model: Any) -> dict[str, torch.Tensor]:
@@ -75,7 +56,7 @@ def test_masked_is_pruned_is_reloaded_twice(family: str, tmp_path: Path) -> None
             continue
         means = means_of(model)
         assert max(float(value.abs().max()) for value in means.values.values()) > 0.05
-        expected, zeros = masked(model, heads, means), masked(model, heads, None)
+        expected, zeros = masked(model, heads, means), masked(model, heads, "zero")
         assert apart(expected, zeros) > 1e-3
         prune(model, heads, fill=means)
         assert apart(expected, answers(model)) < limit(model)
@@ -152,7 +133,7 @@ def test_a_filled_layer_can_drop_its_bias_later(tmp_path: Path) -> None:
     rest = discover(model).of("encoder")[0].heads
     with gated(model, closed=rest, drop_output_bias=True):
         expected = answers(model)
-    assert apart(expected, masked(model, rest, None)) > 1e-3
+    assert apart(expected, masked(model, rest, "zero")) > 1e-3
     prune(model, rest, drop_output_bias=True)
     assert apart(expected, answers(model)) < limit(model)
     save(model, tmp_path)
@@ -187,7 +168,7 @@ def without_a_head(model: Any) -> HeadMeans:
 REFUSED: dict[str, tuple[Any, str]] = {
     "per position": (per_position, "one per position"),
     "other heads": (without_a_head, "encoder layer 0"),
-    "another model": (lambda model: means_of(build("gpt2")), "another model"),
+    "another model": (lambda model: means_of(build("gpt2")), "means of another"),
     "other widths": (lambda model: means_of(build("bert", num_attention_heads=2)), "width|heads"),
     "a word": (lambda model: "mean", "expects the means of heads, got 'mean'"),
 }
@@ -296,5 +277,5 @@ def test_an_onnx_file_has_the_bias_too(tmp_path: Path) -> None:
     logits = session.run(None, {name: value.numpy() for name, value in batch.items()})[0]
     expected, *_ = masked(whole, heads, means, batch)
     assert (torch.from_numpy(logits) - expected).abs().max() < 1e-3
-    zeros, *_ = masked(whole, heads, None, batch)
+    zeros, *_ = masked(whole, heads, "zero", batch)
     assert (expected - zeros).abs().max() > 1e-2

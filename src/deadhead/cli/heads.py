@@ -208,9 +208,11 @@ def _coverage(types: list[str], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("model type", "status", "reason")
+    table = Table("model type", "status", "mean fill", "reason")
     for row in rows:
-        table.add_row(row.model_type, f"[{COLOURS[row.status]}]{row.status}[/]", row.reason)
+        status = f"[{COLOURS[row.status]}]{row.status}[/]"
+        table.add_row(row.model_type, status, row.mean_fill, row.reason)
     Console().print(table)
     counts = {status: sum(row.status == status for row in rows) for status in COLOURS}
     typer.echo(", ".join(f"{number} {status}" for status, number in counts.items()))
+    typer.echo(f"{sum(row.mean_fill == 'pass' for row in rows)} pass with mean fill too")

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
-from deadhead.errors import HeadError
+from deadhead.errors import DataError, HeadError, unknown_name
 from deadhead.strategies import STRATEGIES, choose
 
 from ._options import AsJson, Auto, Dtype, Force, Model, ModelOut, Seed
 from ._outputs import check_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deadhead.heads.means import HeadMeans
     from deadhead.heads.prune_saved import Pruned
     from deadhead.layout import HeadLayout
     from deadhead.ranking import Ranking
@@ -71,6 +74,17 @@ def prune(
     seed: Seed = 0,
     auto: Auto = None,
     dtype: Dtype = None,
+    fill: Annotated[
+        str | None,
+        typer.Option(
+            metavar="mean",
+            help="Keep the mean output of removed heads over --text, in the output biases.",
+        ),
+    ] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --fill mean: plain text, one per line."),
+    ] = None,
     drop_output_bias: Annotated[
         bool,
         Option("--drop-output-bias", help="Also remove the output bias of layers without heads."),
@@ -95,9 +109,12 @@ def prune(
         deadhead prune ./my-model --random 50 --seed 1 --out half
 
         deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
+
+        deadhead prune ./my-model --random 50 --fill mean --text sentences.txt --out filled
     """
     # Longer than most functions: half of it is the list of options and the help.
     strategy, amount = _choice(heads, amounts)
+    means = _means(fill, text, model)
     check_folder(out, "--out", model=model, force=force)
     scored = _ranking(strategy, ranking, model)
 
@@ -117,6 +134,7 @@ def prune(
         choose_heads,
         auto=auto,
         dtype=dtype,
+        fill=means,
         drop_output_bias=drop_output_bias,
         form=form,
     )
@@ -149,6 +167,39 @@ def _ranking(strategy: str, file: Path | None, model: str) -> Ranking | None:
     from deadhead.ranking import Ranking
 
     return Ranking.load(file)
+
+
+def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], HeadMeans] | None:
+    """The function that computes the mean output of a model's heads on a file of texts."""
+    if fill not in (None, "mean"):
+        raise unknown_name("fill", fill, ["mean"])
+    if (fill is None) != (file is None):
+        hint = "--text" if file is None else "--fill"
+        raise typer.BadParameter("--fill mean and --text FILE go together", param_hint=hint)
+    if file is None:
+        return None
+    from deadhead.tasks.encoding.plain_text import read_texts
+
+    texts = read_texts(file)  # a mistake should not cost the time to load a model
+
+    def means_of(model: Any) -> HeadMeans:
+        from deadhead.forward import is_encoder_decoder
+        from deadhead.heads.means import head_means
+        from deadhead.models import set_padding, tokenizer_for
+        from deadhead.tasks.encoding.plain_text import text_batches
+
+        if is_encoder_decoder(model):
+            raise DataError(
+                f"{type(model).__name__} reads two texts, one with its decoder.",
+                "use Python: prune(model, heads, fill=head_means(model, batches))",
+            )
+        tokenizer, pad = tokenizer_for(name), getattr(model.config, "pad_token_id", None)
+        set_padding(model, lambda: tokenizer)
+        means = head_means(model, text_batches(texts, tokenizer).batches)
+        model.config.pad_token_id = pad  # the saved config is that of the source
+        return means
+
+    return means_of
 
 
 def _print_pruned(pruned: Pruned, out: Path, dtype: str | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from deadhead.errors import DeadheadError, NoAttention
 from deadhead.heads.discover import discover
@@ -23,6 +24,7 @@ class Row:
     model_type: str
     status: str  # pass, refused or n/a
     reason: str = ""
+    mean_fill: str = ""  # pass, or why not, with the mean output of removed heads as a fill
 
 
 def model_types() -> list[str]:
@@ -38,7 +40,9 @@ def coverage(types: Iterable[str] | None = None) -> Iterator[Row]:
 
 
 def measure(model_type: str) -> Row:
-    """Prove a tiny model of this type twice: with uneven layers, and with a layer without heads."""
+    """Prove a tiny model of this type: with uneven layers and with a layer without heads, both
+    with nothing and with means in place of the removed heads.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -48,20 +52,28 @@ def measure(model_type: str) -> Row:
             return Row(model_type, "n/a", one_line(reason))
         except DeadheadError as reason:
             return Row(model_type, "refused", one_line(reason))
-        try:
-            batch, prompt = batch_for(model), prompt_for(model)
-            samples = (sample(layout, whole) for whole in (False, True))
-            proofs = [prove(model, batch, heads, generate=prompt) for heads in samples]
-        except DeadheadError as reason:
-            return Row(model_type, "refused", one_line(reason))
-        except Exception as problem:  # whatever the model's own code raises for our inputs
-            error = f"{type(problem).__name__}: {one_line(problem)}"
-            text = f"not proved: the tiny model could not be run: {error}"
-            return Row(model_type, "refused", text)
-    failed = next((proof for proof in proofs if not proof.holds), None)
-    if failed is not None:
-        return Row(model_type, "refused", f"the proof does not hold: {_differences(failed)}")
-    return Row(model_type, "pass", f"{len(layout)} heads in {', '.join(layout.blocks)}")
+        problem = _problem(model, mean_fill=False)
+        if problem is not None:
+            return Row(model_type, "refused", problem)
+        heads = f"{len(layout)} heads in {', '.join(layout.blocks)}"
+        return Row(model_type, "pass", heads, _problem(model, mean_fill=True) or "pass")
+
+
+def _problem(model: Any, *, mean_fill: bool) -> str | None:
+    """Why the proof does not hold for a tiny model; None if it does."""
+    try:
+        layout, batch, prompt = discover(model), batch_for(model), prompt_for(model)
+        for whole in (False, True):
+            heads = sample(layout, whole)
+            proof = prove(model, batch, heads, generate=prompt, mean_fill=mean_fill)
+            if not proof.holds:
+                return f"the proof does not hold: {_differences(proof)}"
+    except DeadheadError as reason:
+        return one_line(reason)
+    except Exception as problem:  # whatever the model's own code raises for our inputs
+        error = f"{type(problem).__name__}: {one_line(problem)}"
+        return f"not proved: the tiny model could not be run: {error}"
+    return None
 
 
 def _differences(proof: Proof) -> str:

@@ -11,13 +11,16 @@ from .tiny import batch_for, prompt_for
 
 
 def prove_model(model: Any) -> dict[str, Proof]:
-    """Two proofs: some heads of every layer removed, and all heads of one layer."""
+    """Four proofs: some heads of every layer, or all of one, removed with and without means."""
     layout = discover(model)
     batch = _on_device(batch_for(model), model)
     prompt = _on_device(prompt_for(model), model)
     choices = {"uneven": sample(layout, False), "a layer emptied": sample(layout, True)}
     return {
-        title: prove(model, batch, heads, generate=prompt)
+        f"{title}, mean fill" if mean_fill else title: prove(
+            model, batch, heads, generate=prompt, mean_fill=mean_fill
+        )
+        for mean_fill in (False, True)
         for title, heads in choices.items()
         if heads
     }

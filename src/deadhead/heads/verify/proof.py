@@ -1,7 +1,8 @@
 """Prove on a model that open gates change nothing, and that masked = pruned = reloaded.
 
-Each identity comes with its counterpart: closing the heads must change the output, or the proof
-would be empty. It runs in float64 on a copy, so that any difference that remains is a mistake.
+The same with the mean output of heads as a fill. Each identity comes with its counterpart: closing
+the heads must change the output, and their means must differ from zeros, or the proof would be
+empty. It runs in float64 on a copy, so that any difference that remains is a mistake.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from deadhead.errors import DeadheadError
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.load import load
+from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune import prune
 from deadhead.heads.save import save
 from deadhead.layout import Head, HeadLayout
@@ -31,9 +33,9 @@ CACHES = ("past_key_values", "mems", "attentions")
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Largest differences in the model's outputs; `effect` is what closing the heads did."""
+    """Largest differences in the model's outputs."""
 
-    effect: float
+    effect: float  # of closing the heads; with means as the fill, against zeros as the fill
     opened: float  # with every gate open, against the untouched model
     pruned: float  # pruned, against closed
     reloaded: float  # saved and loaded, against pruned
@@ -72,38 +74,61 @@ def prove(
     heads: tuple[Head, ...],
     *,
     generate: Mapping[str, Any] | None = None,
+    mean_fill: bool = False,
 ) -> Proof:
-    """Check the identities on a copy of the model, with these inputs, for these heads."""
+    """Check the identities on a copy of the model, with these inputs, for these heads.
+
+    mean_fill: the heads are filled with their mean output on these inputs.
+    """
     model = _with_eager_experts(copy.deepcopy(model).eval())
     dtype = _proof_dtype(model, batch, generate)
     model = model.to(dtype)
     batch, generate = _cast(batch, dtype), generate and _cast(generate, dtype)
     layout = discover(model)
-    before = outputs(model, batch)
+    before = reference = outputs(model, batch)
     with gated(model, {b: torch.ones(layout.layers(b), layout.size(b)) for b in layout.blocks}):
         opened = outputs(model, batch)
-    with gated(model, closed=heads):
+    means: HeadMeans | None = None
+    if mean_fill:
+        means = _means(model, batch)
+        with gated(model, closed=heads):
+            reference = outputs(model, batch)
+    with gated(model, closed=heads, fill="zero" if means is None else means):
         masked = outputs(model, batch)
         tokens = _generate(model, generate)
     after = outputs(model, batch)
-    prune(model, heads)
+    prune(model, heads, fill=means)
     pruned = outputs(model, batch)
     tokens_after: Any = _generate(model, generate)
-    same_tokens = None if tokens is None else torch.equal(tokens, tokens_after)
-    with tempfile.TemporaryDirectory() as folder:
-        save(model, folder)
-        loaded = _with_eager_experts(load(folder).eval().to(before[0].device))
-    if discover(loaded) != discover(model):
-        raise DeadheadError("expected the reloaded model to have the heads of the pruned one.")
     return Proof(
-        effect=_difference(before, masked),
+        effect=_difference(reference, masked),
         opened=_difference(before, opened),
         pruned=_difference(masked, pruned),
-        reloaded=_difference(pruned, outputs(loaded, batch)),
+        reloaded=_difference(pruned, outputs(_reloaded(model), batch)),
         left_behind=_difference(before, after),
-        generated=same_tokens,
+        generated=None if tokens is None else torch.equal(tokens, tokens_after),
         removed=len(heads),
     )
+
+
+def _means(model: nn.Module, batch: Mapping[str, Any]) -> HeadMeans:
+    """The means of all heads; ones for a part that the batch does not run, such as for images."""
+    # some models work on other rows than tokens, for which padding has no place
+    unpadded = {k: torch.ones_like(v) if k == "attention_mask" else v for k, v in batch.items()}
+    means = head_means(model, [unpadded])
+    ones = {
+        (a.block, a.layer): torch.ones(len(a.kept), a.width) for a in discover(model).attentions
+    }
+    return replace(means, values={**ones, **means.values})
+
+
+def _reloaded(model: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, folder)
+        loaded = _with_eager_experts(load(folder).eval().to(model.device))
+    if discover(loaded) != discover(model):
+        raise DeadheadError("expected the reloaded model to have the heads of the pruned one.")
+    return loaded
 
 
 def _proof_dtype(
