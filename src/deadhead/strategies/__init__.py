@@ -29,22 +29,21 @@ from deadhead import options as checker
 from deadhead.layout import HeadLayout
 from deadhead.registry import Registry
 
-from .drawn import per_block, per_layer, random, random_k, stratified
-from .ordered import highest, layers, lowest
+from .selection import highest, layers, lowest, per_block, per_layer, random, random_k, stratified
 from .strategy import Amount, Blocks, Heads, Scores, Strategy
 
 STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
     __name__,
     {
-        "random": "drawn:RANDOM",
-        "random_k": "drawn:RANDOM_K",
-        "stratified": "drawn:STRATIFIED",
-        "per_layer": "drawn:PER_LAYER",
-        "per_block": "drawn:PER_BLOCK",
-        "layers": "ordered:LAYER_SET",
-        "lowest": "ordered:LOWEST",
-        "highest": "ordered:HIGHEST",
+        "random": "selection:RANDOM",
+        "random_k": "selection:RANDOM_K",
+        "stratified": "selection:STRATIFIED",
+        "per_layer": "selection:PER_LAYER",
+        "per_block": "selection:PER_BLOCK",
+        "layers": "selection:LAYER_SET",
+        "lowest": "selection:LOWEST",
+        "highest": "selection:HIGHEST",
     },
 )
 
@@ -57,20 +56,5 @@ def choose(name: str, layout: HeadLayout, amount: Any, **options: Any) -> Heads:
     return strategy.select(layout, amount, **options)
 
 
-__all__ = [
-    "STRATEGIES",
-    "Amount",
-    "Blocks",
-    "Heads",
-    "Scores",
-    "Strategy",
-    "choose",
-    "highest",
-    "layers",
-    "lowest",
-    "per_block",
-    "per_layer",
-    "random",
-    "random_k",
-    "stratified",
-]
+__all__ = ["STRATEGIES", "Amount", "Blocks", "Heads", "Scores", "Strategy", "choose", "highest"]
+__all__ += ["layers", "lowest", "per_block", "per_layer", "random", "random_k", "stratified"]

@@ -46,8 +46,8 @@ def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> i
     try:
         exact = Fraction(str(percent))  # by way of its text: 0.1 is a tenth, not the nearest float
     except (ValueError, ZeroDivisionError):
-        message = f"{percent!r} is not a percentage."
-        raise HeadError(message, "give a number from 0 to 100") from None
+        hint = "give a number from 0 to 100"
+        raise HeadError(f"{percent!r} is not a percentage.", hint) from None
     if not 0 <= exact <= 100:
         raise HeadError(f"{percent} % is out of range.", "give a percentage from 0 to 100")
     return ROUNDINGS[rounding](exact * total / 100)
@@ -114,20 +114,14 @@ def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str
     order = list(combined("blocks").values())
     names = sorted(layout.blocks, key=lambda b: order.index(b) if b in order else len(order))
     if len(names) != len(values):
-        written = "/".join(map(str, values))
-        raise HeadError(
-            f"{written} is for {len(values)} blocks, but there are {len(names)}.",
-            f"give one for each of {', '.join(names)}, in this order, or name the blocks you mean: "
-            "BLOCK=...;BLOCK=...",
-        )
+        message = f"{'/'.join(map(str, values))} is for {len(values)} blocks, but there are "
+        hint = f"give one for each of {', '.join(names)}, in this order, or name the blocks you "
+        raise HeadError(f"{message}{len(names)}.", f"{hint}mean: BLOCK=...;BLOCK=...")
     return list(zip(names, values, strict=True))
 
 
 def layer_set(
-    which: str | int | Iterable[int],
-    layers: Sequence[int],
-    block: str = "the model",
-    first: int = 1,
+    which: str | int | Iterable[int], layers: Sequence[int], name: str = "the model", first: int = 1
 ) -> frozenset[int]:
     """The layers in a text such as `top 3 + bottom 3` or `0,2,5-7`; + or a comma joins its parts.
 
@@ -143,16 +137,15 @@ def layer_set(
     if not isinstance(which, str):
         which = ",".join(map(str, [which] if isinstance(which, int) else which))
     parts = (part.strip().lower() for part in re.split(r"[+,]", which))
-    return frozenset(layer for part in parts for layer in _layers(part, layers, block, first))
+    return frozenset(layer for part in parts for layer in _layers(part, layers, name, first))
 
 
 def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequence[int]:
     if numbers := re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", part):
         low, high = int(numbers[1]), int(numbers[2] or numbers[1])
         if low > high:
-            raise HeadError(
-                f"the range {part} is empty.", f"write the lower layer first: {high}-{low}"
-            )
+            hint = f"write the lower layer first: {high}-{low}"
+            raise HeadError(f"the range {part} is empty.", hint)
         if not {low, high} <= set(layers):
             hint = f"its layers are {spans(layers)}, counted from 0"
             raise HeadError(f"{block} has no layers {part}.", hint)

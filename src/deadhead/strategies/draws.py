@@ -140,10 +140,8 @@ def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -
     """Heads to keep in each layer, as even as can be; chance says which keep one group more."""
     sizes = {len(bundle) for a in attentions for bundle in a.groups} or {1}
     if len(sizes) > 1:
-        raise GroupError(
-            f"the layers of {block} have groups of different sizes, so they cannot be balanced.",
-            "leave out `balanced`",
-        )
+        message = f"the layers of {block} have groups of different sizes: they cannot be balanced."
+        raise GroupError(message, "leave out `balanced`")
     size = sizes.pop()
     left = sum(len(a.kept) for a in attentions)
     if kept <= left and kept % size:
@@ -152,9 +150,7 @@ def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -
     roomy = [a for a in attentions if len(a.groups) > low]
     if len(roomy) < extra or any(len(a.groups) < low for a in attentions):
         left_in = ", ".join(str(len(a.kept)) for a in attentions)
-        raise HeadError(
-            f"{block} cannot keep {kept} heads evenly: its layers have {left_in}.",
-            "keep fewer, or leave out `balanced`",
-        )
+        message = f"{block} cannot keep {kept} heads evenly: its layers have {left_in}."
+        raise HeadError(message, "keep fewer, or leave out `balanced`")
     favoured = set(shuffled(roomy, rng_for(seed, block, "balanced", kept))[:extra])
     return [(low + (a in favoured)) * size for a in attentions]

@@ -10,7 +10,7 @@ from deadhead.errors import DeadheadError, HeadError
 from deadhead.layout import Head
 
 Heads = frozenset[Head]
-Scores = Mapping[Head, float]
+Scores = Mapping[Head, float] | None
 Blocks = str | Iterable[str] | None
 
 

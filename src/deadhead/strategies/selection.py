@@ -1,28 +1,18 @@
-"""Strategies that draw heads at random: from the whole model, or in each layer or block."""
+"""The strategies: heads drawn at random, whole layers, and the heads of lowest or highest score."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from math import isnan
 from typing import Any, Literal
 
 from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import Attention, Head, HeadLayout
 
-from .amounts import (
-    HEADS,
-    KEPT,
-    KEPT_BY_BLOCK,
-    KEPT_BY_LAYER,
-    PERCENT,
-    Rounding,
-    by_block,
-    count,
-    counts,
-    only_blocks,
-    whole,
-)
-from .draws import Seed, draw, keep, shares
+from . import amounts
+from .amounts import Rounding, by_block, only_blocks, whole
+from .draws import Bundle, Seed, draw, keep, prefix, shares
 from .strategy import Blocks, Heads, Scores, Strategy
 
 
@@ -31,7 +21,7 @@ def random(
     percent: float | Fraction,
     *,
     seed: Seed = 0,
-    scores: Scores | None = None,
+    scores: Scores = None,
     blocks: Blocks = None,
     per: Literal["model", "block", "layer"] = "model",
     rounding: Rounding = "nearest",
@@ -52,13 +42,12 @@ def random(
     for place, part in _parts(only_blocks(layout, blocks), per).items():
         before = sum(len(a.removed) for a in part) if of == "born" else 0
         total = sum(len(a.kept) for a in part) + before
-        target = count(percent, total, rounding)
+        target = amounts.count(percent, total, rounding)
         if target < before:
-            raise HeadError(
-                f"{percent} % of the {total} heads of {place} is {target}, "
-                f"but {before} are gone already.",
-                "give a higher percentage",
+            message = (
+                f"{percent} % of the {total} heads of {place} is {target}, but {before} are gone"
             )
+            raise HeadError(f"{message} already.", "give a higher percentage")
         chosen |= draw(place, part, target - before, seed, nested)
     return frozenset(chosen)
 
@@ -68,7 +57,7 @@ def random_k(
     k: int,
     *,
     seed: Seed = 42,
-    scores: Scores | None = None,
+    scores: Scores = None,
     blocks: Blocks = None,
     nested: bool = True,
 ) -> Heads:
@@ -84,12 +73,11 @@ def stratified(
     kept: int = 1,
     *,
     seed: Seed = 0,
-    scores: Scores | None = None,
+    scores: Scores = None,
     blocks: Blocks = None,
 ) -> Heads:
     """Keep this number of random heads in every layer of every block (1 for the papers' 87 %)."""
-    parts = _parts(only_blocks(layout, blocks), "layer")
-    number = whole(kept, "kept")
+    parts, number = _parts(only_blocks(layout, blocks), "layer"), whole(kept, "kept")
     return frozenset().union(*(keep(place, part, number, seed) for place, part in parts.items()))
 
 
@@ -98,7 +86,7 @@ def per_layer(
     kept: str | Sequence[Any] | Mapping[str, Any],
     *,
     seed: Seed = 0,
-    scores: Scores | None = None,
+    scores: Scores = None,
     blocks: Blocks = None,
 ) -> Heads:
     """Keep the numbers of heads that a text spells, layer 0 first, drawn uniformly in each layer.
@@ -111,7 +99,7 @@ def per_layer(
     """
     layout, chosen = only_blocks(layout, blocks), set[Head]()
     for block, text in by_block(layout, kept).items():
-        numbers, attentions = counts(text), layout.of(block)
+        numbers, attentions = amounts.counts(text), layout.of(block)
         if len(numbers) != len(attentions):
             raise HeadError(
                 f"{text!r} is for {len(numbers)} layers, but {block} has {len(attentions)}.",
@@ -128,7 +116,7 @@ def per_block(
     kept: int | str | Sequence[int] | Mapping[str, int],
     *,
     seed: Seed = 0,
-    scores: Scores | None = None,
+    scores: Scores = None,
     blocks: Blocks = None,
     balanced: bool = False,
 ) -> Heads:
@@ -163,9 +151,65 @@ def _parts(layout: HeadLayout, per: str) -> dict[str, tuple[Attention, ...]]:
     raise unknown_name("value of `per`", per, ("model", "block", "layer"))
 
 
+def layers(
+    layout: HeadLayout,
+    which: str | int | Iterable[int],
+    *,
+    seed: Seed = 0,
+    scores: Scores = None,
+    blocks: Blocks = None,
+    first: Literal[0, 1] = 1,
+) -> Heads:
+    """Remove all heads of a set of layers in every block: `top 3 + bottom 3`, `odd`, `0,2,5-7`.
+
+    `layer_set` explains the words and `first`.
+    """
+    layout, chosen = only_blocks(layout, blocks), set[Head]()
+    for block in layout.blocks:
+        numbers = amounts.layer_set(which, [a.layer for a in layout.of(block)], block, first)
+        chosen.update(head for a in layout.of(block) if a.layer in numbers for head in a.heads)
+    return frozenset(chosen)
+
+
+def lowest(
+    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores = None, blocks: Blocks = None
+) -> Heads:
+    """Remove the k heads of lowest score; equal scores are ordered by (layer, head), lower first.
+
+    Heads that must go together count with the mean of their scores. Scores of other heads are
+    ignored.
+    """
+    return prefix("model", _ascending(only_blocks(layout, blocks), scores), whole(k, "k"))
+
+
+def highest(
+    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores = None, blocks: Blocks = None
+) -> Heads:
+    """Remove the k heads of highest score: the order of `lowest`, read from its end."""
+    return prefix("model", _ascending(only_blocks(layout, blocks), scores)[::-1], whole(k, "k"))
+
+
+def _ascending(layout: HeadLayout, scores: Scores) -> list[Bundle]:
+    """The bundles by the mean of their scores, lowest first, ties by (layer, head)."""
+    if scores is None:
+        raise HeadError("there are no scores to go by.", "pass scores, a number for each head")
+    missing = [head for head in layout if head not in scores]
+    if missing:
+        message = f"{len(missing)} of {len(layout)} heads have no score; the first is {missing[0]}."
+        raise HeadError(message, "rank all heads of this layout")
+    bundles = [bundle for a in layout.attentions for bundle in a.groups]
+    means = {b: sum(scores[head] for head in b) / len(b) for b in bundles}
+    bad = next((bundle for bundle, mean in means.items() if isnan(mean)), None)
+    if bad is not None:
+        name = next((head for head in bad if isnan(scores[head])), bad[0])
+        hint = "check for a division by zero or an overflow in the ranking"
+        raise HeadError(f"the score of {name} is not a number (NaN).", hint)
+    return sorted(means, key=lambda bundle: (means[bundle], bundle[0].layer, bundle[0].index))
+
+
 RANDOM = Strategy(
     select=random,
-    amount=PERCENT,
+    amount=amounts.PERCENT,
     draws=True,
     help="Remove this percentage of all heads, drawn at random.",
     label="random share",
@@ -173,7 +217,7 @@ RANDOM = Strategy(
 )
 RANDOM_K = Strategy(
     select=random_k,
-    amount=HEADS,
+    amount=amounts.HEADS,
     draws=True,
     help="Remove this number of heads, drawn at random; more contain fewer.",
     label="random heads",
@@ -183,7 +227,7 @@ RANDOM_K = Strategy(
 )
 STRATIFIED = Strategy(
     select=stratified,
-    amount=KEPT,
+    amount=amounts.KEPT,
     draws=True,
     help="Keep this number of heads in every layer, drawn at random.",
     label="random, the same number kept in each layer",
@@ -191,7 +235,7 @@ STRATIFIED = Strategy(
 )
 PER_LAYER = Strategy(
     select=per_layer,
-    amount=KEPT_BY_LAYER,
+    amount=amounts.KEPT_BY_LAYER,
     draws=True,
     flag="keep",
     help="Keep this number of heads in each layer, drawn at random: 888444.",
@@ -200,9 +244,34 @@ PER_LAYER = Strategy(
 )
 PER_BLOCK = Strategy(
     select=per_block,
-    amount=KEPT_BY_BLOCK,
+    amount=amounts.KEPT_BY_BLOCK,
     draws=True,
     help="Keep this number of heads in each block, drawn at random: 14/31/30.",
     label="random, by block",
     sentence="all heads but {amount} (by block)",
+)
+LAYER_SET = Strategy(
+    select=layers,
+    amount=amounts.LAYERS,
+    help="Remove all heads of these layers: 'top 3 + bottom 3', 'odd', '0,2,5-7'.",
+    label="whole layers",
+    sentence="all heads of the layers {amount}",
+)
+LOWEST = Strategy(
+    select=lowest,
+    amount=amounts.HEADS,
+    needs_scores=True,
+    help="Remove the K lowest heads of --ranking.",
+    label="lowest-ranked",
+    sentence="the {amount} lowest-ranked heads",
+    sentence_of_one="the lowest-ranked head",
+)
+HIGHEST = Strategy(
+    select=highest,
+    amount=amounts.HEADS,
+    needs_scores=True,
+    help="Remove the K highest heads of --ranking.",
+    label="highest-ranked",
+    sentence="the {amount} highest-ranked heads",
+    sentence_of_one="the highest-ranked head",
 )
