@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -71,7 +71,9 @@ def spearman(one: Numbers, other: Numbers, *, seed: int = 0, exact: bool = True)
         p = float((np.abs(b[_orders(n)] @ a) >= abs(value) - SLACK).mean())
         return Correlation(value, p, n, "exact")
     if exact and n <= DRAWN:
-        return Correlation(value, _drawn(a, b, value, seed), n, "draws")
+        parts = np.array_split(_some_orders(n, seed), 10)  # fewer numbers in memory at a time
+        hits = sum(int((np.abs(b[orders] @ a) >= abs(value) - SLACK).sum()) for orders in parts)
+        return Correlation(value, (hits + 1) / (DRAWS + 1), n, "draws")  # it is an order too
     from scipy.stats import t
 
     rest = max(1 - value * value, 1e-300)
@@ -83,22 +85,12 @@ def _sides(one: Numbers, other: Numbers) -> tuple[np.ndarray, np.ndarray] | None
     """Both lists as standardised ranks; None where there is no correlation to compute."""
     x, y = np.asarray(one, float), np.asarray(other, float)
     if x.shape != y.shape or x.ndim != 1:
-        raise DataError(
-            f"lists of {x.size} and {y.size} numbers cannot be compared.",
-            "give two lists of the same length",
-        )
+        message = f"lists of {x.size} and {y.size} numbers cannot be compared."
+        raise DataError(message, "give two lists of the same length")
     finite = np.isfinite(x).all() and np.isfinite(y).all()
     if len(x) < 3 or not finite or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return _standard(average_ranks(x)), _standard(average_ranks(y))
-
-
-def _drawn(a: np.ndarray, b: np.ndarray, value: float, seed: int) -> float:
-    hits = sum(
-        int((np.abs(b[orders] @ a) >= abs(value) - SLACK).sum())
-        for orders in np.array_split(_some_orders(len(a), seed), 10)
-    )
-    return (hits + 1) / (DRAWS + 1)  # the observed order is one of them
 
 
 @lru_cache(maxsize=4)
@@ -124,19 +116,22 @@ def overlap(one: Mapping[Any, float], other: Mapping[Any, float], m: int = 12) -
     """
     both = [head for head in one if head in other]
     if not 0 < m <= len(both):
-        raise DataError(
-            f"`m` expects 1 to {len(both)} heads, which both rankings have, got {m}.",
-            f"choose `m` from 1 to {len(both)}",
-        )
+        message = f"`m` expects 1 to {len(both)} heads, which both rankings have, got {m}."
+        raise DataError(message, f"choose `m` from 1 to {len(both)}")
     from scipy.stats import hypergeom
 
-    shared = [len(_ends(one, both, m, sign) & _ends(other, both, m, sign)) for sign in (-1, 1)]
-    ps = [float(hypergeom.sf(count - 1, len(both), m, m)) for count in shared]
-    return Overlap(m, shared[0], shared[1], m * m / len(both), ps[0], ps[1])
+    def ends(scores: Mapping[Any, float], sign: int) -> set[Any]:
+        return set(sorted(both, key=lambda head: sign * scores[head])[:m])  # of equals the first
 
-
-def _ends(
-    scores: Mapping[Any, float], heads: Sequence[Hashable], m: int, sign: int
-) -> set[Hashable]:
-    ordered = sorted(heads, key=lambda head: sign * scores[head])  # stable: of equals the first
-    return set(ordered[:m])
+    highest, lowest = (len(ends(one, sign) & ends(other, sign)) for sign in (-1, 1))
+    p_highest, p_lowest = (
+        float(hypergeom.sf(shared - 1, len(both), m, m)) for shared in (highest, lowest)
+    )
+    return Overlap(
+        m=m,
+        highest=highest,
+        lowest=lowest,
+        by_chance=m * m / len(both),
+        p_highest=p_highest,
+        p_lowest=p_lowest,
+    )

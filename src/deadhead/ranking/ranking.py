@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 FORMAT = 1
+SAME_BUILD = "compare rankings of models built with the same layers and heads"
 AGAIN = "rank again with: deadhead rank MODEL --task T --lang L --out FILE"
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError)
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,9 @@ class Ranking:
         An error unless it was built with the same heads; some may have been removed since.
         """
         if not _same_build(self.layout, layout):
-            raise HeadError(
-                f"the ranking is of a model with {built(self.layout)}, this one was built with "
-                f"{built(layout)}.",
-                "rank this model: deadhead rank MODEL --task T --lang L --out FILE",
-            )
+            builds = f"a model with {built(self.layout)}, this one was built with {built(layout)}"
+            hint = AGAIN.replace("rank again with", "rank this model")
+            raise HeadError(f"the ranking is of {builds}.", hint)
         return self.scores
 
     def matrix(self, block: str | None = None, *, raw: bool = False) -> np.ndarray:
@@ -109,11 +109,6 @@ class Ranking:
     def overlap(self, other: Ranking, m: int = 12) -> Overlap:
         """How many of the m highest and lowest heads in both rankings are the same."""
         both = sorted(self._shared(other), key=self._place)  # equal scores: lower layer first
-        if not 0 < m <= len(both):
-            raise HeadError(
-                f"`m` expects 1 to {len(both)} heads, which both rankings have, got {m}.",
-                f"choose 1 to {len(both)}",
-            )
         return overlap({head: self.scores[head] for head in both}, other.scores, m)
 
     def _shared(self, other: Ranking) -> list[Head]:
@@ -121,11 +116,9 @@ class Ranking:
         check_same_build([self, other], [self.name, other.name])
         both = [head for head in self.scores if head in other.scores]
         if len(both) < 3:
-            raise HeadError(
-                f"these rankings ({self.name}; {other.name}) have {len(both)} heads in common; a "
-                "comparison needs 3.",
-                "compare rankings of models with the same layers and heads",
-            )
+            names = f"{self.name}; {other.name}"
+            message = f"a comparison needs 3 heads in common, these rankings ({names}) have "
+            raise HeadError(f"{message}{len(both)}.", SAME_BUILD)
         return both
 
     @property
@@ -184,15 +177,13 @@ class Ranking:
             raise DataError(f"there is no ranking at {path}.", AGAIN) from None
         except (OSError, ValueError, RecursionError) as problem:
             raise DataError(f"{path} cannot be read as a ranking: {problem}.", AGAIN) from None
-        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            is_dict = isinstance(stored, dict)
-            got = stored.get("format", "none") if is_dict else type(stored).__name__
-            message = f"{path} is not a ranking: expected format {FORMAT}, got {got}."
+        form = stored.get("format") if isinstance(stored, dict) else type(stored).__name__
+        if form != FORMAT:
+            message = f"{path} is not a ranking: expected format {FORMAT}, got {form}."
             raise DataError(message, AGAIN)
-        wrong = (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError)
         try:
             return cls.from_dict(stored)
-        except wrong as problem:
+        except DAMAGE as problem:
             raise DataError(f"{path} is damaged: {problem!r}.", AGAIN) from None
 
     def plot(self, title: str | None = None) -> Any:
@@ -245,11 +236,8 @@ def check_same_build(rankings: Sequence[Ranking], names: Sequence[str]) -> None:
     """
     for name, other in zip(names, rankings, strict=True):
         if not _same_build(rankings[0].layout, other.layout):
-            raise HeadError(
-                f"these rankings are of different models: {names[0]} has "
-                f"{built(rankings[0].layout)}, {name} has {built(other.layout)}.",
-                "compare rankings of models built with the same layers and heads",
-            )
+            builds = f"{names[0]} has {built(rankings[0].layout)}, {name} has {built(other.layout)}"
+            raise HeadError(f"these rankings are of different models: {builds}.", SAME_BUILD)
 
 
 def check_same_heads(rankings: Iterable[Ranking]) -> None:
@@ -260,8 +248,6 @@ def check_same_heads(rankings: Iterable[Ranking]) -> None:
     first = rankings[0]
     for other in rankings[1:]:
         if odd := set(first.scores) ^ set(other.scores):
-            raise HeadError(
-                f"head {min(odd)} has a score in only one of these rankings: {first.name}; "
-                f"{other.name}.",
-                "merge rankings of models with the same heads",
-            )
+            message = f"head {min(odd)} has a score in only one of these rankings: {first.name}; "
+            hint = "merge rankings of models with the same heads"
+            raise HeadError(f"{message}{other.name}.", hint)

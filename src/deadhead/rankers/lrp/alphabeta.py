@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .flow import Weigh, present_heads
+from .flow import Weigh, Weight, present_heads
 
 ALPHA = BETA = 0.5
 STABILISER = 1e-5
@@ -41,13 +41,11 @@ class AlphaBeta:
 
     constant_attention: bool = False
 
-    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def linear(self, x: Tensor, weight: Tensor, bias: Weight = None) -> Tensor:
         here = present_heads(x)
         return ruled(F.linear(x, weight, bias), lambda r, x: (dense(r, x, weight, bias, here),), x)
 
-    def layer_norm(
-        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-    ) -> Tensor:
+    def layer_norm(self, x: Tensor, weight: Weight, bias: Weight, eps: float) -> Tensor:
         output = F.layer_norm(x, x.shape[-1:], weight, bias, eps)
         return ruled(output, lambda r, x: (layer_norm(r, x, weight, bias, eps),), x)
 
@@ -86,11 +84,8 @@ class _Ruled(torch.autograd.Function):
         wide = torch.promote_types(relevance[0].dtype, torch.float32)
         arrived = relevance[0].to(wide)
         parts = rescaled(ctx.rule(arrived, *(x.to(wide) for x in inputs)), arrived)
-        return (
-            None,
-            None,
-            *(part.sum_to_size(x.shape).to(x.dtype) for part, x in zip(parts, inputs, strict=True)),
-        )
+        pairs = zip(parts, inputs, strict=True)
+        return None, None, *(part.sum_to_size(x.shape).to(x.dtype) for part, x in pairs)
 
 
 def rescaled(parts: tuple[Tensor, ...], arrived: Tensor) -> tuple[Tensor, ...]:
@@ -106,7 +101,7 @@ def ratio(relevance: Tensor, weight: float, total: Tensor, sign: int) -> Tensor:
     return weight * relevance / (total + sign * STABILISER)
 
 
-def spread(relevance: Tensor, z: Tensor) -> Tensor:
+def to_inputs(relevance: Tensor, z: Tensor) -> Tensor:
     """The rule for outputs x inputs: relevance [..., out] and z [..., out, in] -> [..., in]."""
     plus, minus = _signs(z)
     pays_plus = ratio(relevance, ALPHA, plus.sum(-1), 1)
@@ -120,7 +115,7 @@ def _at_once(x: Tensor, entries: int) -> int:
 
 
 def dense(
-    relevance: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, present: Tensor | None = None
+    relevance: Tensor, x: Tensor, weight: Tensor, bias: Weight, present: Tensor | None = None
 ) -> Tensor:
     """A linear layer; the bias is shared equally by the inputs.
 
@@ -141,13 +136,11 @@ def dense(
     step = _at_once(x, weight.numel())
     for i in range(0, len(rows), step):
         z = torch.addcmul(share, weight, inputs[i : i + step].unsqueeze(1))
-        result[rows[i : i + step]] = spread(part[i : i + step], z)
+        result[rows[i : i + step]] = to_inputs(part[i : i + step], z)
     return result.view_as(x)
 
 
-def layer_norm(
-    relevance: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Tensor:
+def layer_norm(relevance: Tensor, x: Tensor, weight: Weight, bias: Weight, eps: float) -> Tensor:
     """Layer norm over the last axis, with its full Jacobian."""
     size = x.shape[-1]
     flat = relevance.flatten(0, -2)
@@ -167,7 +160,7 @@ def layer_norm(
         outer = normal[here].unsqueeze(2) * normal[here].unsqueeze(1)
         jacobian = (unit - outer / size) * scale[here].expand(-1, size).unsqueeze(2)
         z = jacobian * inputs[here].unsqueeze(1) + share.unsqueeze(1)
-        result[rows[here]] = spread(flat[rows[here]], z)
+        result[rows[here]] = to_inputs(flat[rows[here]], z)
     return result.view_as(x)
 
 
@@ -181,35 +174,28 @@ def added(relevance: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def attention(
-    relevance: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    weights: Tensor,
-    scale: float,
-    constant: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+    relevance: Tensor, *qkv: Tensor, weights: Tensor, scale: float, constant: bool
+) -> tuple[Tensor, ...]:
     """From a head's output to its queries, keys and values, with the full Jacobian of the softmax.
 
     Tensors are batch x heads x positions x width; `weights` are the attention weights. With
     `constant` they are fixed, and queries and keys get nothing.
     """
-    inputs = [x.flatten(0, 1) for x in (q, k, v)]
+    inputs = [x.flatten(0, 1) for x in qkv]
     results = [torch.zeros_like(x) for x in inputs]
-    flat, weights = relevance.flatten(0, 1), weights.flatten(0, 1).to(q.dtype)
+    flat, weights = relevance.flatten(0, 1), weights.flatten(0, 1).to(qkv[0].dtype)
     heads = flat.flatten(1).any(1).nonzero().flatten()
-    step = _at_once(v, weights[0].numel() * v.shape[-1])
+    step = _at_once(qkv[2], weights[0].numel() * qkv[2].shape[-1])
     for i in range(0, len(heads), step):
         here = heads[i : i + step]
-        qkv = (inputs[0][here], inputs[1][here], inputs[2][here])
+        q, k, v = (x[here] for x in inputs)
         if constant:
-            results[2][here] = _constant_attention(flat[here], qkv[2], weights[here])
-        else:
-            parts = _full_attention(flat[here], qkv, weights[here], scale)
-            for result, part in zip(results, parts, strict=True):
-                result[here] = part
-    return results[0].view_as(q), results[1].view_as(k), results[2].view_as(v)
+            results[2][here] = _constant_attention(flat[here], v, weights[here])
+            continue
+        parts = _full_attention(flat[here], (q, k, v), weights[here], scale)
+        for result, part in zip(results, parts, strict=True):
+            result[here] = part
+    return tuple(result.view_as(x) for result, x in zip(results, qkv, strict=True))
 
 
 def _signs(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .flow import Weigh
+from .flow import Weigh, Weight
 
 TINY = 1e-10  # keeps f(x) / x finite
 
@@ -27,12 +27,10 @@ class Epsilon:
 
     constant_attention: bool = False
 
-    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def linear(self, x: Tensor, weight: Tensor, bias: Weight = None) -> Tensor:
         return F.linear(x, weight, bias)
 
-    def layer_norm(
-        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-    ) -> Tensor:
+    def layer_norm(self, x: Tensor, weight: Weight, bias: Weight, eps: float) -> Tensor:
         return _ConstantDeviation.apply(x, weight, bias, eps)
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -77,9 +75,7 @@ class _ConstantDeviation(torch.autograd.Function):
     """Layer norm over the last axis whose standard deviation counts as constant."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Weight, bias: Weight, eps: float) -> Tensor:
         output, _, inverse = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
         ctx.scale = (inverse if weight is None else inverse * weight).to(x.dtype)
         return output

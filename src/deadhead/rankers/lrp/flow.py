@@ -37,15 +37,14 @@ SUPPORTED = (
 )
 
 Weigh = Callable[[Tensor], Tensor]  # scores -> attention weights
+Weight = Tensor | None  # or a bias: some layers have none
 
 
 class Rules(Protocol):
     """A rule for each operation; every method returns the operation's own value."""
 
-    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
-    def layer_norm(
-        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-    ) -> Tensor: ...
+    def linear(self, x: Tensor, weight: Tensor, bias: Weight = None) -> Tensor: ...
+    def layer_norm(self, x: Tensor, weight: Weight, bias: Weight, eps: float) -> Tensor: ...
     def add(self, x: Tensor, y: Tensor) -> Tensor: ...
     def shift(self, x: Tensor, output: Tensor) -> Tensor: ...  # x + constant
     def scale(self, x: Tensor, output: Tensor) -> Tensor: ...  # x * constant
@@ -92,10 +91,9 @@ def _attention_in_one_call(model: Any) -> Iterator[None]:
 
 def refusal(model: nn.Module, operation: str) -> UnsupportedModel:
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
-    return UnsupportedModel(
-        f"LRP has no rule for something {kind!r} does: {operation}. Supported are {SUPPORTED}.",
-        'rank with method="gradient", which needs no rules',
-    )
+    message = f"LRP has no rule for something {kind!r} does: {operation}. "
+    hint = 'rank with method="gradient", which needs no rules'
+    return UnsupportedModel(f"{message}Supported are {SUPPORTED}.", hint)
 
 
 def _needs_grad(value: Any) -> bool:
@@ -157,12 +155,7 @@ class _Interceptor(TorchFunctionMode):
         return ruled
 
     def layer_norm(
-        self,
-        x: Tensor,
-        shape: Any,
-        weight: Tensor | None = None,
-        bias: Tensor | None = None,
-        eps: float = 1e-5,
+        self, x: Tensor, shape: Any, weight: Weight = None, bias: Weight = None, eps: float = 1e-5
     ) -> Tensor:
         if len(shape) != 1:
             raise refusal(self.model, "layer norm over several axes")
