@@ -46,7 +46,7 @@ ALLOWED = {
     # data and training
     "world": "errors",
     "papers": "errors",
-    "tasks": "errors files papers world",
+    "tasks": "errors files forward papers world",
     "models": "errors heads hub tasks",
     "rank_data": "errors forward models tasks",
     "training": "device errors files forward heads layout models numerics papers progress tasks",

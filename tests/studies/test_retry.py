@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deadhead.studies import load, read, run
-from deadhead.training.watch import Watch
+from deadhead.training.history import Watch
 
 SMALL = [
     "data.examples=32",

@@ -14,7 +14,7 @@ from deadhead.errors import UnknownName
 from deadhead.papers import published_files
 from deadhead.tasks.corpus_sizes import Size, sizes
 from deadhead.tasks.languages import facts
-from deadhead.tasks.locating.releases import release_of
+from deadhead.tasks.locating.folder import release_of
 
 SENTENCE = "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
 

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import DataError, UnknownName
+from deadhead.forward import IGNORED
 from deadhead.tasks import Row, batches, dataset, encode
 from deadhead.tasks.encoding.array_cache import stored
-from deadhead.tasks.encoding.encode import IGNORED, Encoded
+from deadhead.tasks.encoding.encode import Encoded
 from deadhead.tasks.encoding.tokenizer import Pieces
 
 SAMPLES = [

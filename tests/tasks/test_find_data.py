@@ -10,7 +10,7 @@ import pytest
 from deadhead.errors import DataError, DeadheadError
 from deadhead.tasks import find_data, load_data
 from deadhead.tasks.locating.small_world import WORLD_TASKS
-from deadhead.tasks.splits import SPLITS
+from deadhead.tasks.task import SPLITS
 from deadhead.world import LANGUAGES
 
 

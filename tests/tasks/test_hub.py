@@ -18,7 +18,7 @@ from datasets import ClassLabel, Features, List, Translation, Value
 from deadhead.errors import DataError, MissingExtra
 from deadhead.tasks import TASKS, Row, find_data, load_data
 from deadhead.tasks.hub_sets import TREEBANKS
-from deadhead.tasks.locating.places import place_of
+from deadhead.tasks.locating.hub import place_of
 from deadhead.tasks.reading.tags import UPOS
 
 Put = Callable[..., None]

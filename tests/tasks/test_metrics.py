@@ -14,9 +14,8 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
 from deadhead.tasks import Row, Task, bleu_signature, dataset, points, score
-from deadhead.tasks.metrics import METRICS
+from deadhead.tasks.metrics import METRICS, spans
 from deadhead.tasks.reading.tags import UPOS
-from deadhead.tasks.spans import spans
 
 Pair = tuple[list[list[str]], list[list[str]]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadhead.tasks.metrics import spans
 from deadhead.tasks.reading.tags import (
     BIO_ENTITIES,
     NER_TYPES,
@@ -13,7 +14,6 @@ from deadhead.tasks.reading.tags import (
     split_tag,
     to_bio,
 )
-from deadhead.tasks.spans import spans
 
 Span = tuple[str, int, int]
 

@@ -14,7 +14,7 @@ from deadhead.tasks.locating.file_name import OTHER_TASKS
 from deadhead.tasks.locating.small_world import ROW_OF, WORLD_TASKS
 from deadhead.tasks.reading import records
 from deadhead.tasks.reading.formats import FORMATS
-from deadhead.tasks.splits import SPLIT_NAMES, SPLITS
+from deadhead.tasks.task import SPLIT_NAMES, SPLITS
 from deadhead.world import TASKS as OF_THE_WORLD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")

@@ -136,7 +136,7 @@ def test_bad_input_is_refused_before_anything_is_run(
         evaluate(model, {"en": data, "fr": small_tasks.tag(cache, labels=("A", "B"))})
     with pytest.raises(DataError, match="tokenizer"):
         predict(small_tasks.marian(), small_tasks.translate(cache))
-    with pytest.raises(DataError, match="beams is 0"):
+    with pytest.raises(DataError, match="`beams` expects 1 or more, got 0"):
         predict(
             small_tasks.marian(),
             small_tasks.translate(cache),

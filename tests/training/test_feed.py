@@ -7,8 +7,8 @@ import pytest
 import small_tasks
 import torch
 
+from deadhead.forward import IGNORED
 from deadhead.tasks import batches
-from deadhead.tasks.encoding.encode import IGNORED
 from deadhead.training.feed import WIDTHS, Feed, Shape, filled, rounded
 from deadhead.training.loss import loss_sum
 

@@ -428,19 +428,19 @@ def test_bad_input_is_refused_before_training(
         trained(small_tasks.tagger(), letters, device="gpu")
     with pytest.raises(DataError, match="needs a tokenizer"):
         trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
-    with pytest.raises(DataError, match="bleu_every is 0"):
+    with pytest.raises(DataError, match="`bleu_every` expects 1 or more, got 0"):
         trained(
             small_tasks.marian(), pairs, dev=pairs, bleu_every=0, tokenizer=small_tasks.tokenizer()
         )
     with pytest.raises(DataError, match="the training data is a Dataset, not sub-words"):
         trained(small_tasks.bert(), foxes.data)
-    with pytest.raises(SettingsError, match="the settings are a dict"):
+    with pytest.raises(SettingsError, match="`settings` expects Settings, got a dict"):
         trained(small_tasks.bert(), foxes, {"epochs": 1})  # type: ignore[arg-type]
 
 
 def test_a_score_that_is_no_number_is_refused(foxes: Encoded) -> None:
     for actual in (None, "x", {"f1": None}):
-        with pytest.raises(DataError, match="`score` returned"):
+        with pytest.raises(DataError, match="`score` expects a number"):
             trained(
                 small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, actual=actual: actual
             )

@@ -14,10 +14,14 @@ from torch import Tensor
 
 from deadhead.tasks import Encoded, batches
 from deadhead.training import decoding
-from deadhead.training.decoding import FURTHER, Marks, beam, decode, greedy, norm
+from deadhead.training.decoding import FURTHER, BeamSearch, Marks, decode, greedy, norm
 from deadhead.training.evaluation import predict
 
 PIECES, END = 4, 0
+
+
+def beam(decoder: Any, marks: Marks, limits: Tensor, beams: int) -> Tensor:
+    return BeamSearch(decoder, marks, limits, beams).run()
 
 
 class Fake:
@@ -65,11 +69,11 @@ def best_of_all(sentence: int, limit: int) -> tuple[int, ...]:
 
 def test_beam_finds_what_trying_everything_finds() -> None:
     sentences, limits = list(range(12)), torch.tensor([1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5])
-    result = beam(Fake(sentences, 1.5), MARKS, limits, 90)  # type: ignore[arg-type]
+    result = beam(Fake(sentences, 1.5), MARKS, limits, 90)
     expected = [best_of_all(n, int(limit)) for n, limit in zip(sentences, limits, strict=True)]
     assert [words(row) for row in result] == expected
     assert len({len(one) for one in expected}) > 2
-    narrow = beam(Fake(sentences, 1.5), MARKS, limits, 1)  # type: ignore[arg-type]
+    narrow = beam(Fake(sentences, 1.5), MARKS, limits, 1)
     assert [
         words(row) for row in narrow
     ] != expected  # the twin: a search that is too narrow misses some
@@ -106,7 +110,7 @@ def test_what_may_not_come_and_what_must() -> None:
     assert (plain == 2).any()
     for result in (
         greedy(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6)),  # type: ignore[arg-type]
-        beam(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6), 3),  # type: ignore[arg-type]
+        beam(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6), 3),
     ):
         assert not (result == 2).any()
         assert (result[:, 0] == 3).all()

@@ -17,7 +17,7 @@ from toy_pair import TRAINING
 from deadhead.errors import DataError
 from deadhead.tasks import Encoded, batches
 from deadhead.training import Settings, finetune, preset
-from deadhead.training.averaging import mean
+from deadhead.training.checkpoint import mean
 from deadhead.training.feed import Feed
 from deadhead.training.update import Updater
 

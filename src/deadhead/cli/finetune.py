@@ -18,8 +18,7 @@ from ._outputs import check_folder
 
 if TYPE_CHECKING:
     from deadhead.training import History, Settings
-    from deadhead.training.saved import Sets
-    from deadhead.training.start import Start
+    from deadhead.training.saved import Sets, Start
 
 WEIGHTS = ("last", "best")
 

@@ -1,5 +1,6 @@
-"""How certain a score is: rows are resampled with replacement, and each sample is scored.
+"""Predictions in, metrics of the task out, and how certain they are.
 
+For an interval, rows are resampled with replacement, and each sample is scored.
 Rows (sentences, pairs) are resampled, never words or spans: those of one sentence are not
 independent. Two models are compared on the same samples (the paired bootstrap), so that what is
 hard for both cancels out. Intervals are percentiles. The p-value says how often samples of two
@@ -18,13 +19,54 @@ import numpy as np
 from deadhead.errors import DataError, unknown_name
 
 from .dataset import Dataset
-from .metrics import METRICS
+from .metrics import METRICS, Labels
 from .registry import task_of
-from .score import gold_and_predicted
 from .task import Task
 
 RESAMPLES, LEVEL = 1000, 0.95
 AT_ONCE = 4_000_000  # row numbers drawn at a time
+
+
+class MetricValues(dict[str, float]):
+    """Values by metric, with the `signature` that BLEU needs beside its number."""
+
+    def __init__(self, values: Mapping[str, float], signature: str = ""):
+        super().__init__(values)
+        self.signature = signature
+
+    def __repr__(self) -> str:
+        return super().__repr__() + (f" ({self.signature})" if self.signature else "")
+
+
+def score(
+    task: Task | str, predictions: Sequence[Sequence[str] | str], data: Dataset
+) -> MetricValues:
+    """Compute every metric of the task, for predictions in the order of the rows.
+
+    A prediction is the labels of the words (tag), the label (classify) or the text (translate).
+    """
+    task = task_of(task)
+    gold, predicted = gold_and_predicted(task, predictions, data)
+    metrics = {name: METRICS[name] for name in task.metrics}
+    signature = next((m.signature(data.lang) for m in metrics.values() if m.signature), "")
+    values = {name: metric(gold, predicted, data.lang) for name, metric in metrics.items()}
+    return MetricValues(values, signature)
+
+
+def gold_and_predicted(
+    task: Task, predictions: Sequence[Sequence[str] | str], data: Dataset
+) -> tuple[Labels, Labels]:
+    """Return both sides row by row, as metrics take them; an error where they do not fit."""
+    texts = task.traits.label_unit == "text"
+    gold: Labels = [row.texts[1:] if texts else row.labels for row in data.rows]
+    predicted = [[p] if isinstance(p, str) else list(p) for p in predictions]
+    where = f"{task.name} in {data.lang}"
+    if len(predicted) != len(gold):
+        raise DataError(f"{len(predicted)} predictions for {len(gold)} rows of {where}.")
+    for number, (g, p) in enumerate(zip(gold, predicted, strict=True)):
+        if len(g) != len(p):
+            raise DataError(f"row {number} of {where}: {len(p)} predictions for {len(g)} labels.")
+    return gold, predicted
 
 
 @dataclass(frozen=True)
@@ -66,9 +108,8 @@ def bootstrap(
     if name not in task.metrics:
         raise unknown_name(f"metric of {task.name}", name, task.metrics)
     if not len(data):
-        raise DataError(
-            f"{data.lang} {data.split} has no rows to draw from.", "load a split that has rows"
-        )
+        message = f"{data.lang} {data.split} has no rows to draw from."
+        raise DataError(message, "load a split that has rows")
     counts = METRICS[name].counts(*gold_and_predicted(task, predictions, data), data.lang)
     value = METRICS[name].value
     return _interval(float(value(counts.sum(0))), value(_sums(counts, resamples, seed)), level)
@@ -95,10 +136,9 @@ def _interval(value: float, draws: np.ndarray, level: float, p: float | None = N
 def difference(first: Interval, other: Interval, *, level: float = LEVEL) -> Interval:
     """Return how much higher the other is, on the same samples, with a two-sided p-value."""
     if len(first.draws) != len(other.draws) or not len(first.draws):
-        raise DataError(
-            f"the two scores were drawn {len(first.draws)} and {len(other.draws)} times.",
-            "give both the same data, resamples and seed",
-        )
+        times = f"{len(first.draws)} and {len(other.draws)} times"
+        hint = "give both the same data, resamples and seed"
+        raise DataError(f"the two scores were drawn {times}.", hint)
     value, draws = other.value - first.value, other.draws - first.draws
     farther = np.abs(draws - draws.mean()) >= abs(value)
     return _interval(value, draws, level, (int(farther.sum()) + 1) / (len(draws) + 1))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, DeadheadError
-from deadhead.tasks.locating.folder import survey
-from deadhead.tasks.locating.releases import release_of
+from deadhead.tasks.locating.folder import release_of, survey
 from deadhead.tasks.locating.small_world import WORLD, all_of_world, is_world
 from deadhead.tasks.locating.split_files import Skipped, SplitFiles
 
@@ -41,13 +40,8 @@ class Finding:
 
     def of(self, data: Dataset) -> Finding:
         """Fill in what the data holds."""
-        return replace(
-            self,
-            sentences=len(data),
-            labels=data.used_labels,
-            fingerprint=data.fingerprint,
-            notes=dict(data.notes),
-        )
+        facts = {"labels": data.used_labels, "fingerprint": data.fingerprint}
+        return replace(self, sentences=len(data), notes=dict(data.notes), **facts)
 
 
 def check_folder(
@@ -82,10 +76,8 @@ def _nothing(root: str | Path, skipped: list[Skipped]) -> DataError:
     why = "".join(f"\n  {s.path.relative_to(root)}: {s.reason}" for s in skipped[:MAX_NAMED])
     if len(skipped) > MAX_NAMED:
         why += f"\n  and {len(skipped) - MAX_NAMED} more files"
-    return DataError(
-        f"{root}: nothing here that looks like data.{why}",
-        "name folders by task, files by language and split: pos/en/train.conllu",
-    )
+    hint = "name folders by task, files by language and split: pos/en/train.conllu"
+    return DataError(f"{root}: nothing here that looks like data.{why}", hint)
 
 
 def _place(entry: SplitFiles) -> tuple[str, ...]:
@@ -106,17 +98,14 @@ def _paired(entries: list[SplitFiles]) -> Iterator[SplitFiles]:
     """Pair single sides of parallel text with the first language of their set."""
     first: dict[tuple[str, str, str], SplitFiles] = {}
     for e in entries:
-        if not _is_one_side(e):
+        try:
+            is_side = task_of(e.task).traits.language_pair and "-" not in e.lang
+        except DeadheadError:  # a manifest may name any task
+            is_side = False
+        if not is_side:
             yield e
             continue
         lead = first.setdefault((e.task, e.split, e.source), e)
         if lead is not e:
             files = {lead.lang: lead.first, e.lang: e.first}
             yield replace(e, lang=f"{lead.lang}-{e.lang}", files=files)
-
-
-def _is_one_side(entry: SplitFiles) -> bool:
-    try:
-        return task_of(entry.task).traits.language_pair and "-" not in entry.lang
-    except DeadheadError:  # a manifest may name any task
-        return False

@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
-from deadhead.tasks.locating.folder import survey
-from deadhead.tasks.locating.releases import release_of
+from deadhead.tasks.locating.folder import release_of, survey
 from deadhead.tasks.reading.tags import split_tag
 
 from .dataset import SHARE, Dataset
 from .languages import facts
 from .load import find_data, load_data
 from .registry import TASKS
-from .splits import SPLITS, split_of
+from .task import SPLITS, split_of
 
 TYPES = "types"  # number of slot types, in the place of a split
 STARTS = "document starts dropped"
@@ -79,30 +79,19 @@ def _corpus(root: Path, row: Mapping[str, str]) -> Iterator[Size]:
     """Yield the splits (and slot types) of one corpus."""
     task, lang, corpus = _task_of(row["dataset"]), row["code"], row["dataset"]
     source = _source(root, task, lang, corpus)
+    known = partial(Size, task=task, language=lang, corpus=corpus)
     for split in (split for split in SPLITS if row[split]):
-        size = Size(
-            task=task,
-            language=lang,
-            split=split,
-            corpus=corpus,
-            published=int(row[split]),
-            from_paper=split == "train" and "paper table 1" in row["size_source"],
-        )
-        data, problem = _read(root, task, lang, split, source)
+        from_paper = split == "train" and "paper table 1" in row["size_source"]
+        size = known(split=split, published=int(row[split]), from_paper=from_paper)
+        data, problem = _read(task, lang, split, root=root, source=source)
         ours = replace(size, note=problem) if data is None else _with_data(size, data)
         if size.from_paper and ours.difference:  # what is known about the paper's number
             ours = replace(ours, note="; ".join(filter(None, (ours.note, row["note"]))))
         yield ours
         types = re.search(r"([0-9]+) slot types", row["note"])
         if split == "train" and types:
-            yield Size(
-                task=task,
-                language=lang,
-                split=TYPES,
-                corpus=corpus,
-                published=int(types[1]),
-                ours=None if data is None else _types(data),
-            )
+            ours_types = None if data is None else _types(data)
+            yield known(split=TYPES, published=int(types[1]), ours=ours_types)
 
 
 def _types(data: Dataset) -> int:
@@ -140,16 +129,14 @@ def _source(root: Path, task: str, lang: str, corpus: str) -> str | None:
     return None
 
 
-def _read(
-    root: Path, task: str, lang: str, split: str, source: str | None
-) -> tuple[Dataset | None, str]:
+def _read(task: str, lang: str, split: str, **where: Any) -> tuple[Dataset | None, str]:
     """Return the data, or why it cannot be read; neither if it is not in the folder."""
-    place = find_data(task, lang, [split], root=root, source=source)[split]
+    place = find_data(task, lang, [split], **where)[split]
     if isinstance(place, DataError):
         return None, "" if place.message.startswith("no ") else place.message
     if place.startswith("hub:"):
         return None, ""
     try:
-        return load_data(task, lang, split, root=root, source=source), ""
+        return load_data(task, lang, split, **where), ""
     except DeadheadError as problem:
         return None, problem.message

@@ -18,8 +18,7 @@ from itertools import pairwise
 from deadhead.errors import DataError
 
 from .registry import task_of
-from .splits import SPLITS
-from .task import Row, Task
+from .task import SPLITS, Row, Task
 
 SHARE = "rows of the file not in this share"
 
@@ -65,6 +64,7 @@ def dataset(
     lang: str,
     split: str,
     rows: Iterable[Row],
+    *,
     notes: Mapping[str, int] | None = None,
     files: Sequence[str] = (),
 ) -> Dataset:

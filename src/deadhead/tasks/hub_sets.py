@@ -55,34 +55,26 @@ TREEBANKS = {
 # fmt: on
 
 
+GLUE = HubSet(
+    name="glue",
+    repository="nyu-mll/glue",
+    revision="bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+    config="",
+    languages=("en",),
+)
+
+
 def glue(config: str, rows: int, dev: str = "validation") -> tuple[HubSet, ...]:
     """Return the set of a GLUE task."""
-    return (
-        HubSet(
-            name="glue",
-            repository="nyu-mll/glue",
-            revision="bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
-            config=config,
-            dev=dev,
-            languages=("en",),
-            rows={"en": rows},
-        ),
-    )
+    return (replace(GLUE, config=config, rows={"en": rows}, dev=dev),)
 
 
-def xnli(languages: tuple[str, ...]) -> tuple[HubSet, ...]:
-    """Return the set of XNLI."""
-    return (
-        HubSet(
-            name="xnli",
-            repository="facebook/xnli",
-            revision="b8dd5d7af51114dbda02c0e3f6133f332186418e",
-            config="{lang}",
-            languages=languages,
-        ),
-    )
-
-
+XNLI = HubSet(
+    name="xnli",
+    repository="facebook/xnli",
+    revision="b8dd5d7af51114dbda02c0e3f6133f332186418e",
+    config="{lang}",
+)
 WMT14 = (
     HubSet(
         name="wmt14",

@@ -40,12 +40,9 @@ def facts() -> tuple[dict[str, str], ...]:
     """Return a row for each language and corpus of a paper; those of no paper come last."""
     files = {paper.name: paper.folder / "languages.csv" for paper in papers().values()}
     files[""] = Path(__file__).with_name("languages.csv")
-    return tuple(
-        {"paper": name, **row}
-        for name, file in files.items()
-        if file.is_file()
-        for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines())
-    )
+    texts = {name: f.read_text(encoding="utf-8") for name, f in files.items() if f.is_file()}
+    tables = {name: csv.DictReader(text.splitlines()) for name, text in texts.items()}
+    return tuple({"paper": name, **row} for name, table in tables.items() for row in table)
 
 
 @cache
@@ -97,6 +94,5 @@ def paper_languages(paper: str, dataset: str = "") -> tuple[str, ...]:
     rows = [row for row in facts() if row["paper"] == paper]
     if not rows:
         raise unknown_name("paper", paper, {row["paper"] for row in facts() if row["paper"]})
-    return tuple(
-        dict.fromkeys(row["code"] for row in rows if dataset.lower() in row["dataset"].lower())
-    )
+    rows = [row for row in rows if dataset.lower() in row["dataset"].lower()]
+    return tuple(dict.fromkeys(row["code"] for row in rows))

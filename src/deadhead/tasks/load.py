@@ -18,9 +18,9 @@ from deadhead.errors import DataError, DeadheadError, unknown_name
 from .dataset import Dataset, concatenate, distinct, first_parts
 from .registry import name_of, task_of
 from .split_reader import SplitReader
-from .splits import SPLITS
-from .task import Task
+from .task import SPLITS, Task
 
+Root = str | Path | None
 CUTS = ("auto", "given", "pooled")
 MALFORMED = ("error", "drop")
 
@@ -30,7 +30,7 @@ def load_data(
     lang: str | Sequence[str],
     split: str,
     *,
-    root: str | Path | None = None,
+    root: Root = None,
     source: str | None = None,
     cut: str = "auto",
     deduplicate: bool = False,
@@ -54,9 +54,11 @@ def load_data(
     malformed: `drop` skips lines of tables that cannot be read and counts them, `error` refuses
         them. The default is `error`, and `drop` for qqp, whose official file has such lines.
     """
-    _check("split", split, SPLITS)
-    _check("cut", cut, CUTS)
-    _check("value of malformed", malformed or "error", MALFORMED)
+    words = {"split": (split, SPLITS), "cut": (cut, CUTS)}
+    words["value of malformed"] = (malformed or "error", MALFORMED)
+    for kind, (word, allowed) in words.items():
+        if word not in allowed:
+            raise unknown_name(kind, word, allowed)
     options = {"document_starts": document_starts, "malformed": malformed}
     known = task_of(task)
     if not merge and known.types is not None:
@@ -64,11 +66,10 @@ def load_data(
 
     def load(lang: str) -> Dataset:
         if known.traits.language_pair and not all(lang.partition("-")):
-            raise DataError(
-                f"{name_of(task)} is a translation, and {lang!r} names one language.",
-                "name the source and the target, such as en-de",
-            )
-        reader = _reader(task, lang, root, source, cut, known=known, options=options)
+            message = f"{name_of(task)} is a translation, and {lang!r} names one language."
+            raise DataError(message, "name the source and the target, such as en-de")
+        reader = _reader(task, lang, root=root, source=source, cut=cut)
+        reader = replace(reader, task=known, options=options)
         data = reader.read(split)
         if deduplicate:
             data = distinct(data, *map(reader.read, _later(split, reader)))
@@ -78,16 +79,13 @@ def load_data(
 
 
 def find_data(
-    task: str | Task,
-    lang: str,
-    splits: Sequence[str],
-    *,
-    root: str | Path | None = None,
-    source: str | None = None,
-    cut: str = "auto",
+    task: str | Task, lang: str, splits: Sequence[str], **where: Any
 ) -> dict[str, DataError | str]:
-    """Say where `load_data` would read each split, without reading a row; else the error."""
-    reader = _reader(task, lang, root, source, cut)
+    """Say where `load_data` would read each split, without reading a row; else the error.
+
+    where: `root`, `source` and `cut`, as in `load_data`.
+    """
+    reader = _reader(task, lang, **where)
     places: dict[str, DataError | str] = {}
     for split in splits:
         try:
@@ -98,48 +96,28 @@ def find_data(
 
 
 def data_files(
-    task: str | Task,
-    lang: str,
-    split: str,
-    *,
-    root: str | Path | None = None,
-    source: str | None = None,
-    cut: str = "auto",
-    deduplicate: bool = False,
+    task: str | Task, lang: str, split: str, *, deduplicate: bool = False, **where: Any
 ) -> tuple[str, ...]:
     """Return all files that `load_data` would read; `hub:...` or `world` for other sources."""
-    reader = _reader(task, lang, root, source, cut)
+    reader = _reader(task, lang, **where)
     splits = [split, *(_later(split, reader) if deduplicate else ())]
     return tuple(dict.fromkeys(place for name in splits for place in reader.places(name)))
 
 
 def _reader(
-    task: str | Task,
-    lang: str,
-    root: str | Path | None,
-    source: str | None,
-    cut: str,
-    *,
-    known: Task | None = None,
-    options: dict[str, Any] | None = None,
+    task: str | Task, lang: str, *, root: Root = None, source: str | None = None, cut: str = "auto"
 ) -> SplitReader:
     folder = root if root is not None else os.environ.get("DEADHEAD_DATA") or None
     return SplitReader(
-        task=known or task_of(task),
+        task=task_of(task),
         name=name_of(task),
         lang=lang,
         root=None if folder is None else Path(folder),
         source=source,
         cut=cut,
-        options=options or {},
     )
 
 
 def _later(split: str, reader: SplitReader) -> list[str]:
     """Return the splits whose rows deduplication drops from this one."""
     return [later for later in SPLITS[SPLITS.index(split) + 1 :] if later in reader.splits]
-
-
-def _check(kind: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise unknown_name(kind, value, known)

@@ -4,6 +4,12 @@ A metric is computed in two parts: counts of each row, which add up over rows, a
 their sum. So rows can be resampled for a confidence interval (`bootstrap.py`). Its descriptor also
 says how its numbers are printed (`scale`, `label`, `meaning`) and what it compares. A new metric is
 one entry of METRICS; `evaluate`, tables and pages take the rest from it.
+
+Spans follow the rules of conlleval and seqeval. A span begins at `B-`, at `S-`, and wherever the
+type changes; it is right only if its type and both its ends are right. On tags without a prefix,
+seqeval reads the first letter as one: every SYM is then a chunk of its own, CCONJ equals SCONJ, and
+an X at the start of a sentence begins too early. `chunk_f1` keeps all of this, so that its numbers
+are those of the papers. BLEU is that of sacrebleu, which is imported when a text is scored.
 """
 
 from __future__ import annotations
@@ -13,12 +19,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import eq
+from typing import Any
 
 import numpy as np
 
-from .bleu import bleu_of, bleu_signature, ngram_counts
-from .spans import find_spans
+from deadhead.errors import MissingExtra
 
+# How texts in these languages are cut into words, whichever tokens are requested.
+LANGUAGE_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
+ORDERS = 4  # the longest n-grams that BLEU counts
 Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
 
@@ -97,6 +106,81 @@ def _span_counts(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
     return np.stack(counts, 1).astype(float)
 
 
+def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return the type, the first and the last word of each span of a sentence."""
+    types: dict[str, int] = {}
+    last, number, first = (column.tolist() for column in find_spans(tags, types).T)
+    names = list(types)
+    return [(names[n], a, b) for n, a, b in zip(number, first, last, strict=True)]
+
+
+def find_spans(tags: Sequence[str], types: dict[str, int]) -> np.ndarray:
+    """Return the last word, the type and the first word of each span, one row a span.
+
+    types: the number of each type, to which new types are added.
+    """
+    # Most tags occur often, so each is split into its prefix and its type once.
+    numbers = {tag: i for i, tag in enumerate(dict.fromkeys(["O", *tags]))}
+    prefixes = np.array([ord(tag[0]) for tag in numbers])
+    kinds = np.array(
+        [types.setdefault(tag[1:].split("-", 1)[-1] or "_", len(types)) for tag in numbers]
+    )
+    order = [0, *map(numbers.__getitem__, tags), 0]  # with an O before and an O after
+    prefix, kind = prefixes[order], kinds[order]
+    kind[0] = -1  # before the first word there is no type
+    old, new, changed = prefix[:-1], prefix[1:], kind[:-1] != kind[1:]
+    ends = _is(old, "ES") | (_is(old, "BI") & _is(new, "BSO")) | (~_is(old, "O.") & changed)
+    begins = _is(new, "BS") | (_is(new, "EI") & _is(old, "ESO")) | (~_is(new, "O.") & changed)
+    begins[0] = True  # a span that ends without a beginning counts from the first word
+    end, begin = np.flatnonzero(ends), np.flatnonzero(begins)
+    return np.stack([end - 1, kind[end], begin[np.searchsorted(begin, end) - 1]], 1)
+
+
+def _is(prefixes: np.ndarray, letters: str) -> np.ndarray:
+    return np.isin(prefixes, [ord(letter) for letter in letters])
+
+
+def ngram_counts(
+    gold: Labels, predicted: Labels, lang: str, tokens: str, lowercase: bool
+) -> np.ndarray:
+    """Count for each text: its length, that of the reference, right n-grams, all n-grams."""
+    metric = _sacrebleu(lang, tokens, lowercase)
+    references, texts = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
+    if texts:
+        metric.corpus_score(texts, [references])  # warns of texts that look tokenised already
+    scores = [metric.corpus_score([p], [[g]]) for g, p in zip(references, texts, strict=True)]
+    counts = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
+    return np.array(counts, float).reshape(-1, 2 + 2 * ORDERS)
+
+
+def bleu_of(sums: np.ndarray) -> np.ndarray:
+    """Return the BLEU of summed counts, along the last axis."""
+    from sacrebleu.metrics import BLEU
+
+    def of_counts(row: np.ndarray) -> float:
+        length, reference, *ngrams = (int(n) for n in row)
+        sizes = {"sys_len": length, "ref_len": reference, "smooth_method": "exp"}
+        return float(BLEU.compute_bleu(ngrams[:ORDERS], ngrams[ORDERS:], **sizes).score)
+
+    return np.apply_along_axis(of_counts, -1, sums)
+
+
+def bleu_signature(lang: str = "", tokens: str = "intl", lowercase: bool = False) -> str:
+    """Return sacrebleu's description of how BLEU was computed, to be printed with the number."""
+    metric = _sacrebleu(lang, tokens, lowercase)
+    metric.corpus_score(["a"], [["a"]])  # there is no signature before something is scored
+    return str(metric.get_signature())
+
+
+def _sacrebleu(lang: str, tokens: str, lowercase: bool) -> Any:
+    try:
+        from sacrebleu.metrics import BLEU
+    except ImportError as error:
+        raise MissingExtra("sacrebleu", "translation", "BLEU") from error
+    tokens = LANGUAGE_TOKENS.get(lang.rpartition("-")[2], tokens)
+    return BLEU(tokenize=tokens, lowercase=lowercase)
+
+
 def _bleu(label: str, tokens: str = "intl", lowercase: bool = False) -> Metric:
     """Return a BLEU: cased unless `lowercase`, on international or other tokens."""
     return Metric(
@@ -109,13 +193,14 @@ def _bleu(label: str, tokens: str = "intl", lowercase: bool = False) -> Metric:
     )
 
 
-_SPAN_F1 = Metric(
-    counts=_span_counts,
-    value=lambda sums: _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2]),
-    label="span F1",
-    meaning="a span counts where its ends and its type are right",
-    compares="spans",
-)
+def _span(label: str, value: Callable[[np.ndarray], np.ndarray], meaning: str = "") -> Metric:
+    return Metric(counts=_span_counts, value=value, label=label, meaning=meaning, compares="spans")
+
+
+def _f1(sums: np.ndarray) -> np.ndarray:
+    return _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
+
+
 _ACCURACY = Metric(
     counts=_right_labels, value=lambda sums: _ratio(sums[..., 0], sums[..., 1]), label="accuracy"
 )
@@ -123,9 +208,7 @@ _ACCURACY = Metric(
 METRICS: dict[str, Metric] = {
     "accuracy": _ACCURACY,
     "micro_f1": replace(
-        _ACCURACY,
-        label="micro F1",
-        meaning="over all words, which is the share of words labelled right",
+        _ACCURACY, label="micro F1", meaning="over all words: the share of words labelled right"
     ),
     "macro_f1": Metric(
         counts=_counts_by_label,
@@ -133,24 +216,12 @@ METRICS: dict[str, Metric] = {
         label="macro F1",
         meaning="the mean over labels, rare ones counting as much as frequent ones",
     ),
-    "span_f1": _SPAN_F1,
-    "span_precision": replace(
-        _SPAN_F1,
-        value=lambda sums: _ratio(sums[..., 0], sums[..., 2]),
-        label="span precision",
-        meaning="",
-    ),
-    "span_recall": replace(
-        _SPAN_F1,
-        value=lambda sums: _ratio(sums[..., 0], sums[..., 1]),
-        label="span recall",
-        meaning="",
-    ),
-    "chunk_f1": replace(
-        _SPAN_F1,
-        label="chunk F1",
-        meaning="a chunk counts where its ends and its type are right",
-        compares="labels",  # any tags, with or without prefixes
+    "span_f1": _span("span F1", _f1, "a span counts where its ends and its type are right"),
+    "span_precision": _span("span precision", lambda sums: _ratio(sums[..., 0], sums[..., 2])),
+    "span_recall": _span("span recall", lambda sums: _ratio(sums[..., 0], sums[..., 1])),
+    "chunk_f1": replace(  # of any tags, with or without prefixes
+        _span("chunk F1", _f1, "a chunk counts where its ends and its type are right"),
+        compares="labels",
     ),
     "bleu": _bleu("BLEU"),
     "bleu_13a": _bleu("BLEU (13a)", tokens="13a"),

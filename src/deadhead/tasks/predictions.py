@@ -13,9 +13,8 @@ import numpy as np
 from deadhead import files
 from deadhead.errors import DataError
 
-from .bootstrap import Interval, bootstrap
+from .bootstrap import Interval, MetricValues, bootstrap, score
 from .dataset import Dataset
-from .score import MetricValues, score
 from .task import KINDS, Task
 
 ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
@@ -52,11 +51,9 @@ class Predictions:
 
     def _check(self, data: Dataset) -> None:
         if data.fingerprint != self.fingerprint:
-            raise DataError(
-                f"these predictions are not of this {data.lang} {data.split} data "
-                f"({len(self.sizes)} rows; it has {len(data)}).",
-                "predict again, or load the data they were made from",
-            )
+            name = f"{data.lang} {data.split} data ({len(self.sizes)} rows; it has {len(data)})"
+            hint = "predict again, or load the data they were made from"
+            raise DataError(f"these predictions are not of this {name}.", hint)
 
     def bootstrap(self, data: Dataset, task: str | Task | None = None, **options: Any) -> Interval:
         """Return a metric (by default the first of the task) with its confidence interval.
@@ -72,14 +69,16 @@ class Predictions:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         about = json.dumps({name: getattr(self, name) for name in ABOUT})
-        small = self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32)
-        sizes, texts = self.sizes.astype(np.uint32), np.array(json.dumps(self.texts))
+        arrays: dict[str, Any] = {
+            "about": np.array(about),
+            "numbers": self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32),
+            "sizes": self.sizes.astype(np.uint32),
+            "texts": np.array(json.dumps(self.texts)),
+        }
 
         def fill(draft: Path) -> None:
             with draft.open("wb") as file:
-                np.savez_compressed(
-                    file, about=np.array(about), numbers=small, sizes=sizes, texts=texts
-                )
+                np.savez_compressed(file, **arrays)
 
         files.put(path, fill, durable=durable)
         return path
@@ -94,7 +93,5 @@ class Predictions:
                 numbers, sizes = (stored[n].astype(np.int64) for n in ("numbers", "sizes"))
                 return cls(**about, labels=labels, numbers=numbers, sizes=sizes, texts=texts)
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
-            raise DataError(
-                f"{path} holds no predictions: {problem}.",
-                "write them with evaluate(..., folder=...)",
-            ) from problem
+            hint = "write them with evaluate(..., folder=...)"
+            raise DataError(f"{path} holds no predictions: {problem}.", hint) from problem

@@ -7,6 +7,8 @@ your own (`task_file.py`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deadhead.errors import unknown_name
 from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS
 
@@ -39,7 +41,7 @@ _TABLE = (
     Task("sst2",     "classify",  SENTENCE_METRICS, ("en",),            ("sentence|content|text",),
          labels=("negative", "positive"), hub=hub_sets.glue("sst2", 67_349)),
     Task("xnli",     "classify",  SENTENCE_METRICS, XNLI,               TWO_SENTENCES,
-         labels=NLI, hub=hub_sets.xnli(XNLI), train_on="mnli"),
+         labels=NLI, hub=(replace(hub_sets.XNLI, languages=XNLI),), train_on="mnli"),
     Task("pos",      "tag",       ("micro_f1", "macro_f1", "chunk_f1"), NINE, (WORD_COLUMNS,),
          label=TAG_COLUMNS, labels=UPOS, hub=hub_sets.POS),
     Task("ner",      "tag",       SPAN_METRICS,     NINE,               (WORD_COLUMNS,),

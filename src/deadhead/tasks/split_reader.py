@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.tasks.locating.file_format import guess_format
 from deadhead.tasks.locating.folder import choose, survey
-from deadhead.tasks.locating.hub import on_hub, read_hub
-from deadhead.tasks.locating.places import place_of
+from deadhead.tasks.locating.hub import on_hub, place_of, read_hub
 from deadhead.tasks.locating.small_world import in_world, is_world, read_world
 from deadhead.tasks.locating.split_files import Skipped, SplitFiles
 from deadhead.tasks.reading.formats import reader_of
@@ -22,8 +21,7 @@ from .dataset import Dataset, concatenate, dataset, share
 from .hub_sets import hub_set, other_names
 from .languages import code_of
 from .registry import TASKS
-from .splits import SPLITS
-from .task import Task
+from .task import SPLITS, Task
 
 MAX_NAMED = 3  # skipped files that an error names
 TENTHS = (0.8, 0.9, 1.0)  # where train, dev and test end in a corpus without splits
@@ -40,7 +38,7 @@ class SplitReader:
     root: Path | None
     source: str | None
     cut: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def _folder(self) -> tuple[list[SplitFiles], list[Skipped]]:
@@ -107,75 +105,48 @@ class SplitReader:
     def _pool(self) -> list[SplitFiles]:
         """All files of the corpus: all folds, but of other variants only the chosen one."""
         if self.root is None:
-            raise DataError(
-                "pooling needs the files of a corpus.",
-                "name their folder with --data DIR or DEADHEAD_DATA",
-            )
+            hint = "name their folder with --data DIR or DEADHEAD_DATA"
+            raise DataError("pooling needs the files of a corpus.", hint)
         corpus = self.name, self.lang, next(iter(self.entries.values())).source
         variants = {e.variant for e in self.entries.values()}
-        return [
-            e
-            for e in self._folder[0]
-            if (e.task, e.lang, e.source) == corpus
-            and (e.variant in variants or e.variant.startswith("fold"))
-        ]
+        entries = [e for e in self._folder[0] if (e.task, e.lang, e.source) == corpus]
+        return [e for e in entries if e.variant in variants or e.variant.startswith("fold")]
 
     def _lender(self, split: str) -> SplitReader | None:
         """The reader of the task whose training set this task borrows."""
         lender = TASKS.get(self.task.train_on)
         if split != "train" or lender is None or self.lang not in lender.languages:
             return None
-        return SplitReader(
-            task=lender,
-            name=lender.name,
-            lang=self.lang,
-            root=self.root,
-            source=None,
-            cut=self.cut,
-            options=self.options,
-        )
+        return replace(self, task=lender, name=lender.name, source=None)
 
     def _check_hub(self, split: str) -> None:
         """Raise an error unless the hub can have the split, which no file has."""
         on_hub = hub_set(self.task.hub, self.lang, self.source)
         # a translation or sentence task in a language that the hub may not have: `on_hub` says so
-        other_language = (
-            on_hub is None
-            and not self.source
-            and not self.task.traits.cut_from_train
-            and any(hub.default for hub in self.task.hub)
-        )
-        if self.entries or self.task.files or not (on_hub or other_language) or self._no_language:
-            raise self._missing(split)
-
-    @property
-    def _no_language(self) -> bool:
-        """Whether `lang` is no code of a language, so that the hub cannot have it."""
-        known = self.lang in self.task.languages or all(
-            code_of(part) == part for part in self.lang.split("-")
-        )
-        on_hub = hub_set(self.task.hub, self.lang, self.source)
+        has_default = any(hub.default for hub in self.task.hub)
+        may_have = has_default and not self.source and not self.task.traits.cut_from_train
+        is_code = all(code_of(part) == part for part in self.lang.split("-"))
         # WikiANN has more languages than are known here
-        return not known and not (on_hub and on_hub.languages is None)
+        has_any = on_hub is not None and on_hub.languages is None
+        is_language = is_code or self.lang in self.task.languages or has_any
+        if self.entries or self.task.files or not (on_hub or may_have) or not is_language:
+            raise self._missing(split)
 
     def _missing(self, split: str) -> DataError:
         where = f"in {self.root}" if self.root else "without a folder of data"
         there = f" There is: {', '.join(self.splits)}." if self.entries else self._languages()
         hint = "deadhead data check DIR lists what it holds"
         if not self.task.files:
-            option = "--data DIR"
-            if not self.root:
-                option += ", or set DEADHEAD_DATA, which is not set"
+            option = "--data DIR" + (
+                "" if self.root else ", or set DEADHEAD_DATA, which is not set"
+            )
             files = place_of(self.task, self.lang)
             hint = f"put {files} into a folder and name it with {option}; {hint}"
         for name in other_names(self.task.hub, self.lang, self.source):
-            hint += (
-                f"; the hub has {name}, other data than the papers': --source {name}, "
-                f"or in a recipe data: {{source: {name}}}"
-            )
-        return DataError(
-            f"no {split} data of {self.name} in {self.lang} {where}.{there}{self._skipped()}", hint
-        )
+            use = f"--source {name}, or in a recipe data: {{source: {name}}}"
+            hint += f"; the hub has {name}, other data than the papers': {use}"
+        message = f"no {split} data of {self.name} in {self.lang} {where}.{there}"
+        return DataError(message + self._skipped(), hint)
 
     def _skipped(self) -> str:
         """Name files of the folder that are not read: the missing one may be among them."""
@@ -217,9 +188,8 @@ def _paths(*entries: SplitFiles) -> tuple[str, ...]:
     paths = [path for entry in entries for path in entry.files.values()]
     for path in paths:
         if not path.is_file():
-            raise DataError(
-                f"{path}: there is no such file.", "fetch it, or correct the list that names it"
-            )
+            hint = "fetch it, or correct the list that names it"
+            raise DataError(f"{path}: there is no such file.", hint)
     return tuple(map(str, paths))
 
 

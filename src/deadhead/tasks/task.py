@@ -1,10 +1,11 @@
-"""What a task is: `Task` describes one, KINDS says what all tasks of a kind share, `Row` is data.
+"""What a task is: `Task` describes one, KINDS says what tasks of a kind share, `Row` is its data.
 
 The files of TASKS are in `registry.py`, tasks of your own in YAML files (`task_file.py`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
@@ -12,11 +13,24 @@ from typing import NamedTuple
 from .hub_sets import HubSet
 from .metrics import METRICS
 
+SPLITS = ("train", "dev", "test")
+SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(
+        ("dev", "devel", "development", "valid", "validation", "val", "eval", "testa"), "dev"
+    ),
+    **dict.fromkeys(("test", "testb"), "test"),
+}
 SENTENCE_METRICS = ("accuracy", "macro_f1")
 SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
 BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
 WORD_COLUMNS = "tokens|words|utterance"
 TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
+
+
+def split_of(word: str) -> str | None:
+    """Return the split a word names, with or without a number after it (`test2014`)."""
+    return SPLIT_NAMES.get(re.sub(r"[0-9]+$", "", word.lower()))
 
 
 class Row(NamedTuple):
@@ -104,6 +118,5 @@ class Task:
     @property
     def spans(self) -> bool:
         """Whether its tags mark spans, so that each is O or has a prefix."""
-        return self.types is not None or any(
-            METRICS[name].compares == "spans" for name in self.metrics
-        )
+        compared = {METRICS[name].compares for name in self.metrics}
+        return self.types is not None or "spans" in compared

@@ -24,8 +24,7 @@ from deadhead.tasks.reading.formats import FORMATS
 from deadhead.tasks.reading.tags import NER_TYPES
 
 from .metrics import METRICS
-from .splits import SPLITS
-from .task import KINDS, Task
+from .task import KINDS, SPLITS, Task
 
 MAX_CHARACTERS = 1_000_000  # a task file has a few lines; more is a mistake or an attack
 FIELDS = {
@@ -54,10 +53,12 @@ def read_task_file(path: str | Path) -> Task:
     if form and form not in FORMATS:
         raise unknown_name(f"file format (in {path})", form, FORMATS)
     if name == "classify" and not fields.get("texts"):
-        raise DataError(
-            f"{path}: `texts` is missing: the columns that hold the texts.",
-            "add a line such as texts: [sentence]",
-        )
+        message = f"{path}: `texts` is missing: the columns that hold the texts."
+        raise DataError(message, "add a line such as texts: [sentence]")
+    merge = fields.get("merge", "no").lower()
+    if merge not in ("true", "yes", "false", "no"):
+        message = f"{path}: `merge` expects true or false, got {merge!r}."
+        raise DataError(message, "write merge: true or merge: false")
     return Task(
         name=fields.get("name", path.stem),
         kind=name,
@@ -66,7 +67,7 @@ def read_task_file(path: str | Path) -> Task:
         texts=tuple(fields.get("texts", kind.texts)),
         label=fields.get("label", kind.label),
         labels=tuple(fields.get("labels", ())),
-        types=NER_TYPES if _is_true(path, fields.get("merge", "no")) else None,
+        types=NER_TYPES if merge in ("true", "yes") else None,
         files=_files(path, fields.get("files")),
         format=form,
         columns=_columns(path, fields.get("columns", {})),
@@ -75,36 +76,31 @@ def read_task_file(path: str | Path) -> Task:
 
 def _check_metrics(path: Path, kind: str, metrics: tuple[str, ...]) -> None:
     if not metrics:
-        raise DataError(
-            f"{path}: `metrics` is empty, but tables show its first entry.",
-            f"write metrics: [{KINDS[kind].metrics[0]}]",
-        )
+        message = f"{path}: `metrics` is empty, but tables show its first entry."
+        raise DataError(message, f"write metrics: [{KINDS[kind].metrics[0]}]")
     fitting = [name for name, m in METRICS.items() if m.compares in KINDS[kind].compares]
     for metric in metrics:
         if metric not in fitting:
             raise unknown_name(f"metric of the kind {kind} (in {path})", metric, fitting)
 
 
-def _is_true(path: Path, text: str) -> bool:
-    if text.lower() not in ("true", "yes", "false", "no"):
-        raise DataError(f"{path}: `merge` is {text!r}.", "write merge: true or merge: false")
-    return text.lower() in ("true", "yes")
-
-
 def _fields(path: Path) -> dict[str, Any]:
     """Parse the YAML; check the names and types of its fields."""
     fields = _parse(path)
     if not isinstance(fields, dict):
-        raise DataError(
-            f"{path}:1: expected `key: value` lines.", "begin with name, kind and files"
-        )
+        message = f"{path}:1: expected `key: value` lines."
+        raise DataError(message, "begin with name, kind and files")
     for key, value in fields.items():
         if key not in FIELDS:
             raise unknown_name(f"key (in {path})", key, FIELDS)
         if not isinstance(value, FIELDS[key]):
             raise DataError(f"{path}: `{key}` expects a {FIELDS[key].__name__}, got {value!r}.")
-        if isinstance(value, list):
-            _check_list(path, key, value)
+        for i, word in enumerate(value if isinstance(value, list) else ()):
+            if not isinstance(word, str):
+                message = f"{path}: `{key}` expects words, got {word!r}."
+                raise DataError(message, f"write {key}: [one, two]")
+            if word in value[:i]:
+                raise DataError(f"{path}: `{key}` has {word!r} twice.", "name each once")
     return fields
 
 
@@ -114,42 +110,26 @@ def _parse(path: Path) -> Any:
     try:
         text = path.read_text("utf-8")
         if len(text) > MAX_CHARACTERS:
-            raise DataError(
-                f"{path} has {len(text):,} characters; a task file has at most {MAX_CHARACTERS:,}."
-            )
+            most = f"a task file has at most {MAX_CHARACTERS:,}"
+            raise DataError(f"{path} has {len(text):,} characters; {most}.")
         for event in yaml.parse(text, yaml.BaseLoader):
             if isinstance(event, yaml.AliasEvent):  # a few hundred bytes can expand to gigabytes
-                line = event.start_mark.line + 1
-                raise DataError(
-                    f"{path}:{line}: *{event.anchor} repeats an anchor.", "write the value out"
-                )
+                place = f"{path}:{event.start_mark.line + 1}"
+                raise DataError(f"{place}: *{event.anchor} repeats an anchor.", "write it out")
         return yaml.load(text, yaml.BaseLoader)  # all texts: `no` is a label, not False
     except OSError as error:
-        raise DataError(
-            f"{path}: there is no such task file.", "name a YAML file with --task-file"
-        ) from error
+        hint = "name a YAML file with --task-file"
+        raise DataError(f"{path}: there is no such task file.", hint) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
         problem = getattr(error, "problem", None) or error
         raise DataError(f"{path}:{line}: not YAML ({problem}).") from error
 
 
-def _check_list(path: Path, key: str, values: list[Any]) -> None:
-    for i, value in enumerate(values):
-        if not isinstance(value, str):
-            raise DataError(
-                f"{path}: `{key}` expects words, got {value!r}.", f"write {key}: [one, two]"
-            )
-        if value in values[:i]:
-            raise DataError(f"{path}: `{key}` has {value!r} twice.", "name each once")
-
-
 def _files(path: Path, files: Mapping[str, Any] | None) -> dict[str, str]:
     if not files:
-        raise DataError(
-            f"{path}: `files` is missing.",
-            "add a line such as files: {train: train.tsv, test: test.tsv}",
-        )
+        hint = "add a line such as files: {train: train.tsv, test: test.tsv}"
+        raise DataError(f"{path}: `files` is missing.", hint)
     for split, pattern in files.items():
         if split not in SPLITS:
             raise unknown_name(f"split (in {path})", split, SPLITS)
@@ -165,19 +145,16 @@ def _files(path: Path, files: Mapping[str, Any] | None) -> dict[str, str]:
 def _check_pattern(path: Path, split: str, name: Any) -> None:
     """Check that a value of `files` is one path with no other placeholder than {lang}."""
     if not isinstance(name, str):
-        raise DataError(
-            f"{path}: the {split} file expects one path, got {name!r}.",
-            f"write files: {{{split}: {split}.tsv}}; two sides of a translation: a.en|a.de",
-        )
+        message = f"{path}: the {split} file expects one path, got {name!r}."
+        hint = f"write files: {{{split}: {split}.tsv}}; two sides of a translation: a.en|a.de"
+        raise DataError(message, hint)
     try:
         placeholders = {field for _, field, _, _ in Formatter().parse(name) if field is not None}
     except ValueError:  # a brace without its partner
         placeholders = {name}
     if placeholders - {"lang"}:
-        raise DataError(
-            f"{path}: only {{lang}} can be filled in; the {split} file is {name!r}.",
-            f"write files: {{{split}: '{{lang}}/{split}.tsv'}}",
-        )
+        message = f"{path}: only {{lang}} can be filled in; the {split} file is {name!r}."
+        raise DataError(message, f"write files: {{{split}: '{{lang}}/{split}.tsv'}}")
 
 
 def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:
@@ -185,8 +162,6 @@ def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:
         if key not in ("word", "tag"):
             raise unknown_name(f"column (in {path})", key, ("word", "tag"))
         if not re.fullmatch("-?[0-9]{1,3}", str(value)):
-            raise DataError(
-                f"{path}: the column of the {key} is {value!r}.",
-                "count columns from 0, or from the end with -1",
-            )
+            hint = "count columns from 0, or from the end with -1"
+            raise DataError(f"{path}: the column of the {key} is {value!r}.", hint)
     return {key: int(value) for key, value in columns.items()}

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .evaluation import evaluate, predict
-    from .grid_search import search
     from .history import Epoch, History
-    from .loop import finetune
+    from .loop import finetune, search
     from .progress import Tick
     from .settings import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
 _NAMES = {  # module -> names
     "evaluation": ("evaluate", "predict"),
-    "grid_search": ("search",),
     "history": ("Epoch", "History"),
-    "loop": ("finetune",),
+    "loop": ("finetune", "search"),
     "progress": ("Tick",),
     "settings": ("GRIDS", "PRESETS", "Settings", "SettingsError", "grid", "preset"),
 }

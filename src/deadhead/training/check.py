@@ -9,105 +9,77 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.tasks.encoding.encode import IGNORED, Encoded
+from deadhead.forward import IGNORED
+from deadhead.tasks import Encoded
 
 from .settings import Settings
 
 OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}  # positions that are never used
 
 
-def check(
-    model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Encoded] | None = None
-) -> list[str]:
+def check(model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Encoded]) -> list[str]:
     """Raise an error if the training cannot work; return notes about what is unusual."""
     if not len(train):
-        raise DataError(
-            "there is no training data.",
-            "load a split that has rows: load_data(task, lang, 'train')",
-        )
+        hint = "load a split that has rows: load_data(task, lang, 'train')"
+        raise DataError("there is no training data.", hint)
     check_fit(model, train, "training")
     if not any(p.requires_grad for p in model.parameters()):
-        raise DataError(
-            "every weight of the model is frozen, so there is nothing to train.",
-            "set requires_grad of some parameters",
-        )
-    dev = dev or {}
+        message = "every weight of the model is frozen, so there is nothing to train."
+        raise DataError(message, "set requires_grad of some parameters")
     for encoded in dev.values():
         if not len(encoded):
-            raise DataError(
-                f"there is no dev data of {encoded.data.lang}.",
-                "leave dev out, or load a split that has rows",
-            )
+            message = f"there is no dev data of {encoded.data.lang}."
+            raise DataError(message, "leave dev out, or load a split that has rows")
         check_fit(model, encoded, "dev")
         same_kind = encoded.data.task.traits is train.data.task.traits
         if not same_kind or encoded.labels != train.labels:
-            raise DataError(
-                "the dev data has other labels than the training data, or in another order.",
-                "encode it with those of the training data: "
-                "encode(dev, tokenizer, labels=train.labels)",
-            )
+            message = "the dev data has other labels than the training data, or in another order."
+            hint = "encode it with those: encode(dev, tokenizer, labels=train.labels)"
+            raise DataError(message, hint)
     if not (np.asarray(train.arrays["labels"]) != IGNORED).any():
-        raise DataError(
-            "the model knows no label of the training data.", "encode it with its own labels"
-        )
-    unseen = [note for encoded in dev.values() for note in unseen_labels(train, encoded)]
-    return [*_size_notes(train, settings), *unseen]
-
-
-def _size_notes(train: Encoded, settings: Settings) -> list[str]:
+        message = "the model knows no label of the training data."
+        raise DataError(message, "encode it with its own labels")
+    notes = [note for encoded in dev.values() for note in _unseen_labels(train, encoded)]
     longest = int(np.max(train.arrays["lengths"]))
     if settings.tokens is None and settings.batch > len(train):
-        return [
-            f"batch {settings.batch} is larger than the data: "
-            f"every epoch is one update with all {len(train)} windows"
-        ]
+        update = f"every epoch is one update with all {len(train)} windows"
+        notes.insert(0, f"batch {settings.batch} is larger than the data: {update}")
     if settings.tokens is not None and settings.tokens < longest:
-        return [
-            f"a batch of {settings.tokens} tokens is shorter than the longest window ({longest}), "
-            "which gets a batch of its own"
-        ]
-    return []
+        short = f"a batch of {settings.tokens} tokens is shorter than the longest window"
+        notes.insert(0, f"{short} ({longest}), which gets a batch of its own")
+    return notes
 
 
 def check_fit(model: Any, encoded: Encoded, name: str) -> None:
     """Raise an error if the model cannot read this data."""
     if not isinstance(encoded, Encoded):
-        raise DataError(
-            f"the {name} data is a {type(encoded).__name__}, not sub-words.",
-            "encode it first: encode(data, tokenizer)",
-        )
+        message = f"the {name} data is a {type(encoded).__name__}, not sub-words."
+        raise DataError(message, "encode it first: encode(data, tokenizer)")
     config: Any = getattr(model, "config", None)
     kind = encoded.data.task.traits
     translates = kind.label_unit == "text"
     if translates is not bool(getattr(config, "is_encoder_decoder", False)):
-        raise DataError(
-            f"the {name} data is of the kind {encoded.data.task.kind!r}, "
-            f"which {type(model).__name__} does not do.",
-            f"load it as {kind.model}" if translates else "use an encoder or a decoder model",
-        )
+        message = f"the {name} data is of the kind {encoded.data.task.kind!r}, "
+        hint = f"load it as {kind.model}" if translates else "use an encoder or a decoder model"
+        raise DataError(f"{message}which {type(model).__name__} does not do.", hint)
     labels = len(encoded.labels)
     if not translates and getattr(config, "num_labels", labels) != labels:
-        raise DataError(
-            f"the model has {config.num_labels} labels and the {name} data has {labels}.",
-            f"load it as {kind.model}.from_pretrained(name, num_labels={labels})",
-        )
+        message = f"the model has {config.num_labels} labels and the {name} data has {labels}."
+        hint = f"load it as {kind.model}.from_pretrained(name, num_labels={labels})"
+        raise DataError(message, hint)
     size, largest = getattr(config, "vocab_size", None), int(np.max(encoded.arrays["ids"]))
     if size is not None and largest >= size:
-        raise DataError(
-            f"the {name} data has sub-word {largest} and the model knows {size}.",
-            "encode it with the tokenizer that belongs to the model",
-        )
-    room, longest = getattr(config, "max_position_embeddings", None), encoded.arrays["lengths"]
-    room = room - OFFSETS.get(config.model_type, 0) if isinstance(room, int) else None
-    if room is not None and int(np.max(longest)) > room:
-        raise DataError(
-            f"the {name} data has windows of {int(np.max(longest))} positions "
-            f"and the model has {room}.",
-            f"encode it with max_length={room}",
-        )
+        message = f"the {name} data has sub-word {largest} and the model knows {size}."
+        raise DataError(message, "encode it with the tokenizer that belongs to the model")
+    positions = getattr(config, "max_position_embeddings", None)
+    longest = int(np.max(encoded.arrays["lengths"]))
+    if isinstance(positions, int) and longest > positions - OFFSETS.get(config.model_type, 0):
+        room = positions - OFFSETS.get(config.model_type, 0)
+        message = f"the {name} data has windows of {longest} positions and the model has {room}."
+        raise DataError(message, f"encode it with max_length={room}")
 
 
-def unseen_labels(train: Encoded, other: Encoded) -> list[str]:
+def _unseen_labels(train: Encoded, other: Encoded) -> list[str]:
     """A line about labels that are only in the other set: no model can predict them."""
     if train.data.task.traits.label_unit == "text":
         return []
@@ -118,7 +90,5 @@ def unseen_labels(train: Encoded, other: Encoded) -> list[str]:
         return []
     names = [f"{label} ({n})" for label, n in counts.most_common(5)]
     text = ", ".join(names + ["..."] * (len(counts) > 5))
-    return [
-        f"{other.data.lang} {other.data.split} has labels that are not in the training data, "
-        f"which count as wrong: {text}"
-    ]
+    where = f"{other.data.lang} {other.data.split} has labels that are not in the training data"
+    return [f"{where}, which count as wrong: {text}"]

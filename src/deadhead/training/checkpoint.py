@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,24 @@ from deadhead.errors import FolderError
 
 from .history import KEPT, History, is_whole, read, write
 
+Weights = Mapping[str, Tensor]
+
 
 def identity(*parts: Any) -> str:
     """A hash of everything that a training depends on."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def writing(target: str | Path) -> Iterator[None]:
+    """Report a disk that refuses as a FolderError."""
+    try:
+        yield
+    except OSError as problem:
+        message = f"{target} cannot be written: {problem.strerror or problem}."
+        raise FolderError(
+            message, "name a folder you can write to, or free some space"
+        ) from problem
 
 
 class Folder:
@@ -38,12 +53,8 @@ class Folder:
     def __init__(self, path: str | Path, identity: str):
         self.path = Path(path)
         self.identity = identity
-        try:
+        with writing(path):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise FolderError(
-                f"{path} cannot be written: {problem.strerror}.", "name a folder you can write to"
-            ) from problem
         files.remove_drafts(self.path)  # of a run that was killed
         self.damage: list[str] = []  # sentences about damaged files
 
@@ -65,22 +76,23 @@ class Folder:
 
     def _check(self, identity: str | None) -> None:
         if identity != self.identity:
-            raise FolderError(
-                f"{self.path} has another training: its settings, data, heads or shapes differ.",
-                "name another folder, or remove this one",
+            message = (
+                f"{self.path} has another training: its settings, data, heads or shapes differ."
             )
+            raise FolderError(message, "name another folder, or remove this one")
 
     def _damaged(self) -> Iterator[str]:
         """Messages about files that were cut short or cannot be read."""
-        epochs = [self.path / f"epoch-{number}" for number in self._epochs()]
+        epochs = self._epochs().values()
         for file in (self.path / "history.json", *(folder / "history.json" for folder in epochs)):
+            name = file.relative_to(self.path)
             try:
                 history, _ = _parsed(file)
             except FileNotFoundError:
                 if file.parent != self.path:
-                    yield f"{file.relative_to(self.path)} is missing"
+                    yield f"{name} is missing"
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                yield f"{file.relative_to(self.path)} cannot be read"
+                yield f"{name} cannot be read"
             else:
                 if history.state == "done" and not (self.path / "last.safetensors").exists():
                     yield "last.safetensors is missing"
@@ -96,7 +108,7 @@ class Folder:
         shutil.rmtree(damaged, ignore_errors=True)  # the training has been repeated since
         damaged.mkdir()
         ours = [self.path / "history.json", *self.weights().values(), *self.after().values()]
-        for entry in (*ours, *(self.path / f"epoch-{number}" for number in self._epochs())):
+        for entry in (*ours, *self._epochs().values()):
             if entry.exists():
                 entry.rename(damaged / entry.name)
         self.damage.append(f"the saved state was damaged ({reason}): trained from scratch")
@@ -105,12 +117,10 @@ class Folder:
         files = {which: self.path / f"{which}.safetensors" for which in KEPT}
         return {which: file for which, file in files.items() if file.exists()}
 
-    def keep(self, which: str, weights: Mapping[str, Tensor]) -> Path:
+    def keep(self, which: str, weights: Weights) -> Path:
         target = self.path / f"{which}.safetensors"
-        try:
+        with writing(target):
             files.put(target, lambda draft: write(draft, weights))
-        except OSError as problem:
-            raise _refused(target, problem) from problem
         return target
 
     def after(self) -> dict[int, Path]:
@@ -119,21 +129,13 @@ class Folder:
         return {int(f.stem[6:]): f for f in paths if f.stem[6:].isdecimal()}
 
     def write(self, history: History) -> None:
-        try:
+        with writing(self.path / "history.json"):
             files.write(self.path / "history.json", self._text(history))
-        except OSError as problem:
-            raise _refused(self.path / "history.json", problem) from problem
 
     def _text(self, history: History) -> str:
         return json.dumps({"identity": self.identity, **history.to_dict()}, indent=1)
 
-    def save(
-        self,
-        epoch: int,
-        history: History,
-        weights: Mapping[str, Tensor],
-        moments: Mapping[str, Tensor],
-    ) -> None:
+    def save(self, epoch: int, history: History, weights: Weights, moments: Weights) -> None:
         """Keep all that the next epoch depends on."""
 
         def fill(draft: Path) -> None:
@@ -142,19 +144,17 @@ class Folder:
             write(draft / "moments.safetensors", {**moments, **random})
             (draft / "history.json").write_text(self._text(history), encoding="utf-8")
 
-        try:
+        with writing(self.path / f"epoch-{epoch}"):
             files.put_folder(self.path / f"epoch-{epoch}", fill)
-        except OSError as problem:
-            raise _refused(self.path / f"epoch-{epoch}", problem) from problem
         self.write(history)
         self.clear(epoch)
 
     def load(self) -> tuple[History, dict[str, Tensor], dict[str, Tensor]] | None:
         """The state after the latest epoch, if any. Call `history` first: it checks for damage."""
-        epochs = sorted(self._epochs())
+        epochs = self._epochs()
         if not epochs:
             return None
-        folder = self.path / f"epoch-{epochs[-1]}"
+        folder = epochs[max(epochs)]
         history, identity = _parsed(folder / "history.json")
         self._check(identity or self.identity)
         history.weights = self.weights()
@@ -162,14 +162,15 @@ class Folder:
 
     def clear(self, but: int | None = None) -> None:
         """Remove the states of all other epochs; without a number, everything but the results."""
-        for number in self._epochs():
+        for number, folder in self._epochs().items():
             if number != but:
-                files.remove_folder(self.path / f"epoch-{number}")
+                files.remove_folder(folder)
         for file in () if but else self.after().values():
             file.unlink()
 
-    def _epochs(self) -> list[int]:
-        return [int(f.name[6:]) for f in self.path.glob("epoch-*") if f.name[6:].isdecimal()]
+    def _epochs(self) -> dict[int, Path]:
+        """The folders with states, by epoch."""
+        return {int(f.name[6:]): f for f in self.path.glob("epoch-*") if f.name[6:].isdecimal()}
 
 
 def _parsed(file: Path) -> tuple[History, str | None]:
@@ -177,12 +178,6 @@ def _parsed(file: Path) -> tuple[History, str | None]:
     stored = json.loads(file.read_text(encoding="utf-8"))
     identity = stored.pop("identity", None)
     return History.from_dict(stored), identity
-
-
-def _refused(target: Path, problem: OSError) -> FolderError:
-    return FolderError(
-        f"{target} could not be written: {problem}.", "free some space, or name another folder"
-    )
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
@@ -193,7 +188,46 @@ def random_state(device: torch.device) -> dict[str, Tensor]:
     return state
 
 
-def set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:
+def set_random_state(state: Weights, device: torch.device) -> None:
     torch.set_rng_state(state["random/cpu"].cpu())
     if device.type == "cuda" and "random/cuda" in state:
         torch.cuda.set_rng_state(state["random/cuda"].cpu(), device)
+
+
+class Recent:
+    """The weights after the last `number` epochs: in the folder of the training, else in memory."""
+
+    def __init__(self, number: int, folder: Folder | None):
+        self.number, self.folder = number, folder
+        self.weights: dict[int, Any] = {} if folder is None else dict(folder.after())
+
+    def add(self, epoch: int, weights: Weights) -> None:
+        """Keep the weights after this epoch, and delete those that are too old."""
+        if self.folder is None:
+            self.weights[epoch] = copies(weights)
+        else:
+            self.weights[epoch] = self.folder.keep(f"after-{epoch}", weights)
+        for old in [n for n in self.weights if not epoch - self.number < n <= epoch]:
+            file = self.weights.pop(old)
+            if isinstance(file, Path):
+                file.unlink(missing_ok=True)
+
+    def mean(self) -> dict[str, Tensor]:
+        return mean([self.weights[epoch] for epoch in sorted(self.weights)])
+
+
+def copies(weights: Weights) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in weights.items()}
+
+
+@torch.no_grad()
+def mean(states: Sequence[Weights | Path]) -> dict[str, Tensor]:
+    """The mean of weights, by name or in files; tensors of whole numbers are those of the last."""
+    total: dict[str, Tensor] = {}
+    for state in states:
+        for name, tensor in (read(state) if isinstance(state, Path) else state).items():
+            if name in total and tensor.is_floating_point():
+                total[name] += tensor
+            else:
+                total[name] = tensor.clone()
+    return {n: t / len(states) if t.is_floating_point() else t for n, t in total.items()}

@@ -116,7 +116,9 @@ def decode(
     if room is not None:
         limits.clamp_(max=room)
     decoder = Decoder(model, input_ids, mask)
-    return greedy(decoder, marks, limits) if beams == 1 else beam(decoder, marks, limits, beams)
+    if beams == 1:
+        return greedy(decoder, marks, limits)
+    return BeamSearch(decoder, marks, limits, beams).run()
 
 
 def greedy(decoder: Decoder, marks: Marks, limits: Tensor) -> Tensor:
@@ -146,11 +148,6 @@ def greedy(decoder: Decoder, marks: Marks, limits: Tensor) -> Tensor:
     return translations
 
 
-def beam(decoder: Decoder, marks: Marks, limits: Tensor, beams: int) -> Tensor:
-    """The best translation of each sentence that a search with this many open ones finds."""
-    return _Search(decoder, marks, limits, beams).run()
-
-
 @dataclass(frozen=True)
 class _Candidates:
     """The best continuations of each sentence; each tensor is sentences x candidates."""
@@ -161,18 +158,16 @@ class _Candidates:
     ended: Tensor  # whether the token is an end
 
 
-class _Search:
-    """A beam search over a batch. Its tensors have a row for each sentence in the batch."""
+class BeamSearch:
+    """A search with some open translations for each sentence; tensors have a row for each."""
 
     def __init__(self, decoder: Decoder, marks: Marks, limits: Tensor, beams: int):
         self.decoder, self.marks, self.limits, self.beams = decoder, marks, limits, beams
         self.device = device = decoder.mask.device
         self.ends = torch.tensor(marks.ends, device=device)
         size, self.longest = len(limits), int(limits.max())
-        shape = (size, self.longest)
-        self.translations = torch.full(
-            shape, marks.ends[0], device=device
-        )  # result, for all sentences
+        # the result, for all sentences
+        self.translations = torch.full((size, self.longest), marks.ends[0], device=device)
         self.sentences = torch.arange(size, device=device)  # those in the batch
         self.best = torch.full((size,), -math.inf, device=device)  # score of the finished one
         # open translations: sentences x beams, one beam at the start

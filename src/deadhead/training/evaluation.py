@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from deadhead import files
-from deadhead.errors import DataError, FolderError
+from deadhead.errors import DataError
 from deadhead.progress import Progress, reported
 from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, mean, side_by_side
 from deadhead.tasks.predictions import Predictions
 
 from .check import check_fit
+from .checkpoint import writing
 from .inference import label_numbers, translations
 
 MEAN = "mean"  # over the languages
@@ -47,19 +48,18 @@ def predict(
     data = encoded.data
     if not len(encoded):
         raise DataError(f"{data.lang} has no rows to predict.", "load a split that has rows")
-    kind = data.task.traits.label_unit
+    unit = data.task.traits.label_unit
     texts: tuple[str, ...] = ()
     numbers = np.zeros(0, np.int64)
-    sizes = np.array([len(r.texts) if kind == "word" else 1 for r in data.rows], np.int64)
-    if kind != "text":
+    sizes = np.array([len(r.texts) if unit == "word" else 1 for r in data.rows], np.int64)
+    if unit != "text":
         numbers = label_numbers(model, encoded, sizes, tokens)
     elif tokenizer is None:
-        raise DataError(
-            "translation needs a tokenizer to turn tokens into text.",
-            "give predict or evaluate tokenizer=tokenizer",
-        )
+        message = "translation needs a tokenizer to turn tokens into text."
+        raise DataError(message, "give predict or evaluate tokenizer=tokenizer")
     elif beams < 1:
-        raise DataError(f"beams is {beams}.", "give 1 for greedy translation, or more")
+        hint = "give 1 for greedy translation, or more"
+        raise DataError(f"`beams` expects 1 or more, got {beams}.", hint)
     else:
         texts = translations(model, encoded, tokenizer, tokens, beams)
     return Predictions(
@@ -96,12 +96,8 @@ def evaluate(
     """
     check_sets(model, sets)
     if folder is not None:
-        try:
+        with writing(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise FolderError(
-                f"{folder} cannot be written: {problem.strerror}.", "name a folder you can write to"
-            ) from problem
     scores: dict[str, MetricValues] = {}
     with reported(progress, "evaluate") as count:
         for name, encoded in sets.items():
@@ -120,9 +116,7 @@ def evaluate(
 
 
 def intervals(
-    predictions: Mapping[str, Mapping[str, Predictions]],
-    sets: Mapping[str, Dataset],
-    **options: Any,
+    models: Mapping[str, Mapping[str, Predictions]], sets: Mapping[str, Dataset], **options: Any
 ) -> tuple[Intervals, Intervals]:
     """The score of each model on each set with its confidence interval, and the differences.
 
@@ -130,7 +124,7 @@ def intervals(
     options: those of `tasks.bootstrap`.
     """
     scores: Intervals = {}
-    for model, by_set in predictions.items():
+    for model, by_set in models.items():
         own = {name: p.bootstrap(sets[name], **options) for name, p in by_set.items()}
         scores[model] = {**own, MEAN: mean(list(own.values()))} if len(own) > 1 else own
     return scores, side_by_side(scores)
@@ -149,21 +143,16 @@ def rescore(
 def check_sets(model: Any, sets: Mapping[str, Encoded]) -> None:
     """Raise an error unless the model can read every set; warn about labels it does not know."""
     if not sets:
-        raise DataError(
-            "there is nothing to score.",
-            'give the data by language: evaluate(model, {"de": encoded})',
-        )
+        hint = 'give the data by language: evaluate(model, {"de": encoded})'
+        raise DataError("there is nothing to score.", hint)
     for name, encoded in sets.items():
         if not len(encoded):
             raise DataError(f"{name} has no rows.", "load a split that has some")
         check_fit(model, encoded, name)
         unknown = unknown_labels(encoded)
         if unknown:
-            warnings.warn(
-                f"{name} has labels that the model does not know, which count as wrong: "
-                f"{', '.join(unknown)}",
-                stacklevel=3,
-            )
+            labels = "labels that the model does not know, which count as wrong: "
+            warnings.warn(f"{name} has {labels}{', '.join(unknown)}", stacklevel=3)
 
 
 def unknown_labels(encoded: Encoded) -> Sequence[str]:

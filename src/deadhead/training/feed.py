@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deadhead.tasks.encoding.encode import IGNORED, Encoded
+from deadhead.forward import IGNORED
+from deadhead.tasks import Encoded
 
 # Batches are padded to these lengths where shapes must be few; beyond the last, to its multiples.
 WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)

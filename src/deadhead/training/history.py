@@ -1,9 +1,14 @@
-"""The record of a training: losses of all updates, scores of all epochs, and the weights."""
+"""The record of a training: losses of all updates, scores of all epochs, and the weights.
+
+`Watch` detects losses that diverge.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KEPT = ("first", "best", "last")
+WINDOW = 100  # updates over which a loss is averaged before it counts as diverging
 
 
 @dataclass(kw_only=True)
@@ -50,9 +56,8 @@ class History:
     best: int | None = None  # its number
     notes: list[str] = field(default_factory=list)  # what was unusual, and how it was handled
     kernels: str = ""  # that computed it, with the number of threads; for a GPU its name
-    weights: dict[str, Any] = field(
-        default_factory=dict, repr=False
-    )  # name in KEPT -> tensors or file
+    # name in KEPT -> tensors or file
+    weights: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def scores(self) -> dict[str, float]:
@@ -79,8 +84,8 @@ class History:
             raise unknown_name("weights", which, KEPT)
         weights = self.weights.get(which)
         if weights is None:
-            first = "train with keep_first=True, in a new folder"
-            hint = first if which == "first" else "train again"
+            first = which == "first"
+            hint = "train with keep_first=True, in a new folder" if first else "train again"
             raise FolderError(f"the weights after the {which} epoch were not kept.", hint)
         put(model, read(weights) if isinstance(weights, str | Path) else weights)
         return model
@@ -96,8 +101,32 @@ class History:
         epochs = [Epoch(**epoch) for epoch in values["epochs"]]
         return cls(**{**values, "settings": settings, "epochs": epochs})
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=1)
+
+class Watch:
+    """The losses of a training so far. `classes` gives the loss of random guesses."""
+
+    def __init__(self, classes: int, window: int):
+        self.guess = math.log(max(2, classes))
+        self.window = window
+        self.every: list[float] = []
+        self.recent: deque[float] = deque(maxlen=window)
+        self.limit = math.inf
+
+    def add(self, loss: float) -> str | None:
+        """Add the loss of an update; returns a reason to stop, if there is one."""
+        self.every.append(loss)
+        self.recent.append(loss)
+        if not math.isfinite(loss):
+            return f"the loss or its gradient is {loss}"
+        if len(self.every) == 1:  # before any update
+            self.limit = max(3 * loss, self.guess)
+        mean = sum(self.recent) / len(self.recent)
+        if len(self.recent) < self.window or mean <= self.limit:
+            return None
+        return (
+            f"the loss diverges: {mean:.3g} on average, over three times that of the start "
+            f"and worse than guessing ({self.guess:.3g}),"
+        )
 
 
 def read(path: str | Path) -> dict[str, Tensor]:
@@ -108,9 +137,8 @@ def read(path: str | Path) -> dict[str, Tensor]:
     try:
         return load_file(str(path))
     except (OSError, SafetensorError) as problem:
-        raise FolderError(
-            f"{path} cannot be read: {problem}.", "train again in another folder"
-        ) from problem
+        hint = "train again in another folder"
+        raise FolderError(f"{path} cannot be read: {problem}.", hint) from problem
 
 
 def is_whole(path: str | Path) -> bool:
@@ -146,8 +174,6 @@ def put(model: Any, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, tensor in stored(model):
             if name not in weights or weights[name].shape != tensor.shape:
-                raise FolderError(
-                    f"the weights kept do not fit the model at {name}.",
-                    "give the model that was trained, with the same heads removed",
-                )
+                hint = "give the model that was trained, with the same heads removed"
+                raise FolderError(f"the weights kept do not fit the model at {name}.", hint)
             tensor.copy_(weights[name])

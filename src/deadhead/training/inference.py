@@ -13,8 +13,7 @@ from torch import Tensor
 from deadhead.device import computing
 from deadhead.errors import DataError
 from deadhead.forward import forward
-from deadhead.tasks import batches
-from deadhead.tasks.encoding.encode import Encoded
+from deadhead.tasks import Encoded, batches
 
 from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
@@ -22,6 +21,9 @@ from .loss import loss_sum, ready
 
 # Positions of a batch, padding included. Larger batches gain nothing: the device or cache is full.
 TOKENS = {"cpu": 4096, "cuda": 65536}
+
+
+Work = Callable[[Any, dict[str, Tensor]], Tensor]  # what is computed of each batch
 
 
 def label_numbers(
@@ -153,10 +155,7 @@ def is_out_of_memory(problem: RuntimeError) -> bool:
 
 
 def _run(
-    model: Any,
-    encoded: Encoded,
-    tokens: int | None,
-    work: Callable[[Any, dict[str, Tensor]], Tensor],
+    model: Any, encoded: Encoded, tokens: int | None, work: Work
 ) -> list[tuple[np.ndarray, Tensor]]:
     """Do the work on each batch. If one does not fit into memory, halve it and later ones."""
     device = next(model.parameters()).device
@@ -178,9 +177,8 @@ def _run(
             if not is_out_of_memory(problem):
                 raise
             if len(numbers) == 1:
-                raise DataError(
-                    "out of memory with a single window.", "encode with a smaller max_length"
-                ) from problem
+                message = "out of memory with a single window."
+                raise DataError(message, "encode with a smaller max_length") from problem
             largest = max(1, len(numbers) // 2)
             pending.append(numbers)
     return done

@@ -1,4 +1,4 @@
-"""Fine-tune a model: `finetune`, for classifiers, taggers and translation models.
+"""Fine-tune a model: `finetune`, for classifiers, taggers and translation models; `search` a grid.
 
     history = finetune(model, train, preset("contributions"), dev=dev, folder="out/trial-7")
 
@@ -9,24 +9,26 @@ when there are fewer heads).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from deadhead.device import computing, device_named
-from deadhead.errors import DeadheadError
+from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import discover, gated
 from deadhead.layout import Head
 from deadhead.numerics import computes_half, kernels
-from deadhead.tasks.encoding.encode import Encoded
+from deadhead.tasks import Encoded
 
 from .check import check
 from .checkpoint import Folder, identity
 from .history import Epoch, History
-from .progress import Tick
+from .progress import Show
 from .run import Run
 from .scoring import Dev, Score, dev_sets, scorer
 from .settings import Settings, SettingsError
@@ -47,7 +49,7 @@ def finetune(
     masked: Iterable[Head | str] = (),
     device: str | torch.device | None = None,
     each: Callable[[Epoch], None] | None = None,
-    progress: bool | Callable[[Tick], None] = True,
+    progress: Show = True,
     graphs: bool = True,
     name: str = "",
 ) -> History:
@@ -73,16 +75,13 @@ def finetune(
     """
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
-        raise SettingsError(
-            f"the settings are a {type(settings).__name__}.", "give Settings(...) or preset(...)"
-        )
+        message = f"`settings` expects Settings, got a {type(settings).__name__}."
+        raise SettingsError(message, "give Settings(...) or preset(...)")
     notes = check(model, train, settings, dev_sets(dev))
     score_epoch = scorer(score, dev, tokenizer, bleu_every)
     if settings.patience is not None and score_epoch is None:
-        raise SettingsError(
-            f"patience is {settings.patience}, but nothing is scored.",
-            "give finetune dev=encoded or score=function",
-        )
+        message = f"patience is {settings.patience}, but nothing is scored."
+        raise SettingsError(message, "give finetune dev=encoded or score=function")
     closed = discover(model).check(masked) if masked else ()
     place = _device(device, model)
     model.to(place)
@@ -90,18 +89,9 @@ def finetune(
     if any(p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters()):
         set_precision(model, torch.float32)
         history.note("the weights had half precision: they are trained in float32")
-    store = None
-    if folder is not None:
-        shapes = [(name, list(p.shape)) for name, p in model.named_parameters()]
-        heads = [str(head) for head in closed]
-        facts = (settings.to_dict(), train.fingerprint, heads, shapes, _heads(model))
-        store = Folder(folder, identity(*facts))
     half = settings.precision == "bf16" and place.type == "cpu"
-    with (
-        torch.random.fork_rng([place] if place.type == "cuda" else []),
-        _closed(model, closed, place),
-        computing(model, half),
-    ):
+    cuda = [place] if place.type == "cuda" else []
+    with torch.random.fork_rng(cuda), _closed(model, closed, place), computing(model, half):
         history.kernels = _kernels(place)
         if half and not computes_half():
             history.note("oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN")
@@ -111,7 +101,7 @@ def finetune(
             history=history,
             device=place,
             score=score_epoch,
-            folder=store,
+            folder=None if folder is None else _folder(folder, model, train, settings, closed),
             keep_first=keep_first,
             each=each,
         )
@@ -119,12 +109,24 @@ def finetune(
 
 
 def _device(device: str | torch.device | None, model: Any) -> torch.device:
-    place: torch.device = next(model.parameters()).device
-    if device is not None:
-        place = device_named(str(device))
+    place = next(model.parameters()).device if device is None else device_named(str(device))
     if place.type == "cuda" and place.index is None:
         return torch.device("cuda", torch.cuda.current_device())
-    return place
+    return torch.device(place)
+
+
+def _folder(
+    path: str | Path, model: Any, train: Encoded, settings: Settings, closed: Iterable[Head]
+) -> Folder:
+    """The folder of this training, with all that identifies it."""
+    try:
+        # two models pruned differently may have weights of the same shapes
+        heads = [str(head) for head in discover(model)]
+    except DeadheadError:  # a model of an unknown kind can be trained too
+        heads = []
+    shapes = [(name, list(p.shape)) for name, p in model.named_parameters()]
+    masked = [str(head) for head in closed]
+    return Folder(path, identity(settings.to_dict(), train.fingerprint, masked, shapes, heads))
 
 
 def _kernels(device: torch.device) -> str:
@@ -136,25 +138,53 @@ def _kernels(device: torch.device) -> str:
     return text if device.type == "cpu" else device.type
 
 
-def _heads(model: Any) -> list[str]:
-    """The heads of the model: two models pruned differently may have weights of the same shapes."""
-    try:
-        return [str(head) for head in discover(model)]
-    except DeadheadError:  # a model of an unknown kind can be trained too
-        return []
-
-
-@contextmanager
-def _closed(model: Any, heads: tuple[Head, ...], device: torch.device) -> Iterator[None]:
+def _closed(
+    model: Any, heads: tuple[Head, ...], device: torch.device
+) -> AbstractContextManager[object]:
     """Close the gates of these heads. The gates are on the device, so that nothing is copied."""
-    if not heads:
-        yield
-        return
     layers = {(head.block, head.layer) for head in heads}
     gates = {
         head: torch.tensor(0.0 if head in heads else 1.0, device=device)
-        for head in discover(model)
+        for head in (discover(model) if heads else ())
         if (head.block, head.layer) in layers
     }
-    with gated(model, gates):
-        yield
+    return gated(model, gates) if heads else nullcontext()
+
+
+def search(
+    build: Callable[[], Any],
+    train: Encoded,
+    points: Iterable[Settings],
+    *,
+    folder: str | Path | None = None,
+    **options: Any,
+) -> list[History]:
+    """Train once for each point of the grid; sorted by score, failed trainings last.
+
+    Args:
+        build: returns the model to start from, the same every time.
+        points: the result of `grid(...)`.
+        folder: keep each training in a subfolder named after its settings; a finished one is not
+            run again.
+        options: those of `finetune`, with `score` or `dev`.
+    """
+    if options.get("score") is None and options.get("dev") is None:
+        hint = "give search dev=encoded or score=function"
+        raise DataError("a search needs a score to compare by.", hint)
+    grid = list(points)
+    if not grid:
+        hint = "create it with grid(preset) or grid(settings, rate=..., batch=...)"
+        raise SettingsError("the grid has no point.", hint)
+    names = [f.name for f in fields(Settings)]
+    varied = [n for n in names if len({str(getattr(settings, n)) for settings in grid}) > 1]
+    histories = []
+    for settings in grid:
+        name = " ".join(f"{axis}={getattr(settings, axis)}" for axis in varied) or "only"
+        place = None if folder is None else Path(folder) / name.replace(" ", ",")
+        histories.append(finetune(build(), train, settings, folder=place, name=name, **options))
+    return sorted(histories, key=_rank, reverse=True)
+
+
+def _rank(history: History) -> tuple[bool, float]:
+    value = history.scores.get(history.metric, math.nan)
+    return history.state == "done", -math.inf if math.isnan(value) else value

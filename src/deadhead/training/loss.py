@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deadhead.forward import forward, predicts_next
-from deadhead.tasks.encoding.encode import IGNORED
+from deadhead.forward import IGNORED, forward, predicts_next
 
 # Families whose encoder takes a mask of four axes as it is. With the usual mask of two axes
 # transformers asks the device at every step whether it hides anything, and waits for the answer.
@@ -25,13 +24,9 @@ def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) ->
         logits, labels = logits[:, :-1], labels[:, 1:]
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
-    return F.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]),
-        labels.reshape(-1),
-        ignore_index=IGNORED,
-        reduction="sum",
-        label_smoothing=smoothing,
-    )
+    logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+    options: Any = {"ignore_index": IGNORED, "label_smoothing": smoothing}
+    return F.cross_entropy(logits, labels, reduction="sum", **options)
 
 
 def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:

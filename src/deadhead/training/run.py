@@ -12,19 +12,16 @@ import numpy as np
 import torch
 
 from deadhead.errors import DataError
-from deadhead.tasks import batches
-from deadhead.tasks.encoding.encode import Encoded
+from deadhead.tasks import Encoded, batches
 
-from .averaging import Recent
-from .checkpoint import Folder, random_state, set_random_state
+from .checkpoint import Folder, Recent, copies, random_state, set_random_state
 from .feed import Feed, Shape, filled
 from .graphs import Graphs
-from .history import Epoch, History, put, read
+from .history import WINDOW, Epoch, History, Watch, put, read
 from .inference import is_out_of_memory
-from .progress import Progress, Tick
+from .progress import Progress, Show
 from .scoring import Scorer
 from .update import Updater
-from .watch import WINDOW, Watch
 
 Plan = tuple[np.ndarray, ...]  # the numbers of the windows in each batch of an epoch
 
@@ -54,7 +51,7 @@ class Run:
         self.recent = Recent(settings.average, self.folder) if settings.average > 1 else None
         self.feed = Feed(self.train, self.device)
 
-    def __call__(self, progress: bool | Callable[[Tick], None], graphs: bool, name: str) -> History:
+    def __call__(self, progress: Show, graphs: bool, name: str) -> History:
         before = self.folder.history() if self.folder else None
         if before is not None and before.state != "running":
             if "last" in before.weights:
@@ -69,15 +66,11 @@ class Run:
             self.graphs = self._new_graphs() if use_graphs else None
             window = min(WINDOW, max(10, self.updates[0]), sum(self.updates))
             self.watch = Watch(self._classes(), window)
-            self.watch.all(self.history.losses)
-            epochs = self.settings.epochs
-            with Progress(
-                progress,
-                epochs=epochs,
-                updates=self.updates[0],
-                examples=len(self.train),
-                name=name,
-            ) as self.progress:
+            for loss in self.history.losses:
+                self.watch.add(loss)
+            epochs, updates = self.settings.epochs, self.updates[0]
+            self.progress = Progress(progress, epochs, updates, len(self.train), name)
+            with self.progress:
                 for epoch in range(first, epochs + 1):
                     if not self.history.reason:  # else it stopped early
                         self._epoch(epoch)
@@ -114,9 +107,8 @@ class Run:
         self.history, weights, moments = state
         if self.history.kernels not in ("", now):
             self.history.note(
-                f"epochs 1 to {len(self.history.epochs)} were computed with "
-                f"{self.history.kernels}, later ones with {now}: "
-                "last digits may differ from an uninterrupted training"
+                f"epochs 1 to {len(self.history.epochs)} were computed with {self.history.kernels}, "
+                f"later ones with {now}: last digits may differ from an uninterrupted training"
             )
         self.history.kernels = now
         self.updater.restore(weights, moments)
@@ -136,22 +128,18 @@ class Run:
         self.rates = self.settings.rates(total)
         warmup = self.settings.warmup_updates(total)
         if warmup > total:
-            self.history.note(
-                f"the warm-up of {warmup} updates is longer than the training ({total} updates): "
-                f"the rate rises to {self.rates.max():.2g} of {self.settings.rate:.2g}"
+            longer = (
+                f"the warm-up of {warmup} updates is longer than the training ({total} updates)"
             )
+            rates = f"{self.rates.max():.2g} of {self.settings.rate:.2g}"
+            self.history.note(f"{longer}: the rate rises to {rates}")
 
     def _batches(self, epoch: int) -> Plan:
         s = self.settings
         shuffles = s.sampler == "shuffled"
-        return batches(
-            self.train,
-            size=s.batch,
-            tokens=s.tokens,
-            seed=f"{s.seed}/{epoch}" if shuffles else None,
-            sort=shuffles and s.by_length,
-            both=True,
-        ).numbers
+        seed, sort = f"{s.seed}/{epoch}" if shuffles else None, shuffles and s.by_length
+        own = batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=sort, both=True)
+        return own.numbers
 
     def _epoch(self, number: int) -> None:
         """Train one epoch, score it and keep its results."""
@@ -162,13 +150,9 @@ class Run:
         train = self._stepwise if self.graphs is None else self._captured
         losses = train(number, plan, self.rates[start : start + len(plan)])
         self.history.losses += losses
-        record = Epoch(
-            number=number,
-            loss=sum(losses) / len(losses),
-            updates=len(losses),
-            examples=len(self.train),
-            seconds=round(time.perf_counter() - begin, 4),
-        )
+        mean, updates = sum(losses) / len(losses), len(losses)
+        record = Epoch(number=number, loss=mean, updates=updates, examples=len(self.train))
+        record.seconds = round(time.perf_counter() - begin, 4)
         if self.score is not None:
             begin = time.perf_counter()
             record.scores = self._scores(self.score, number)
@@ -176,8 +160,8 @@ class Run:
         best = self.history.take(record)
         patience = self.settings.patience
         if patience is not None and number - (self.history.best or 0) >= patience:
-            metric = self.history.metric
-            self.history.reason = f"stopped early: no better {metric} for {patience} epochs"
+            better = f"no better {self.history.metric} for {patience} epochs"
+            self.history.reason = f"stopped early: {better}"
         self._keep(number, best)
         if self.each is not None:
             self.each(record)
@@ -236,9 +220,9 @@ class Run:
         if rows <= 1:
             raise Failed("out of memory even with one window at a time") from problem
         self.parts = math.ceil(batch / (rows // 2))
+        parts = f"{self.parts} parts of up to {rows // 2}"
         self.history.note(
-            f"out of memory with {rows} windows at a time: "
-            f"batches are run in {self.parts} parts of up to {rows // 2}"
+            f"out of memory with {rows} windows at a time: batches are run in {parts}"
         )
 
     def _captured(self, epoch: int, plan: Plan, rates: np.ndarray) -> list[float]:
@@ -268,15 +252,12 @@ class Run:
             self._halve(problem, self.rows // self.parts, self.rows)
             self.graphs = self._new_graphs()
         except RuntimeError:
-            reason = str(problem).strip().split("\n")[0]
-            self.history.note(
-                "updates are run one by one, because they could not be captured as a CUDA graph: "
-                f"{reason}"
-            )
+            reason = f"they could not be captured as a CUDA graph: {str(problem).strip()}"
+            self.history.note(f"updates are run one by one, because {reason}".split("\n")[0])
             self.graphs = None
 
     def _checked(self, losses: np.ndarray) -> list[float]:
-        numbers = [float(loss) for loss in losses]
+        numbers: list[float] = losses.tolist()
         for loss in numbers:
             self._check_loss(loss)
         return numbers
@@ -287,10 +268,8 @@ class Run:
             done = len(self.watch.every) - 1
             epoch = int(np.searchsorted(np.cumsum(self.updates), done, side="right"))
             update = done - sum(self.updates[:epoch]) + 1
-            raise Failed(
-                f"{reason} at update {update} of epoch {epoch + 1}, rate {self.rates[done]:.3g}; "
-                "a smaller rate may help"
-            )
+            where = f"at update {update} of epoch {epoch + 1}, rate {self.rates[done]:.3g}"
+            raise Failed(f"{reason} {where}; a smaller rate may help")
 
     def _scores(self, score: Scorer, epoch: int) -> dict[str, float]:
         before = random_state(self.device)
@@ -304,9 +283,8 @@ class Run:
                 return {name: float(value) for name, value in scores.items()}
             return {"score": float(scores)}
         except (TypeError, ValueError) as problem:
-            raise DataError(
-                f"`score` returned {scores!r}.", "return a number, or numbers by name"
-            ) from problem
+            message = f"`score` expects a number, or numbers by name, got {scores!r}."
+            raise DataError(message, "return float(...) from it") from problem
 
     def _keep(self, epoch: int, best: bool) -> None:
         """Keep the weights that are needed later, and the state to resume from."""
@@ -325,8 +303,7 @@ class Run:
 
     def _keep_weights(self, which: str, weights: Mapping[str, torch.Tensor]) -> None:
         if self.folder is None:
-            copies = {name: tensor.detach().clone() for name, tensor in weights.items()}
-            self.history.weights[which] = copies
+            self.history.weights[which] = copies(weights)
         else:
             self.folder.keep(which, weights)
 

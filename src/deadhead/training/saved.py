@@ -1,25 +1,88 @@
-"""Fine-tune a saved model into another folder, resuming a training that was interrupted."""
+"""Fine-tune a saved model into another folder, resuming a training that was interrupted.
+
+It starts with a classifier for the labels. Weights are trained in float32, whatever their saved
+precision: updates are too small for half precision. The trained model is written in the precision
+of its source, so it is not twice as large.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from deadhead.errors import DeadheadError
+from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import save
-from deadhead.models import labels_for, set_padding, tokenizer_for
-from deadhead.tasks import Dataset, Encoded, Task, draw_examples, encode, find_data, load_data
+from deadhead.models import is_unnamed, labels_for, load_for_task, set_padding, some, tokenizer_for
+from deadhead.tasks import Dataset, Task, draw_examples, encode, find_data, load_data
 
 from .history import Epoch, History
 from .loop import finetune
 from .progress import Tick
 from .settings import Settings
-from .start import Start, start
 from .unfinished import Unfinished
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model ready to learn a task."""
+
+    model: Any  # in float32
+    dtypes: Mapping[str, torch.dtype]  # precision of the weights in the source, by name
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision that most weights of the source have."""
+        sizes: dict[torch.dtype, int] = {}
+        for name, parameter in self.model.named_parameters():
+            if name in self.dtypes:
+                sizes[self.dtypes[name]] = sizes.get(self.dtypes[name], 0) + parameter.numel()
+        return max(sizes, key=sizes.__getitem__)
+
+    @property
+    def digest(self) -> str:
+        """A hash of the weights, which identifies a start."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(name.encode())
+            if tensor.numel():
+                flat = tensor.detach().cpu().contiguous().flatten()
+                digest.update(flat.view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def in_precision(self, dtype: torch.dtype | None = None) -> Any:
+        """The trained model in the precision of its source, or in another one."""
+        for name, parameter in self.model.named_parameters():
+            if parameter.is_floating_point():
+                parameter.data = parameter.data.to(dtype or self.dtypes.get(name, self.dtype))
+        return self.model
+
+
+def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
+    """Load a model with a classifier for the labels of the data.
+
+    A model that knows the labels keeps its classifier; another one gets a new one, drawn with the
+    seed.
+    """
+    model = load_for_task(name, data.task, None, seed=seed, auto=auto, dtype="auto")
+    dtypes = {key: parameter.dtype for key, parameter in model.named_parameters()}
+    known = [*map(str, (getattr(model.config, "id2label", None) or {}).values())]
+    labels = None
+    if data.task.traits.label_unit != "text" and not set(known) >= set(data.labels):
+        trained = type(model).__name__ in (model.config.architectures or ())
+        if trained and not is_unnamed(known):  # else its classifier would silently be reused
+            others = f"other labels ({some(known)}) than {data.task.name} has"
+            hint = "name the model as it was before it was fine-tuned"
+            raise DataError(f"{name} was trained with {others}.", hint)
+        labels = data.labels
+    if labels is not None or any(dtype != torch.float32 for dtype in dtypes.values()):
+        # a new classifier is drawn in float32 too
+        model = load_for_task(name, data.task, labels, seed=seed, auto=auto)
+    return Start(model, dtypes)
 
 
 @dataclass(frozen=True)
@@ -95,39 +158,17 @@ def finetune_saved(
         for key, data in {"train": sets.train, **sets.dev}.items()
     }
     if not sets.dev and out.weights == "best":
-        raise DeadheadError(
-            f"--weights best needs dev data: {'; '.join(sets.notes)}.", "leave --weights out"
-        )
+        message = f"--weights best needs dev data: {'; '.join(sets.notes)}."
+        raise DeadheadError(message, "leave --weights out")
     for note in sets.notes:
         listener.say(note)
     unfinished.begin(command | facts)
-    history = _train(begin.model, encoded, settings, unfinished, listener, device=device)
-    if out.weights == "best":
-        history.restore(begin.model, "best")
-    data, epochs = sets.train, len(history.epochs)
-    learned = f"{data.task.name} in {data.lang}: {len(data):,} examples, {epochs} epochs"
-    note = f"Fine-tuned with deadhead on {learned}."
-    save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
-    unfinished.discard()
-    return begin, history
-
-
-def _train(
-    model: Any,
-    encoded: dict[str, Encoded],
-    settings: Settings,
-    unfinished: Unfinished,
-    listener: Listener,
-    *,
-    device: Any,
-) -> History:
     if unfinished.epochs:
         listener.say(f"resuming after epoch {unfinished.epochs} of {settings.epochs}")
-    train = encoded.pop("train")
     try:
         history = finetune(
-            model,
-            train,
+            begin.model,
+            encoded.pop("train"),
             settings,
             dev=encoded or None,
             folder=unfinished.path,
@@ -142,4 +183,11 @@ def _train(
     if history.state != "done":
         unfinished.give_up()
         raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
-    return history
+    if out.weights == "best":
+        history.restore(begin.model, "best")
+    data, epochs = sets.train, len(history.epochs)
+    learned = f"{data.task.name} in {data.lang}: {len(data):,} examples, {epochs} epochs"
+    note = f"Fine-tuned with deadhead on {learned}."
+    save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
+    unfinished.discard()
+    return begin, history

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.tasks.encoding.encode import IGNORED, Encoded
+from deadhead.forward import IGNORED
+from deadhead.tasks import Encoded
 
 from .evaluation import evaluate
 from .inference import likelihoods
 
 Score = Callable[[Any], "Mapping[str, float] | float"]
 Scorer = Callable[[Any, int], "Mapping[str, float] | float"]  # called with model and epoch
+SetScorer = Callable[[Any, int], Mapping[str, float]]
 Dev = Encoded | Mapping[str, Encoded]
 
 
@@ -48,36 +50,26 @@ def scorer(
     return score_all
 
 
-def _on_set(
-    dev: Encoded, tokenizer: Any, bleu_every: int | None
-) -> Callable[[Any, int], Mapping[str, float]]:
-    if dev.data.task.traits.label_unit == "text":
-        return _on_translations(dev, tokenizer, bleu_every)
-    return lambda model, epoch: _evaluate(model, dev)
+def _on_set(dev: Encoded, tokenizer: Any, bleu_every: int | None) -> SetScorer:
+    """The metrics; for translations the mean log-likelihood of a sub-word, and BLEU at times."""
 
+    def metrics(model: Any, epoch: int) -> Mapping[str, float]:
+        sets = {dev.data.lang: dev}
+        return evaluate(model, sets, tokenizer=tokenizer, progress=False)[dev.data.lang]
 
-def _evaluate(model: Any, dev: Encoded, tokenizer: Any = None) -> Mapping[str, float]:
-    sets = {dev.data.lang: dev}
-    return evaluate(model, sets, tokenizer=tokenizer, progress=False)[dev.data.lang]
-
-
-def _on_translations(
-    dev: Encoded, tokenizer: Any, bleu_every: int | None
-) -> Callable[[Any, int], dict[str, float]]:
-    """The mean log-likelihood of a sub-word (minus the loss), and BLEU every few epochs."""
-    if bleu_every is not None and bleu_every < 1:
-        raise DataError(f"bleu_every is {bleu_every}.", "give a number of epochs, or leave it out")
-    if bleu_every is not None and tokenizer is None:
-        raise DataError(
-            "scoring translations of the dev data needs a tokenizer.",
-            "give finetune tokenizer=tokenizer",
-        )
-    size = int((np.asarray(dev.arrays["labels"]) != IGNORED).sum())
-
-    def score(model: Any, epoch: int) -> dict[str, float]:
+    def likelihood(model: Any, epoch: int) -> Mapping[str, float]:
         scores = {"log_likelihood": float(likelihoods(model, dev).sum()) / size}
         if bleu_every is not None and epoch % bleu_every == 0:
-            scores["bleu"] = _evaluate(model, dev, tokenizer)["bleu"]
+            scores["bleu"] = metrics(model, epoch)["bleu"]
         return scores
 
-    return score
+    if dev.data.task.traits.label_unit != "text":
+        return metrics
+    if bleu_every is not None and bleu_every < 1:
+        hint = "give a number of epochs, or leave it out"
+        raise DataError(f"`bleu_every` expects 1 or more, got {bleu_every}.", hint)
+    if bleu_every is not None and tokenizer is None:
+        message = "scoring translations of the dev data needs a tokenizer."
+        raise DataError(message, "give finetune tokenizer=tokenizer")
+    size = int((np.asarray(dev.arrays["labels"]) != IGNORED).sum())
+    return likelihood

@@ -27,33 +27,21 @@ class SettingsError(DeadheadError):
     """A setting that no training can be run with."""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: Any) -> bool:  # nan and inf are none
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and math.isfinite(value) and value == int(value) and value >= 1
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and 0 < value < math.inf
-
-
-def _is_not_negative(value: Any) -> bool:
-    return _is_number(value) and 0 <= value < math.inf
+def _is_whole(value: Any) -> bool:
+    return _is_number(value) and value == int(value)
 
 
 def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value < 1
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-COUNT = ("a whole number of at least 1", _is_count)
-POSITIVE = ("a number above 0", _is_positive)
-NOT_NEGATIVE = ("a number of at least 0", _is_not_negative)
+COUNT = ("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
+POSITIVE = ("a number above 0", lambda value: _is_number(value) and value > 0)
+NOT_NEGATIVE = ("a number of at least 0", lambda value: _is_number(value) and value >= 0)
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a setting expects
     **dict.fromkeys(("batch", "tokens", "epochs", "accumulate", "patience", "average"), COUNT),
     **dict.fromkeys(("rate", "epsilon", "clip"), POSITIVE),
@@ -61,13 +49,11 @@ RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a setting expect
     "smoothing": ("a number from 0 to below 1", _is_share),
     "betas": (
         "two numbers from 0 to below 1",
-        lambda value: (
-            isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_share, value))
-        ),
+        lambda betas: isinstance(betas, list | tuple) and [*map(_is_share, betas)] == [True, True],
     ),
     "seed": (
         "a whole number from -2**63 to below 2**64",
-        lambda value: _is_whole(value) and -(2**63) <= value < 2**64,
+        lambda seed: type(seed) is int and -(2**63) <= seed < 2**64,
     ),
     "by_length": ("True or False", lambda value: isinstance(value, bool)),
 }
@@ -113,7 +99,7 @@ class Settings:
             if not (accepts(value) or (value is None and name in OPTIONAL)):
                 hint = HINTS.get(name, f"set {name} to {expected}")
                 raise SettingsError(f"`{name}` expects {expected}, got {value!r}.", hint)
-            if accepts is _is_count and value is not None:
+            if RULES[name] is COUNT and value is not None:
                 object.__setattr__(self, name, int(value))  # 8.0 means 8
         object.__setattr__(self, "betas", tuple(self.betas))  # JSON and YAML have lists
 
@@ -169,15 +155,12 @@ def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -
     >>> len(grid("mbert-prunability", "qqp"))
     12
     """
-    if isinstance(name, Settings):
-        base, own = name, {}
-    else:
-        base, own = preset(name, task), dict(GRIDS.get(name, {}))
+    base = name if isinstance(name, Settings) else preset(name, task)
+    own = {} if isinstance(name, Settings) else GRIDS.get(name, {})
     chosen: dict[str, Sequence[Any]] = dict(axes or own)
     if not chosen:
-        raise SettingsError(
-            f"{name} has no grid.", "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))"
-        )
+        hint = "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))"
+        raise SettingsError(f"{name} has no grid.", hint)
     return [
         Settings.from_dict({**base.to_dict(), **dict(zip(chosen, point, strict=True))})
         for point in product(*chosen.values())

@@ -14,6 +14,8 @@ from typing import Any
 from deadhead import files
 from deadhead.errors import FolderError
 
+from .checkpoint import writing
+
 NAME = ".training"
 
 
@@ -54,35 +56,28 @@ class Unfinished:
         try:
             stored = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as problem:
-            raise FolderError(
-                f"{self.file} is damaged: {problem}.", "add --force to train from scratch"
-            ) from problem
+            hint = "add --force to train from scratch"
+            raise FolderError(f"{self.file} is damaged: {problem}.", hint) from problem
         differences = [
             f"{name} was {stored.get(name)} and is {value}"
             for name, value in command.items()
             if stored.get(name) != value
         ]
         if differences:
+            message = f"{self.out} has an unfinished training of another command: "
+            hint = "repeat the same command to resume it, name another --out, or add --force"
             raise FolderError(
-                f"{self.out} has an unfinished training of another command: "
-                f"{'; '.join(differences)}.",
-                "repeat the same command to resume it, name another --out, "
-                "or add --force to train from scratch",
+                f"{message}{'; '.join(differences)}.", f"{hint} to train from scratch"
             )
 
     def begin(self, command: Mapping[str, Any]) -> None:
         """Store the command, unless it is stored already."""
         if self.begun:
             return
-        try:
+        with writing(self.path):
             self.discard()
             self.path.mkdir(parents=True)
             files.write(self.file, json.dumps(command, indent=1) + "\n")
-        except OSError as problem:
-            raise FolderError(
-                f"{self.path} cannot be written: {problem.strerror}.",
-                "name a folder you can write to",
-            ) from problem
 
     def discard(self) -> None:
         """Delete the state of the training."""

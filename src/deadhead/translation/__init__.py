@@ -9,8 +9,7 @@ those of every other model (`training/`); in a study, the step `pretrain` does a
 here loads torch before a model is built.
 """
 
-from .model import build
-from .sizes import SIZES, Size, size_of
+from .model import SIZES, Size, build, size_of
 from .vocabulary import VOCABULARY, vocabulary
 
 __all__ = ["SIZES", "VOCABULARY", "Size", "build", "size_of", "vocabulary"]

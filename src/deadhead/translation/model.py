@@ -1,20 +1,49 @@
-"""The Transformer, on the nearest architecture that transformers has: M2M-100's.
+"""The Transformer in several sizes, on the nearest architecture of transformers: M2M-100's.
 
 It is what the weak-link paper describes (norms before each part and one at the end, ReLU,
 tensor2tensor's sinusoids, one table of embeddings for both languages and the output), except for
 the biases of its attention projections. These stay zero and are never trained. `config.json` says
-so under `projection_bias`, so a model that is loaded again keeps it.
+so under `projection_bias`, so a model that is loaded again keeps it. SIZES needs no torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from .sizes import Size, size_of
+from deadhead.errors import unknown_name
 
 POSITIONS = 512  # sinusoids built at the start; a longer text gets more
 # What plain `generate` does, for users without deadhead.
 GENERATION = {"num_beams": 4, "length_penalty": 0.6, "early_stopping": False, "max_new_tokens": 306}
+
+
+@dataclass(frozen=True)
+class Size:
+    """The encoder and the decoder have the same numbers of layers and heads."""
+
+    layers: int  # in the encoder
+    heads: int  # in each attention; a decoder layer has two attentions
+    width: int  # the size of a hidden state
+    inner: int  # the size of the feed-forward layer
+    dropout: float = 0.1  # after each part, in the attention, and after the ReLU
+
+
+SIZES: Mapping[str, Size] = {  # all have 144 heads, so a string of heads fits each of them
+    "transformer-base": Size(6, 8, 512, 2048),  # the papers'
+    "transformer-small": Size(6, 8, 256, 1024, dropout=0.3),  # for about ten thousand pairs
+    "transformer-mini": Size(6, 8, 64, 128),  # trains on a CPU in a minute
+}
+
+
+def size_of(name: str | Size) -> Size:
+    """Return the size of a name."""
+    if isinstance(name, Size):
+        return name
+    if name not in SIZES:
+        raise unknown_name("size of a Transformer", name, SIZES)
+    return SIZES[name]
 
 
 def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:

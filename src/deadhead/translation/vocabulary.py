@@ -24,10 +24,8 @@ def vocabulary(texts: Iterable[str], size: int = VOCABULARY) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     if size < MIN_SIZE:
-        raise DataError(
-            f"a vocabulary of {size} entries has no room for words beside the 256 bytes.",
-            f"ask for {MIN_SIZE} or more",
-        )
+        message = f"a vocabulary of {size} entries has no room for words beside the 256 bytes."
+        raise DataError(message, f"ask for {MIN_SIZE} or more")
     tokenizer = Tokenizer(models.BPE())
     # a blank before the first word too, so that it is cut as it is elsewhere
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)

@@ -69,10 +69,7 @@ def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
         return tuple((text(lang, fact), sentiment(fact)) for fact in facts("review")[split])
     kind, column = TAGGED[task]
     sentences = [tokens(lang, fact) for fact in facts(kind)[split]]
-    return tuple(
-        ([token.form for token in sentence], [getattr(token, column) for token in sentence])
-        for sentence in sentences
-    )
+    return tuple(([t.form for t in s], [getattr(t, column) for t in s]) for s in sentences)
 
 
 def _translations(pair: str, split: str) -> tuple[tuple[str, str], ...]:
@@ -102,9 +99,5 @@ def sentiment(fact: Fact) -> str:
     return SENTIMENTS[good != ("neg" in fact.features)]
 
 
-# fmt: off
-__all__ = [
-    "LANGUAGES", "MODELS", "SENTIMENTS", "SPLITS", "TASKS", "Fact", "Language", "Token", "language",
-    "rows", "sentiment", "text", "tokens",
-]
-# fmt: on
+__all__ = ["LANGUAGES", "MODELS", "SENTIMENTS", "SPLITS", "TASKS", "Fact", "Language", "Token"]
+__all__ += ["language", "rows", "sentiment", "text", "tokens"]

@@ -32,11 +32,8 @@ NEGATED = 0.4
 
 def fact(frame: str, features: str, **roles: Phrase | str | None) -> Fact:
     """Build a fact from its parts; roles that nobody plays may be None."""
-    return Fact(
-        frame,
-        frozenset(features.split()),
-        tuple(sorted((role, filler) for role, filler in roles.items() if filler is not None)),
-    )
+    fillers = sorted((role, filler) for role, filler in roles.items() if filler is not None)
+    return Fact(frame, frozenset(features.split()), tuple(fillers))
 
 
 def combination(fact: Fact) -> str:
@@ -248,20 +245,14 @@ def hypotheses(premise: Fact, rng: Random) -> Iterator[tuple[str, Fact]]:
 
 def _about_thing(premise: Fact, thing: Phrase, negated: bool) -> Iterator[tuple[str, Fact]]:
     unfit = world()["unfit"].get(premise.role("V"), ())
-    wider = {
-        c: kind
-        for k, kind in world()["kinds_of"].items()
-        for c in world()["types"][k]
-        if kind not in unfit
-    }
+    kinds = {k: wider for k, wider in world()["kinds_of"].items() if wider not in unfit}
+    wider = {concept: kinds[k] for k in kinds for concept in world()["types"][k]}
     opposite = opposites().get(thing.adjective or "")
+    label = NEUTRAL if negated else ENTAILMENT
     if thing.adjective and not (negated and thing.kind == "def"):
-        yield (NEUTRAL if negated else ENTAILMENT), premise.but(O=thing._replace(adjective=None))
+        yield label, premise.but(O=thing._replace(adjective=None))
     if thing.head in wider and thing.kind == "indef":
-        yield (
-            (NEUTRAL if negated else ENTAILMENT),
-            premise.but(O=Phrase("indef", wider[thing.head])),
-        )
+        yield label, premise.but(O=Phrase("indef", wider[thing.head]))
     # someone who bought the new one may have bought the old one too
     if opposite and opposite not in unfit:
         yield NEUTRAL, premise.but(O=thing._replace(adjective=opposite))

@@ -42,6 +42,9 @@ class Phrase(NamedTuple):
     last_name: str | None = None
 
 
+Filler = Phrase | str | None  # of a role
+
+
 class Fact(NamedTuple):
     """What a sentence says, in no language: its frame, its features, and who plays which role."""
 
@@ -53,7 +56,7 @@ class Fact(NamedTuple):
         """Return who or what plays a role, if anyone does."""
         return dict(self.roles).get(name)
 
-    def but(self, *, features: Iterable[str] | None = None, **roles: Phrase | str | None) -> Fact:
+    def but(self, *, features: Iterable[str] | None = None, **roles: Filler) -> Fact:
         """Return the same fact with some roles changed, added, or (None) left out."""
         changed = (dict(self.roles) | roles).items()
         fillers = tuple(sorted((name, filler) for name, filler in changed if filler is not None))
@@ -68,6 +71,9 @@ class Token(NamedTuple):
     entity: str = "O"
     slot: str = "O"
     concept: str = ""
+
+
+Variants = list[tuple[Features, tuple[Token, ...]]]  # conditions -> words
 
 
 class Item(NamedTuple):
@@ -88,35 +94,31 @@ class Language:
         self.space: str = table["space"]
         self.capital: bool = table.get("capital", False)
         self.dotted_i: bool = table.get("dotted_i", False)
-        self.sandhi = [
-            (left, re.compile(right), new) for left, right, new in table.get("sandhi", ())
-        ]
+        sandhi = table.get("sandhi", ())
+        self.sandhi = [(left, re.compile(right), new) for left, right, new in sandhi]
         self.entities = entities
         self.paradigms = {name: text.split() for name, text in table["paradigms"].items()}
         self.words = {name: self._entry(name, text) for name, text in table["words"].items()}
         self.patterns: dict[str, list[tuple[Features, tuple[Item, ...]]]] = {}
         for key, text in table["syntax"].items():
             frame, *conditions = key.split(".")
-            self.patterns.setdefault(frame, []).append(
-                (frozenset(conditions), tuple(map(_item, text.split())))
-            )
+            pattern = frozenset(conditions), tuple(map(_item, text.split()))
+            self.patterns.setdefault(frame, []).append(pattern)
         # Facts share most of their parts, so each part is computed once.
         self.word, self.part = cache(self._word), cache(self._part)
         self.pattern = cache(self._pattern)
 
-    def _entry(
-        self, name: str, text: str
-    ) -> tuple[Features, list[tuple[Features, tuple[Token, ...]]]]:
+    def _entry(self, name: str, text: str) -> tuple[Features, Variants]:
         """Return the inherent features of a word, and its variants with their conditions."""
         head, _, body = text.partition(" | ")
         tag, *inherent = head.split()
         variants = []
         for form in body.split():
             stem, _, paradigm = form.partition(":")
-            endings = self.paradigms[paradigm] if paradigm else [form]
-            for variant in (
-                ending.replace("_", stem) if paradigm else ending for ending in endings
-            ):
+            endings = [form]
+            if paradigm:
+                endings = [ending.replace("_", stem) for ending in self.paradigms[paradigm]]
+            for variant in endings:
                 match = VARIANT.fullmatch(variant)
                 assert match is not None
                 written, conditions = match.groups()
@@ -132,10 +134,8 @@ class Language:
         self, frame: str, features: Features, kinds: tuple[tuple[str, str], ...] = ()
     ) -> tuple[Item, ...]:
         """A pattern may also depend on a role (`work.P`) and on its kind (`transitive.O_def`)."""
-        return _best(
-            self.patterns[frame],
-            features.union(*((role, f"{role}_{kind}") for role, kind in kinds)),
-        )
+        by_role = [(role, f"{role}_{kind}") for role, kind in kinds]
+        return _best(self.patterns[frame], features.union(*by_role))
 
     def own(self, filler: Phrase | str) -> Features:
         """Return the features of a filler: gender, class, number, and its kind of phrase."""
@@ -145,12 +145,8 @@ class Language:
         return self.words[filler.head][0] | adjective | {filler.number, filler.kind}
 
     def _phrase(self, phrase: Phrase, features: Features) -> tuple[Token, ...]:
-        parts = {
-            "N": phrase.head,
-            "A": phrase.adjective,
-            "Q": phrase.quantity,
-            "L": phrase.last_name,
-        }
+        parts = {"N": phrase.head, "A": phrase.adjective}
+        parts |= {"Q": phrase.quantity, "L": phrase.last_name}
         entity, tokens = self.entities.get(phrase.head, ""), []
         for item in self.pattern("np", features):
             if item.literal:
@@ -158,29 +154,21 @@ class Language:
             elif concept := parts.get(item.name, item.name):
                 words = self.word(concept, (features | item.gains) - item.loses)
                 if entity and item.name in ("N", "L"):  # a last name continues the first
-                    tags = _bio(entity, len(words), begin=item.name == "N")
-                    words = tuple(
-                        w._replace(entity=tag) for w, tag in zip(words, tags, strict=True)
-                    )
+                    tags = zip(words, _bio(entity, len(words), item.name == "N"), strict=True)
+                    words = tuple(word._replace(entity=tag) for word, tag in tags)
                 tokens += words
         return tuple(tokens)
 
     def tokens(self, fact: Fact) -> list[Token]:
         """Return the sentence that says this fact, word by word."""
         roles, features, tokens = dict(fact.roles), fact.features, list[Token]()
-        kinds = tuple(
-            (role, filler.kind if isinstance(filler, Phrase) else "") for role, filler in fact.roles
-        )
+        kinds = tuple((r, f.kind if isinstance(f, Phrase) else "") for r, f in fact.roles)
         for item in self.pattern(fact.frame, features, kinds):
             tokens += self.part(item, features, roles.get(item.name), *map(roles.get, item.takes))
         return self._finish(tokens)
 
     def _part(
-        self,
-        item: Item,
-        features: Features,
-        filler: Phrase | str | None,
-        *givers: Phrase | str | None,
+        self, item: Item, features: Features, filler: Filler, *givers: Filler
     ) -> tuple[Token, ...]:
         """Write one item of a sentence, with the features that it takes from the givers."""
         if item.literal:

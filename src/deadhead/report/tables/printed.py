@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.results.cells import Cell
-from deadhead.translation.sizes import SIZES
+from deadhead.translation import SIZES
 
 from .published import ROUND, Row, mean, number
 

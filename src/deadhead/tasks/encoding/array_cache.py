@@ -38,10 +38,8 @@ def stored(folder: Path, write: Write) -> tuple[Arrays, dict[str, int]]:
     # Keep a complete folder of another writer. No sync: a power cut only costs writing it again.
     files.put_folder(folder, fill, durable=False, replace=folder.exists())
     if own[-1] is None:
-        raise FolderError(
-            f"{folder}: what was just written there cannot be read.",
-            "is the disk full? choose another folder with DEADHEAD_CACHE",
-        )
+        hint = "is the disk full? choose another folder with DEADHEAD_CACHE"
+        raise FolderError(f"{folder}: what was just written there cannot be read.", hint)
     return own[-1]
 
 

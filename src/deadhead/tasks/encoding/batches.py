@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deadhead.errors import DataError
+from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import shuffled
 
-from .encode import IGNORED, Encoded
+from .encode import Encoded
 
 if TYPE_CHECKING:
     import torch
@@ -88,16 +89,12 @@ def batches(
         per_batch = size if tokens is None else max(1, tokens // max(1, int(lengths.mean())))
         pool = POOL * per_batch
     if sort:
-        order = _sorted_in_pools(order, lengths, max(1, pool))
+        pools = [p[np.argsort(lengths[p], kind="stable")] for p in _by_size(order, max(1, pool))]
+        order = np.concatenate(pools or [order])
     groups = _by_size(order, size) if tokens is None else _by_tokens(order, lengths, tokens)
     if sort and seed is not None:  # else every pool would go from short to long
         groups = [groups[i] for i in shuffled(len(groups), f"order/{seed}")]
     return Batches(encoded, tuple(groups), device)
-
-
-def _sorted_in_pools(order: np.ndarray, lengths: np.ndarray, pool: int) -> np.ndarray:
-    pools = _by_size(order, pool)
-    return np.concatenate([p[np.argsort(lengths[p], kind="stable")] for p in pools] or [order])
 
 
 def _by_size(order: np.ndarray, size: int) -> list[np.ndarray]:
@@ -121,10 +118,8 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
     source = encoded.arrays
     width = int(source["lengths"][numbers].max())
     shape = (len(numbers), width)
-    batch = {
-        "input_ids": np.full(shape, encoded.pad, np.int64),
-        "attention_mask": np.zeros(shape, np.int64),
-    }
+    ids, mask = np.full(shape, encoded.pad, np.int64), np.zeros(shape, np.int64)
+    batch = {"input_ids": ids, "attention_mask": mask}
     if "types" in source:
         batch["token_type_ids"] = np.zeros(shape, np.int64)
     unit = encoded.data.task.traits.label_unit
@@ -132,8 +127,8 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
     labels = np.full((len(numbers), wide), IGNORED, np.int64)
     for row, n in enumerate(numbers):
         start, stop = encoded.starts[n], encoded.starts[n + 1]
-        batch["input_ids"][row, : stop - start] = source["ids"][start:stop]
-        batch["attention_mask"][row, : stop - start] = 1
+        ids[row, : stop - start] = source["ids"][start:stop]
+        mask[row, : stop - start] = 1
         if "types" in source:
             batch["token_type_ids"][row, : stop - start] = source["types"][start:stop]
         begin, end = encoded.label_starts[n], encoded.label_starts[n + 1]

@@ -19,6 +19,7 @@ import numpy as np
 
 from deadhead.errors import DataError, unknown_name
 from deadhead.files import cache_folder
+from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import Dataset
 from deadhead.tasks.task import Row
 
@@ -27,7 +28,6 @@ from .tokenizer import Frame, Pieces
 
 FORM = 1  # raise it when the arrays change their meaning, so that old caches are not read
 STRETCH = 4096  # rows encoded at a time
-IGNORED = -100  # the label that no loss sees
 LONG = ("split", "cut")
 ALIGN = ("first", "all")
 
@@ -86,9 +86,8 @@ def encode(
         raise DataError(f"{data!r} has nothing to encode.", "take a larger part of the data")
     names = tuple(data.labels if labels is None else labels)
     pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
-    encoder = _Encoder(
-        data=data, pieces=pieces, labels=names, max_length=max_length, align=align, long=long
-    )
+    options: Any = {"labels": names, "max_length": max_length, "align": align, "long": long}
+    encoder = _Encoder(data=data, pieces=pieces, **options)
     target = pieces.target_frame() if data.task.traits.label_unit == "text" else None
     frames = repr([encoder.frame, target])
     key = [FORM, data.fingerprint, pieces.identity, frames, names, max_length, align, long]
@@ -163,11 +162,9 @@ class _Encoder:
 
     def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
         if self.room < 2:
-            raise DataError(
-                f"max_length {self.max_length} leaves no room for words beside "
-                f"{self.frame.size} special tokens.",
-                "raise max_length",
-            )
+            message = f"`max_length` expects {self.frame.size + 2} or more, for two pieces and "
+            special = f"{self.frame.size} special tokens, got {self.max_length}."
+            raise DataError(message + special, "raise max_length")
         unit = self.data.task.traits.label_unit
         add = {"row": self._add_rows, "word": self._add_words, "text": self._add_texts}[unit]
         for start in range(0, len(self.data), STRETCH):
@@ -224,12 +221,8 @@ class _Encoder:
         """Return the pieces of a word: at least one, and no more than a window holds."""
         out.count("words without pieces", not pieces)
         out.count("words longer than a window", len(pieces) > self.room)
-        return pieces[: self.room] or [self._unknown]
-
-    @cached_property
-    def _unknown(self) -> int:
-        unknown = self.pieces.tokenizer.unk_token_id
-        return self.pieces.pad if unknown is None else int(unknown)
+        unknown = self.pieces.tokenizer.unk_token_id if not pieces else None
+        return pieces[: self.room] or [self.pieces.pad if unknown is None else int(unknown)]
 
     def _add_texts(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
         """Add a source text, and a target text as labels."""

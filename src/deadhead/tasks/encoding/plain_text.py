@@ -34,17 +34,13 @@ def read_texts(file: str | Path) -> list[tuple[str, ...]]:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise DataError(
-            f"{file} cannot be read as text: {problem}.",
-            "give a UTF-8 file with a text on each line",
-        ) from None
+        hint = "give a UTF-8 file with a text on each line"
+        raise DataError(f"{file} cannot be read as text: {problem}.", hint) from None
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]
     for number, parts in enumerate(texts, 1):
         if len(parts) > 2:
-            raise DataError(
-                f"{file}: text {number} has {len(parts)} parts between tabs.",
-                "give one text a line, or a pair with one tab",
-            )
+            message = f"{file}: text {number} has {len(parts)} parts between tabs."
+            raise DataError(message, "give one text a line, or a pair with one tab")
     if not texts:
         raise DataError(f"{file} has no text.", "give a file with a text on each line")
     return texts
@@ -83,13 +79,10 @@ def text_batches(
         width = max(lengths[i] for i in group)
         positions += width * len(group)
         columns = {name: value for name, value in fill.items() if name in windows[group[0]]}
-        batches.append(
-            {
-                name: torch.tensor(
-                    [[*windows[i][name], *[value] * (width - lengths[i])] for i in group]
-                )
-                for name, value in columns.items()
-            }
-        )
+        batch = {
+            name: [[*windows[i][name], *[value] * (width - lengths[i])] for i in group]
+            for name, value in columns.items()
+        }
+        batches.append({name: torch.tensor(rows) for name, rows in batch.items()})
     notes = {"texts cut off": cut} if cut else {}
     return TextBatches(batches, len(windows), 1 - sum(lengths) / positions, notes)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from deadhead.errors import DataError
-from deadhead.tasks.reading.facebook import is_facebook
+from deadhead.tasks.reading.columns import is_facebook
 from deadhead.tasks.reading.lines import lines
 from deadhead.tasks.reading.tags import split_tag
 from deadhead.tasks.registry import TASKS

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from deadhead.tasks.languages import code_of
 from deadhead.tasks.registry import TASKS
-from deadhead.tasks.splits import split_of
-from deadhead.tasks.task import Task
+from deadhead.tasks.task import Task, split_of
 
 from .file_format import fits, lacks_labels
 

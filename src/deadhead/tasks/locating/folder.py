@@ -5,16 +5,30 @@ Loading and checking both go through `survey`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from deadhead.errors import DataError, unknown_name
-from deadhead.tasks.task import Task
+from deadhead.tasks.reading.lines import lines
+from deadhead.tasks.task import SPLIT_NAMES, Task
 
-from .from_manifest import MANIFEST, from_manifest
+from .file_name import variant_of
 from .from_names import from_names
 from .split_files import ON_REQUEST, Skipped, SplitFiles, mark_clashes
+
+Facts = Mapping[str, Any]
+MANIFEST = "manifest.json"
+# What damaged manifests raise while they are read.
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError, OSError)
+# The folder that the archive of a release of Universal Dependencies unpacks to.
+RELEASE_FOLDER = re.compile(r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE)
+VERSION = re.compile(r"\bv?([12]\.[0-9]{1,2})\b", re.IGNORECASE)
+READMES = ("README.md", "README.txt", "README")
 
 
 def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list[Skipped]]:
@@ -23,15 +37,72 @@ def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list
     task: which task it is, in a folder of one task without a manifest.
     """
     if not root.is_dir():
-        raise DataError(
-            f"{root}: there is no such folder.",
-            "name a folder of data with --data DIR or DEADHEAD_DATA",
-        )
+        hint = "name a folder of data with --data DIR or DEADHEAD_DATA"
+        raise DataError(f"{root}: there is no such folder.", hint)
     if not (root / MANIFEST).is_file():
         return from_names(root, task)
     entries = from_manifest(root)
     listed = [entry for entry in entries if entry.default]  # the manifest has chosen these
     return [*listed, *mark_clashes(entry for entry in entries if not entry.default)], []
+
+
+def from_manifest(root: Path) -> list[SplitFiles]:
+    """Return the splits that `tasks` lists, as the defaults, and then all other `files`."""
+    path = root / MANIFEST
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+        return list(_manifest_entries(root, manifest))
+    except DAMAGE as error:
+        problem = f"not a manifest this version understands ({type(error).__name__}: {error})"
+        hint = "it needs `tasks` (task, language, split, file) and `files` (path, with its format)"
+        raise DataError(f"{path}: {problem}.", hint) from error
+
+
+def _manifest_entries(root: Path, manifest: Facts) -> Iterator[SplitFiles]:
+    listed: set[str] = set()
+    for task, languages in manifest["tasks"].items():
+        for lang, splits in languages.items():
+            for split, names in splits.items():
+                place = {"task": task, "language": lang, "split": split}
+                fields = names if isinstance(names, dict) else {"": names}
+                listed.update(fields.values())
+                yield _entry(root, manifest["files"], place, fields, default=True)
+    for name, about in manifest["files"].items():
+        if name not in listed:
+            yield _entry(root, manifest["files"], about, {"": name}, default=False)
+
+
+def _entry(root: Path, about: Facts, place: Facts, fields: Facts, *, default: bool) -> SplitFiles:
+    first = next(iter(fields.values()))
+    folder = Path(first).parent
+    if folder.name in SPLIT_NAMES:  # atis-en/train/seq.in
+        folder = folder.parent
+    split = place["split"]
+    return SplitFiles(
+        task=_text(place["task"]),
+        lang=_text(place["language"]),
+        # a corpus without splits is cut like a training file
+        split="train" if split == "all" else SPLIT_NAMES.get(split, split),
+        source=folder.name,
+        format=_text(about[first]["format"]),
+        files={field: _inside(root, name) for field, name in fields.items()},
+        default=default,
+        variant=variant_of(Path(first).name),
+    )
+
+
+def _inside(root: Path, name: Any) -> Path:
+    """Return the path of a file that a manifest names; refuse paths outside of the folder."""
+    path = Path(_text(name))
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{name!r} is outside of the folder")
+    return root / path
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"expected a text, got {value!r}")
+    return value
 
 
 def choose(
@@ -43,7 +114,11 @@ def choose(
     """
     mine = [e for e in entries if e.task == task or (source and e.task.startswith(f"{task}-"))]
     mine = [e for e in mine if e.lang == lang] or _paired(mine, lang)
-    chosen = _of_source(mine, source.lower()) if source else [e for e in mine if e.default]
+    chosen = [e for e in mine if e.default]
+    if source:
+        name = source.lower()
+        chosen = [e for e in mine if name in (e.source.lower(), e.task.lower())]
+        chosen = chosen or [e for e in mine if name == e.variant]
     if mine and not chosen and source:
         names = {name for e in mine for name in (e.source, e.variant) if name}
         raise unknown_name(f"corpus of {task} in {lang}", source, names)
@@ -55,11 +130,6 @@ def choose(
         if e.variant not in ON_REQUEST or (source or "").lower() == e.variant:
             by_split.setdefault(e.split, e)
     return by_split
-
-
-def _of_source(entries: list[SplitFiles], source: str) -> list[SplitFiles]:
-    corpus = [e for e in entries if source in (e.source.lower(), e.task.lower())]
-    return corpus or [e for e in entries if source == e.variant]
 
 
 def _no_default(entries: list[SplitFiles], task: str, lang: str) -> DataError:
@@ -89,3 +159,27 @@ def _paired(entries: list[SplitFiles], lang: str) -> list[SplitFiles]:
         for (code, split), e in sides.items()
         if code == source and (target, split) in sides
     ]
+
+
+def release_of(file: Path) -> str:
+    """Return `2.7, by its folder`, `2.7 or later, by its README`, or nothing."""
+    for part in reversed(file.resolve().parts):
+        if match := RELEASE_FOLDER.search(part):
+            return f"{match[1]}, by its folder"
+    newest = _last_change(file.parent)
+    return f"{newest} or later, by its README" if newest else ""
+
+
+@lru_cache(maxsize=256)
+def _last_change(folder: Path) -> str:
+    """Return the newest release in a treebank's change log; later ones did not change it."""
+    readme = next((folder / name for name in READMES if (folder / name).is_file()), None)
+    if readme is None:
+        return ""
+    try:
+        text = "\n".join(line for _, line in lines(readme))
+    except DataError:
+        return ""
+    _, _, log = text.lower().partition("changelog")
+    versions = VERSION.findall(log)
+    return max(versions, key=lambda version: tuple(map(int, version.split("."))), default="")

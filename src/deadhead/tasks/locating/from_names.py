@@ -12,9 +12,8 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from deadhead.tasks.reading.facebook import is_facebook
-from deadhead.tasks.splits import SPLITS
-from deadhead.tasks.task import Task
+from deadhead.tasks.reading.columns import is_facebook
+from deadhead.tasks.task import SPLITS, Task
 
 from .file_format import first_cells, guess_format
 from .file_name import ALL_SPLITS, NO_SPLIT, UNKNOWN, FileName, task_name
@@ -38,15 +37,15 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     names = [FileName(path, path.relative_to(root).parts[:-1], task, outer) for path in paths]
     own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)
     reasons = [(name, name.reason_to_skip(own)) for name in names]
-    skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
-    read, copies = _without_copies([name for name, reason in reasons if not reason])
-    read, unnamed = _without_unnamed(read)
+    read = [name for name, reason in reasons if not reason]
+    repeated = list(_repeated(read))
+    skipped = [Skipped(name.path, reason) for name, reason in (*reasons, *repeated) if reason]
+    left_out = {path for path, _ in skipped}
+    read = [name for name in read if name.path not in left_out]
     entries = [entry for group in _groups(read) for entry in _entries(group)]
-    corpora = Counter(
-        (name, lang) for name, lang, _ in {(e.task, e.lang, e.source) for e in entries}
-    )
+    corpora = Counter(place[:2] for place in {(e.task, e.lang, e.source) for e in entries})
     marked = [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
-    return list(mark_clashes(marked)), sorted([*skipped, *copies, *unnamed])
+    return list(mark_clashes(marked)), sorted(skipped)
 
 
 def _is_no_data(path: Path) -> bool:
@@ -54,29 +53,16 @@ def _is_no_data(path: Path) -> bool:
     return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
 
 
-def _without_copies(names: list[FileName]) -> tuple[list[FileName], list[Skipped]]:
-    """Facebook's slot data has every split twice, as .tsv and as .conllu: read one of them."""
+def _repeated(names: list[FileName]) -> Iterator[tuple[FileName, str]]:
+    """Yield files that another file of their corpus replaces, with the reasons."""
     conllu = {n.path.with_name(Path(n.file).stem) for n in names if n.file.endswith(".conllu")}
-    copies = [
-        n
-        for n in names
-        if n.path.with_name(Path(n.file).stem) in conllu and is_facebook(first_cells(n.path))
-    ]
-    return _without(names, copies, "the same data as the .conllu file beside it")
-
-
-def _without_unnamed(names: list[FileName]) -> tuple[list[FileName], list[Skipped]]:
-    """Leave out files that name no split where others of their corpus do."""
     with_split = {(n.task, n.lang, n.source) for n in names if n.split != NO_SPLIT}
-    unnamed = [n for n in names if n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split]
-    reason = "its name says neither train, dev nor test, and files beside it do"
-    return _without(names, unnamed, reason)
-
-
-def _without(
-    names: list[FileName], others: list[FileName], reason: str
-) -> tuple[list[FileName], list[Skipped]]:
-    return [n for n in names if n not in others], [Skipped(n.path, reason) for n in others]
+    for n in names:
+        # Facebook's slot data has every split twice, as .tsv and as .conllu
+        if n.path.with_name(Path(n.file).stem) in conllu and is_facebook(first_cells(n.path)):
+            yield n, "the same data as the .conllu file beside it"
+        elif n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split:
+            yield n, "its name says neither train, dev nor test, and files beside it do"
 
 
 def _groups(names: list[FileName]) -> Iterator[list[FileName]]:

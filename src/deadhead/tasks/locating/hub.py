@@ -1,9 +1,15 @@
-"""Data from the hub, by the sets of `hub_sets.py`, for what no local folder has."""
+"""Data from the hub, by the sets of `hub_sets.py`, for what no local folder has.
+
+`places.csv` says where to get the files of a task, and how to lay them out in a folder.
+"""
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +18,6 @@ from deadhead.tasks.dataset import Dataset, dataset
 from deadhead.tasks.hub_sets import HubSet, hub_set
 from deadhead.tasks.reading.records import Unlabelled, Unusable, row_of
 from deadhead.tasks.task import Row, Task
-
-from .places import place_of
 
 
 def read_hub(
@@ -28,12 +32,10 @@ def read_hub(
     try:
         table = datasets.load_dataset(hub.repository, config, split=part, revision=hub.revision)
     except Exception as error:  # the hub client has its own error for each way of failing
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(
-            f"{name} could not be downloaded from {hub.repository} at {hub.revision} "
-            f"on the hub: {first}",
-            _from_folder(task, lang),
-        ) from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        where = f"{hub.repository} at {hub.revision} on the hub"
+        message = f"{name} could not be downloaded from {where}: {reason}"
+        raise DataError(message, _from_folder(task, lang)) from error
     notes: Counter[str] = Counter()
     rows = list(_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes))
     return dataset(task, lang, split, rows, notes=notes, files=(place,))
@@ -57,9 +59,8 @@ def _set(task: Task, lang: str, source: str | None) -> HubSet:
     hub = hub_set(task.hub, lang, source)
     if hub is None:
         known = ", ".join(code for s in task.hub if s.default for code in s.languages or ())
-        raise DataError(
-            f"the hub has {task.name} in {known} only; got {lang!r}.", _from_folder(task, lang)
-        )
+        message = f"the hub has {task.name} in {known} only; got {lang!r}."
+        raise DataError(message, _from_folder(task, lang))
     return hub
 
 
@@ -93,3 +94,18 @@ def _with_names(record: Mapping[str, Any], names: Mapping[str, list[str]]) -> di
         for column, labels in names.items()
         if isinstance(values := record[column], list)
     }
+
+
+def place_of(task: Task, lang: str) -> str:
+    """Say what to put into a data folder for a task in a language, and where to get it."""
+    places = _places()
+    return places.get((task.name, lang)) or places.get((task.name, "")) or "the files"
+
+
+@cache
+def _places() -> dict[tuple[str, str], str]:
+    with (resources.files(__package__) / "places.csv").open(encoding="utf-8") as file:
+        return {
+            (row["task"], row["lang"]): row["files"] + (f" ({row['from']})" if row["from"] else "")
+            for row in csv.DictReader(file)
+        }

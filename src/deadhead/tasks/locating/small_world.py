@@ -10,8 +10,7 @@ from deadhead import world
 from deadhead.errors import unknown_name
 from deadhead.tasks.dataset import Dataset, dataset
 from deadhead.tasks.registry import TASKS
-from deadhead.tasks.splits import SPLITS
-from deadhead.tasks.task import Row, Task
+from deadhead.tasks.task import SPLITS, Row, Task
 
 WORLD = "world"
 # fmt: off

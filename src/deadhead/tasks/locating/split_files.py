@@ -22,9 +22,7 @@ class SplitFiles:
     split: str
     source: str  # the corpus
     format: str  # a key of FORMATS
-    files: Mapping[
-        str, Path
-    ]  # by field, where a split has line-parallel files; "" for a single one
+    files: Mapping[str, Path]  # by field, where a split has line-parallel files; else by ""
     default: bool = True  # read if no source is named
     partition: str | None = None  # the part of a file that holds all splits (MASSIVE)
     variant: str = ""  # an alternative to the main file of the split: `fold2`, `mismatched`
@@ -37,12 +35,12 @@ class SplitFiles:
     def check(self) -> None:
         """Refuse a split that several files claim: any choice could be the wrong one."""
         if self.clash:
-            names = " and ".join(map(str, self.clash))
-            raise DataError(
-                f"{len(self.clash)} files for one split, {self.split} of {self.task} "
-                f"in {self.lang}: {names}.",
-                "keep one of them, or list the right one in manifest.json, under `tasks`",
+            files = f"{self.lang}: {' and '.join(map(str, self.clash))}"
+            message = (
+                f"{len(self.clash)} files for one split, {self.split} of {self.task} in {files}"
             )
+            hint = "keep one of them, or list the right one in manifest.json, under `tasks`"
+            raise DataError(f"{message}.", hint)
 
 
 class Skipped(NamedTuple):

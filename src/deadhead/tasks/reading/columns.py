@@ -1,7 +1,8 @@
-"""Readers of words and tags: CoNLL-U, and one word a line with its tag in some column."""
+"""Readers of words and tags: CoNLL-U, one word a line with its tag in some column, Facebook's."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,8 @@ from .tags import has_no_prefixes, split_tag, to_bio
 
 Notes = Counter[str]
 BLANK_WORDS = "words that are blank"
+FACEBOOK_COLUMNS = 5
+FACEBOOK_TOKENS = '{"tokenizations"'  # how the last column begins
 _UNTAGGED = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
 
 
@@ -117,7 +120,16 @@ def read_columns(
         separator = separator or ("\t" if "\t" in line else " ")  # all lines as the first
         cells = line.split("\t") if separator == "\t" else at_blanks(line)
         if len(cells) != width:
-            width = _width(path, number, len(cells), width, max(2, *map(_least, (word, tag))))
+            if width:
+                hint = "give every word the same number of columns as the first"
+                message = f"{len(cells)} columns where the file has {width}."
+                raise bad(path, number, message, hint)
+            width = len(cells)
+            if width < max(2, *(max(column, -1 - column) + 1 for column in (word, tag))):
+                message = (
+                    f"{width} column{'s' * (width != 1)} where a word and a tag were expected."
+                )
+                raise bad(path, number, message, "write WORD<TAB>TAG")
         form = cells[word].partition(":")[2] if prefixed else cells[word]
         notes[BLANK_WORDS] += not form.strip()  # some corpora tag them: keep and count
         if numbered:
@@ -127,22 +139,6 @@ def read_columns(
             sentence = end()
     end()
     return tagged_rows(task, notes, sentences)
-
-
-def _least(column: int) -> int:
-    """Return how many columns there must be for this one to exist."""
-    return max(column, -1 - column) + 1
-
-
-def _width(path: Path, number: int, got: int, width: int, least: int) -> int:
-    """Return the number of columns of a file; refuse too few, and another number than before."""
-    if width:
-        hint = "give every word the same number of columns as the first"
-        raise bad(path, number, f"{got} columns where the file has {width}.", hint)
-    if got < least:
-        message = f"{got} column{'s' * (got != 1)} where a word and a tag were expected."
-        raise bad(path, number, message, "write WORD<TAB>TAG")
-    return got
 
 
 def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
@@ -164,7 +160,9 @@ def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row
 def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None:
     known = set(task.labels)
     for i, (number, tag) in enumerate(zip(s.numbers, s.tags, strict=True)):
-        if task.spans and task.types is None and _means_outside(tag):
+        # xSID has Orecurring_datetime, which scorers read as O; Facebook's files write NoLabel
+        outside = tag != "O" and (tag.startswith("O") or tag == "NoLabel")
+        if task.spans and task.types is None and outside:
             notes["tags read as O"] += 1
             tag = s.tags[i] = "O"
         if not tag or (task.spans and not unprefixed and split_tag(tag) is None):
@@ -175,6 +173,44 @@ def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None
             raise bad(s.path, number, message, f"use one of {', '.join(task.labels)}")
 
 
-def _means_outside(tag: str) -> bool:
-    """xSID has Orecurring_datetime, which scorers read as O; Facebook's files write NoLabel."""
-    return tag != "O" and (tag.startswith("O") or tag == "NoLabel")
+def is_facebook(cells: list[str]) -> bool:
+    """Whether the cells are those of a line of this data."""
+    return len(cells) == FACEBOOK_COLUMNS and cells[-1].startswith(FACEBOOK_TOKENS)
+
+
+def read_facebook(files: Mapping[str, Path], task: Task, notes: Notes, **_: Any) -> list[Row]:
+    """Read Facebook's multilingual slot data (Schuster et al. 2019), one utterance a line.
+
+    Its columns are intent, slots, utterance, locale, and tokens as JSON. Slots are `start:end:type`
+    by character and each token has its place, so tags are computed: a token inside a slot is B- if
+    it is the first of it, else I-.
+    """
+    (path,) = files.values()
+    rows = []
+    for number, line in lines(path):
+        cells = line.split("\t")
+        if not line.strip():
+            continue
+        if not is_facebook(cells):
+            expected = "intent, slots, utterance, locale and tokens"
+            raise bad(path, number, f"got {len(cells)} columns; expected {expected}.")
+        try:
+            rows.append(_facebook_row(cells[1], json.loads(cells[-1])["tokenizations"][0]))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            message = f"the slots or tokens cannot be read ({type(error).__name__}: {error})."
+            raise bad(path, number, message) from error
+    return rows
+
+
+def _facebook_row(slots: str, tokens: Mapping[str, Any]) -> Row:
+    parts = [slot.split(":", 2) for slot in slots.split(",") if slot]
+    spans = [(int(start), int(end), kind) for start, end, kind in parts]
+    tags, before = [], None
+    for place in tokens["tokenSpans"]:
+        span = next((span for span in spans if span[0] <= place["start"] < span[1]), None)
+        tags.append("O" if span is None else f"{'I' if span == before else 'B'}-{span[2]}")
+        before = span
+    words = tuple(map(str, tokens["tokens"]))
+    if len(words) != len(tags) or not words:
+        raise ValueError(f"{len(words)} tokens with {len(tags)} places")
+    return Row(words, tuple(tags))

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.tasks.languages import code_of, languages
-from deadhead.tasks.splits import SPLIT_NAMES
-from deadhead.tasks.task import Row, Task
+from deadhead.tasks.task import SPLIT_NAMES, Row, Task
 
 from .columns import BLANK_WORDS
 from .lines import at_blanks, bad, lines, shorten
@@ -51,7 +50,6 @@ def row_of(record: Record, task: Task, lang: str, notes: Notes) -> Row:
 
 
 def _text_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
-    """One or two texts and a label."""
     texts = tuple(_text(_get(record, names)) for names in task.texts)
     row = Row(texts, (label_of(_get(record, task.label), task),))
     notes["rows with a text that is blank"] += not all(text.strip() for text in texts)
@@ -71,9 +69,8 @@ def label_of(value: Any, task: Task) -> str:
         raise Unlabelled("no label")
     hidden = " (the label is withheld)" if text == "-1" else ""
     known = ", ".join(task.labels) or "words"
-    raise Unusable(
-        f"{shorten(value)} is not a label of {task.name}{hidden}; its labels are {known}."
-    )
+    name = f"{shorten(value)} is not a label of {task.name}{hidden}"
+    raise Unusable(f"{name}; its labels are {known}.")
 
 
 def _word_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
@@ -90,9 +87,8 @@ def _word_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     notes[BLANK_WORDS] += sum(not word.strip() for word in words)  # some corpora tag them
     for tag in tags:
         if task.spans and split_tag(tag) is None:
-            raise Unusable(
-                f"{shorten(tag)} is not a tag of {task.name}: those are O, B-TYPE and I-TYPE."
-            )
+            kinds = "those are O, B-TYPE and I-TYPE"
+            raise Unusable(f"{shorten(tag)} is not a tag of {task.name}: {kinds}.")
     if task.types is not None:
         tags, begun = to_bio(tags, task.types or None)
         notes["spans begun by I-"] += begun
@@ -270,11 +266,7 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
 
 
 def _collect(
-    items: Iterable[tuple[int, Any]],
-    path: Path,
-    task: Task,
-    notes: Notes,
-    options: Mapping[str, Any],
+    items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Notes, options: Record
 ) -> list[Row]:
     """Return the rows of the records; with `malformed="drop"`, count bad ones."""
     rows: list[Row] = []
