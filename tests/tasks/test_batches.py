@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import DataError
-from deadhead.tasks import Row, batches, collect, dataset, encode, score
+from deadhead.tasks import Row, batches, dataset, encode, score
 from deadhead.tasks.encoding.encode import Encoded
+from predicted_rows import collect
 
 
 @pytest.fixture(scope="module")

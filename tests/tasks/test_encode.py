@@ -273,7 +273,7 @@ def test_truncation_left_on_in_the_tokenizer_does_not_matter(tokenizers: dict[st
 
 def test_mistakes_are_named(tokenizers: dict[str, Any]) -> None:
     data = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
-    with pytest.raises(DataError, match="leaves no room"):
+    with pytest.raises(DataError, match="`max_length` expects"):
         encode(data, tokenizers["wordpiece"], max_length=3)
     with pytest.raises(DataError, match="has nothing to encode"):
         encode(dataset("sst2", "en", "test", []), tokenizers["wordpiece"])

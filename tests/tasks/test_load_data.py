@@ -19,7 +19,6 @@ from deadhead.tasks import (
     Row,
     check_folder,
     concatenate,
-    cut_parts,
     dataset,
     distinct,
     first_parts,
@@ -353,17 +352,16 @@ def test_deduplicate_takes_test_rows_out_of_train(root: Path) -> None:
 
 
 @given(st.integers(0, 57), st.integers(0, 5))
-def test_ten_parts_are_disjoint_nested_and_whole(size: int, seed: int) -> None:
+def test_ten_parts_are_nested_and_whole(size: int, seed: int) -> None:
     data = dataset("sst2", "en", "train", [Row((f"t{i}",), ("positive",)) for i in range(size)])
-    parts = cut_parts(data, seed=seed)
-    assert sorted(w for part in parts for w in words(part)) == sorted(words(data))
-    grown: set[str] = set()
-    for k, part in enumerate(parts, 1):
-        grown |= set(words(part))
-        nested = words(first_parts(data, k, seed=seed))
-        assert set(nested) == grown
-        assert nested == [w for w in words(data) if w in grown]  # in file order
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    before: set[str] = set()
+    for parts in range(1, 11):
+        part = words(first_parts(data, parts, seed=seed))
+        assert before <= set(part)
+        assert part == [word for word in words(data) if word in part]  # in file order
+        assert len(part) == round(size * parts / 10)
+        before = set(part)
+    assert before == set(words(data))
 
 
 def test_the_order_is_pinned() -> None:
@@ -483,9 +481,9 @@ def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
 
 def test_no_parts_at_all() -> None:
     data = load_data("pos", "en", "dev", root="world")
-    with pytest.raises(DataError, match="expects 1 or more parts, got 0"):
-        cut_parts(data, of=0)
-    assert len(cut_parts(data, of=1)[0]) == len(data)
+    with pytest.raises(DataError, match="`parts` expects 1 to 10, got 0"):
+        first_parts(data, 0)
+    assert len(first_parts(data, 1, of=1)) == len(data)
 
 
 @pytest.mark.parametrize("lang", ["en", "en-", "-de"])

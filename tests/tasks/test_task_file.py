@@ -67,7 +67,7 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
             "no metric of the kind classify .* 'bleu'",
         ),
         (REVIEWS.replace("metrics: [accuracy]", "metrics: []"), DataError, "`metrics` is empty"),
-        (REVIEWS + "merge: maybe\n", DataError, "`merge` is 'maybe'"),
+        (REVIEWS + "merge: maybe\n", DataError, "`merge` expects true or false, got 'maybe'"),
         (REVIEWS.replace("texts:", "text:"), UnknownName, "Did you mean 'texts'"),
         (REVIEWS.replace("{train:", "{trian:"), UnknownName, "Did you mean 'train'"),
         (

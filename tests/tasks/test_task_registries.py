@@ -36,13 +36,13 @@ def test_a_task_names_a_kind_and_fitting_metrics(name: str) -> None:
 def test_a_kind_has_metrics_and_a_way_to_read_and_encode(name: str) -> None:
     kind = KINDS[name]
     assert {METRICS[metric].compares for metric in kind.metrics} <= set(kind.compares)
-    assert kind.label_unit in records._ROW_OF
+    assert kind.label_unit in records.ROW_OF
     assert any(task.kind == name for task in TASKS.values())
 
 
 def test_the_units_of_labels_are_the_same_everywhere() -> None:
     units = {kind.label_unit for kind in KINDS.values()}
-    assert units == set(records._ROW_OF) == set(ROW_OF)
+    assert units == set(records.ROW_OF) == set(ROW_OF)
 
 
 @pytest.mark.parametrize("name", METRICS)

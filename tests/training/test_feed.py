@@ -10,7 +10,7 @@ import torch
 from deadhead.forward import IGNORED
 from deadhead.tasks import batches
 from deadhead.training.feed import WIDTHS, Feed, Shape, filled, rounded
-from deadhead.training.loss import loss_sum
+from deadhead.training.update import loss_sum
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters", "pairs"])

@@ -24,7 +24,7 @@ from deadhead import prune
 from deadhead.tasks import Encoded, batches
 from deadhead.training import Settings, finetune, graphs, run
 from deadhead.training.graphs import Graphs
-from deadhead.training.loss import READY_MASKS, additive
+from deadhead.training.update import READY_MASKS, additive
 
 SETTINGS = Settings(batch=16, rate=3e-3, epochs=4)  # 40 windows: two full batches and a short one
 CUDA = torch.cuda.is_available()

@@ -93,8 +93,7 @@ def finetune(
         raise unknown_name("weights to write", weights, WEIGHTS)
     from deadhead.device import device_named
     from deadhead.heads.model_class import dtype_named
-    from deadhead.training.saved import Listener, Output, finetune_saved, load_sets
-    from deadhead.training.unfinished import Unfinished
+    from deadhead.training.saved import Listener, Output, Unfinished, finetune_saved, load_sets
 
     unfinished = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, resumes=unfinished.begun)

@@ -206,10 +206,8 @@ def _same_build(first: HeadLayout, second: HeadLayout) -> bool:
 def built(layout: HeadLayout) -> str:
     """The layers and heads a model was built with: `encoder 12 x 12`, or `encoder 8+4`."""
     sizes = {block: [a.size for a in layout.of(block)] for block in layout.blocks}
-    return ", ".join(
-        f"{b} {len(s)} x {s[0]}" if len(set(s)) == 1 else f"{b} {'+'.join(map(str, s))}"
-        for b, s in sizes.items()
-    )
+    even = {b: f"{len(s)} x {s[0]}" for b, s in sizes.items() if len(set(s)) == 1}
+    return ", ".join(f"{b} {even.get(b) or '+'.join(map(str, s))}" for b, s in sizes.items())
 
 
 def _written(scores: Mapping[Head, float]) -> dict[str, float]:

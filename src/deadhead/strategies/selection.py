@@ -44,10 +44,9 @@ def random(
         total = sum(len(a.kept) for a in part) + before
         target = amounts.count(percent, total, rounding)
         if target < before:
-            message = (
-                f"{percent} % of the {total} heads of {place} is {target}, but {before} are gone"
-            )
-            raise HeadError(f"{message} already.", "give a higher percentage")
+            share = f"{percent} % of the {total} heads of {place} is {target}"
+            message = f"{share}, but {before} are gone already."
+            raise HeadError(message, "give a higher percentage")
         chosen |= draw(place, part, target - before, seed, nested)
     return frozenset(chosen)
 

@@ -10,12 +10,12 @@ TASKS (`registry.py`) lists the tasks, KINDS (`task.py`) what tasks of a kind sh
 them into rows, `encoding` rows into tensors. Nothing here loads torch before the first batch.
 """
 
-from deadhead.tasks.encoding.batches import Batches, batches, collect
+from deadhead.tasks.encoding.batches import Batches, batches
 from deadhead.tasks.encoding.encode import Encoded, encode
 
 from .bootstrap import MetricValues, score
 from .check_folder import check_folder
-from .dataset import Dataset, concatenate, cut_parts, dataset, distinct, draw_examples, first_parts
+from .dataset import Dataset, concatenate, dataset, distinct, draw_examples, first_parts
 from .distances import distances
 from .languages import group, language, paper_languages
 from .load import data_files, find_data, load_data
@@ -25,7 +25,7 @@ from .task import KINDS, Kind, Row, Task
 from .task_file import read_task_file
 
 __all__ = ["KINDS", "METRICS", "TASKS", "Batches", "Dataset", "Encoded", "Kind", "Metric"]
-__all__ += ["MetricValues", "Row", "Task", "batches", "bleu_signature", "check_folder", "collect"]
-__all__ += ["concatenate", "cut_parts", "data_files", "dataset", "distances", "distinct"]
+__all__ += ["MetricValues", "Row", "Task", "batches", "bleu_signature", "check_folder"]
+__all__ += ["concatenate", "data_files", "dataset", "distances", "distinct"]
 __all__ += ["draw_examples", "encode", "find_data", "first_parts", "group", "language", "load_data"]
 __all__ += ["paper_languages", "points", "read_task_file", "score", "task_of"]

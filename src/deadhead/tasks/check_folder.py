@@ -59,7 +59,11 @@ def check_folder(
     entries, skipped = survey(Path(root), known)
     entries = list(_paired(entries))
     if not entries:
-        raise _nothing(root, skipped)
+        why = "".join(f"\n  {s.path.relative_to(root)}: {s.reason}" for s in skipped[:MAX_NAMED])
+        if len(skipped) > MAX_NAMED:
+            why += f"\n  and {len(skipped) - MAX_NAMED} more files"
+        hint = "name folders by task, files by language and split: pos/en/train.conllu"
+        raise DataError(f"{root}: nothing here that looks like data.{why}", hint)
     main = {_place(e) for e in entries if e.default and not e.variant}
     for e in entries:
         if known is None or known.files or known.name in (e.task, e.task.partition("-")[0]):
@@ -70,14 +74,6 @@ def check_folder(
             skipped.append(Skipped(e.first, f"data of another task, {e.task}"))
     for path, reason in sorted(skipped):
         yield Finding(source=str(path.relative_to(root)), skipped=reason)
-
-
-def _nothing(root: str | Path, skipped: list[Skipped]) -> DataError:
-    why = "".join(f"\n  {s.path.relative_to(root)}: {s.reason}" for s in skipped[:MAX_NAMED])
-    if len(skipped) > MAX_NAMED:
-        why += f"\n  and {len(skipped) - MAX_NAMED} more files"
-    hint = "name folders by task, files by language and split: pos/en/train.conllu"
-    return DataError(f"{root}: nothing here that looks like data.{why}", hint)
 
 
 def _place(entry: SplitFiles) -> tuple[str, ...]:

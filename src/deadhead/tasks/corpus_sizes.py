@@ -90,13 +90,10 @@ def _corpus(root: Path, row: Mapping[str, str]) -> Iterator[Size]:
         yield ours
         types = re.search(r"([0-9]+) slot types", row["note"])
         if split == "train" and types:
-            ours_types = None if data is None else _types(data)
+            tags = map(split_tag, () if data is None else data.used_labels)
+            names = {tag[1] for tag in tags if tag and tag[1]}
+            ours_types = None if data is None else len(names)
             yield known(split=TYPES, published=int(types[1]), ours=ours_types)
-
-
-def _types(data: Dataset) -> int:
-    tags = filter(None, map(split_tag, data.used_labels))
-    return len({name for _, name in tags if name})
 
 
 def _with_data(size: Size, data: Dataset) -> Size:

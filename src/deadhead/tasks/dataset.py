@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 
 from deadhead.errors import DataError
 
@@ -131,22 +130,10 @@ def distinct(data: Dataset, *others: Dataset) -> Dataset:
     return replace(data, rows=rows, notes={**data.notes, **counts})
 
 
-def cut_parts(data: Dataset, of: int = 10, seed: int = 42) -> tuple[Dataset, ...]:
-    """Cut into disjoint random parts of equal size, each in file order; equal on every machine."""
-    if of < 1:
-        raise DataError(f"`of` expects 1 or more parts, got {of}.", "ask for 1 or more")
-    order = shuffled(len(data), f"parts/{seed}")
-    ends = [round(len(data) * i / of) for i in range(of + 1)]
-    return tuple(
-        _pick(data, order[a:b], f"rows outside part {k} of {of}")
-        for k, (a, b) in enumerate(pairwise(ends), 1)
-    )
-
-
 def first_parts(data: Dataset, parts: int, of: int = 10, seed: int = 42) -> Dataset:
     """Return the first N random parts together, in file order; 4 parts contain the first 3."""
     if not 1 <= parts <= of:
-        raise DataError(f"{parts} parts of {of}.", f"ask for 1 to {of}")
+        raise DataError(f"`parts` expects 1 to {of}, got {parts}.", f"ask for 1 to {of}")
     order = shuffled(len(data), f"parts/{seed}")
     note = f"rows outside the first {parts} of {of} parts"
     return _pick(data, order[: round(len(data) * parts / of)], note)

@@ -53,9 +53,8 @@ def distances(
     measure = _uriel if database == "uriel" else _uriel_plus
     values = {name: measure(name, *pair) for name in names}
     if all(value != value for value in values.values()):
-        raise DataError(
-            f"{database} has no distance between {source} and {target}.", "compare other languages"
-        )
+        message = f"{database} has no distance between {source} and {target}."
+        raise DataError(message, "compare other languages")
     return values
 
 

@@ -91,19 +91,14 @@ def _span_counts(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
     the row it ends in. No two spans end at the same word, so spans are matched by their ends.
     """
     types: dict[str, int] = {}
-    true, guess = (
-        find_spans([tag for tags in side for tag in (*tags, "O")], types)
-        for side in (gold, predicted)
-    )
+    texts = [[tag for tags in side for tag in (*tags, "O")] for side in (gold, predicted)]
+    true, guess = (find_spans(text, types) for text in texts)
     both_true = true[np.isin(true[:, 0], guess[:, 0])]
     both_guess = guess[np.isin(guess[:, 0], true[:, 0])]
     right = both_true[(both_true == both_guess).all(1)]
     row_ends = np.cumsum([len(tags) + 1 for tags in gold])
-    counts = [
-        np.bincount(np.searchsorted(row_ends, side[:, 0], side="right"), minlength=len(gold))
-        for side in (right, true, guess)
-    ]
-    return np.stack(counts, 1).astype(float)
+    rows = [np.searchsorted(row_ends, side[:, 0], side="right") for side in (right, true, guess)]
+    return np.stack([np.bincount(side, minlength=len(gold)) for side in rows], 1).astype(float)
 
 
 def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
@@ -122,9 +117,8 @@ def find_spans(tags: Sequence[str], types: dict[str, int]) -> np.ndarray:
     # Most tags occur often, so each is split into its prefix and its type once.
     numbers = {tag: i for i, tag in enumerate(dict.fromkeys(["O", *tags]))}
     prefixes = np.array([ord(tag[0]) for tag in numbers])
-    kinds = np.array(
-        [types.setdefault(tag[1:].split("-", 1)[-1] or "_", len(types)) for tag in numbers]
-    )
+    names = [tag[1:].split("-", 1)[-1] or "_" for tag in numbers]
+    kinds = np.array([types.setdefault(name, len(types)) for name in names])
     order = [0, *map(numbers.__getitem__, tags), 0]  # with an O before and an O after
     prefix, kind = prefixes[order], kinds[order]
     kind[0] = -1  # before the first word there is no type
@@ -197,13 +191,15 @@ def _span(label: str, value: Callable[[np.ndarray], np.ndarray], meaning: str = 
     return Metric(counts=_span_counts, value=value, label=label, meaning=meaning, compares="spans")
 
 
+def _recall(sums: np.ndarray) -> np.ndarray:
+    return _ratio(sums[..., 0], sums[..., 1])
+
+
 def _f1(sums: np.ndarray) -> np.ndarray:
     return _ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
-_ACCURACY = Metric(
-    counts=_right_labels, value=lambda sums: _ratio(sums[..., 0], sums[..., 1]), label="accuracy"
-)
+_ACCURACY = Metric(counts=_right_labels, value=_recall, label="accuracy")
 
 METRICS: dict[str, Metric] = {
     "accuracy": _ACCURACY,
@@ -218,7 +214,7 @@ METRICS: dict[str, Metric] = {
     ),
     "span_f1": _span("span F1", _f1, "a span counts where its ends and its type are right"),
     "span_precision": _span("span precision", lambda sums: _ratio(sums[..., 0], sums[..., 2])),
-    "span_recall": _span("span recall", lambda sums: _ratio(sums[..., 0], sums[..., 1])),
+    "span_recall": _span("span recall", _recall),
     "chunk_f1": replace(  # of any tags, with or without prefixes
         _span("chunk F1", _f1, "a chunk counts where its ends and its type are right"),
         compares="labels",

@@ -137,25 +137,20 @@ class SplitReader:
         there = f" There is: {', '.join(self.splits)}." if self.entries else self._languages()
         hint = "deadhead data check DIR lists what it holds"
         if not self.task.files:
-            option = "--data DIR" + (
-                "" if self.root else ", or set DEADHEAD_DATA, which is not set"
-            )
-            files = place_of(self.task, self.lang)
-            hint = f"put {files} into a folder and name it with {option}; {hint}"
+            option = "--data DIR"
+            option += "" if self.root else ", or set DEADHEAD_DATA, which is not set"
+            place = place_of(self.task, self.lang)
+            hint = f"put {place} into a folder and name it with {option}; {hint}"
         for name in other_names(self.task.hub, self.lang, self.source):
             use = f"--source {name}, or in a recipe data: {{source: {name}}}"
             hint += f"; the hub has {name}, other data than the papers': {use}"
         message = f"no {split} data of {self.name} in {self.lang} {where}.{there}"
-        return DataError(message + self._skipped(), hint)
-
-    def _skipped(self) -> str:
-        """Name files of the folder that are not read: the missing one may be among them."""
-        skipped = self._folder[1]
-        if not skipped or self.root is None:
-            return ""
-        files = [f"{s.path.relative_to(self.root)} ({s.reason})" for s in skipped[:MAX_NAMED]]
-        more = f"; and {len(skipped) - MAX_NAMED} more" if len(skipped) > MAX_NAMED else ""
-        return f" Skipped: {'; '.join(files)}{more}."
+        skipped = self._folder[1]  # the missing file may be among them
+        if skipped and self.root is not None:
+            files = [f"{s.path.relative_to(self.root)} ({s.reason})" for s in skipped[:MAX_NAMED]]
+            more = f"; and {len(skipped) - MAX_NAMED} more" if len(skipped) > MAX_NAMED else ""
+            message += f" Skipped: {'; '.join(files)}{more}."
+        return DataError(message, hint)
 
     def _languages(self) -> str:
         """Name the languages of the folder, or those of the task."""

@@ -48,7 +48,13 @@ def read_task_file(path: str | Path) -> Task:
         raise unknown_name(f"kind of task (in {path})", name, KINDS)
     kind = KINDS[name]
     metrics = tuple(fields.get("metrics", kind.metrics))
-    _check_metrics(path, name, metrics)
+    if not metrics:
+        message = f"{path}: `metrics` is empty, but tables show its first entry."
+        raise DataError(message, f"write metrics: [{kind.metrics[0]}]")
+    fitting = [known for known, metric in METRICS.items() if metric.compares in kind.compares]
+    for metric in metrics:
+        if metric not in fitting:
+            raise unknown_name(f"metric of the kind {name} (in {path})", metric, fitting)
     form = fields.get("format", "")
     if form and form not in FORMATS:
         raise unknown_name(f"file format (in {path})", form, FORMATS)
@@ -72,16 +78,6 @@ def read_task_file(path: str | Path) -> Task:
         format=form,
         columns=_columns(path, fields.get("columns", {})),
     )
-
-
-def _check_metrics(path: Path, kind: str, metrics: tuple[str, ...]) -> None:
-    if not metrics:
-        message = f"{path}: `metrics` is empty, but tables show its first entry."
-        raise DataError(message, f"write metrics: [{KINDS[kind].metrics[0]}]")
-    fitting = [name for name, m in METRICS.items() if m.compares in KINDS[kind].compares]
-    for metric in metrics:
-        if metric not in fitting:
-            raise unknown_name(f"metric of the kind {kind} (in {path})", metric, fitting)
 
 
 def _fields(path: Path) -> dict[str, Any]:
@@ -136,10 +132,8 @@ def _files(path: Path, files: Mapping[str, Any] | None) -> dict[str, str]:
         _check_pattern(path, split, pattern)
     # {lang} is filled in later; braces in the folder's own name must survive that
     folder = Path(str(path.parent).replace("{", "{{").replace("}", "}}"))
-    return {
-        split: "|".join(str(folder / side) for side in names.split("|"))
-        for split, names in files.items()
-    }
+    sides = {split: [str(folder / side) for side in files[split].split("|")] for split in files}
+    return {split: "|".join(paths) for split, paths in sides.items()}
 
 
 def _check_pattern(path: Path, split: str, name: Any) -> None:

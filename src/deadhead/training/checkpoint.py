@@ -42,9 +42,8 @@ def writing(target: str | Path) -> Iterator[None]:
         yield
     except OSError as problem:
         message = f"{target} cannot be written: {problem.strerror or problem}."
-        raise FolderError(
-            message, "name a folder you can write to, or free some space"
-        ) from problem
+        hint = "name a folder you can write to, or free some space"
+        raise FolderError(message, hint) from problem
 
 
 class Folder:
@@ -76,10 +75,9 @@ class Folder:
 
     def _check(self, identity: str | None) -> None:
         if identity != self.identity:
-            message = (
-                f"{self.path} has another training: its settings, data, heads or shapes differ."
-            )
-            raise FolderError(message, "name another folder, or remove this one")
+            differ = "its settings, data, heads or shapes differ"
+            hint = "name another folder, or remove this one"
+            raise FolderError(f"{self.path} has another training: {differ}.", hint)
 
     def _damaged(self) -> Iterator[str]:
         """Messages about files that were cut short or cannot be read."""

@@ -50,9 +50,8 @@ class Marks:
         config = model.generation_config
         bad = config.bad_words_ids or []
         settings = [(getattr(config, name, none), none) for name, none in UNSUPPORTED.items()]
-        if any(len(word) != 1 for word in bad) or any(
-            value not in (none, None) for value, none in settings
-        ):
+        unsupported = any(value not in (none, None) for value, none in settings)
+        if unsupported or any(len(word) != 1 for word in bad):
             return None
         end = config.eos_token_id if config.eos_token_id is not None else model.config.eos_token_id
         start = config.decoder_start_token_id
@@ -74,9 +73,8 @@ class Decoder:
         self.model, self.mask = model, mask
         encoder = model.get_encoder()
         self.hidden = encoder(input_ids=input_ids, attention_mask=mask).last_hidden_state
-        self.cache = EncoderDecoderCache(
-            DynamicCache(config=model.config), DynamicCache(config=model.config)
-        )
+        own, cross = (DynamicCache(config=model.config) for _ in range(2))
+        self.cache = EncoderDecoderCache(own, cross)
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """The logits of what follows these tokens, one for each row."""

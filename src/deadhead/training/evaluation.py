@@ -4,13 +4,14 @@
     scores["de"]["micro_f1"]
 
 Batches are sorted by length and as large as memory allows; if it runs out, they are halved.
+`scorer` scores a training after every epoch: with your own function, or the metrics on dev data.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from deadhead import files
 from deadhead.errors import DataError
+from deadhead.forward import IGNORED
 from deadhead.progress import Progress, reported
 from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, mean, side_by_side
@@ -25,10 +27,14 @@ from deadhead.tasks.predictions import Predictions
 
 from .check import check_fit
 from .checkpoint import writing
-from .inference import label_numbers, translations
+from .inference import label_numbers, likelihoods, translations
 
 MEAN = "mean"  # over the languages
 Intervals = dict[str, dict[str, Interval]]  # model -> language or MEAN -> score
+Score = Callable[[Any], "Mapping[str, float] | float"]
+Scorer = Callable[[Any, int], "Mapping[str, float] | float"]  # called with model and epoch
+SetScorer = Callable[[Any, int], Mapping[str, float]]
+Dev = Encoded | Mapping[str, Encoded]
 
 
 def predict(
@@ -130,16 +136,6 @@ def intervals(
     return scores, side_by_side(scores)
 
 
-def rescore(
-    folder: str | Path, sets: Mapping[str, Dataset], task: str | Task | None = None
-) -> dict[str, MetricValues]:
-    """Compute the metrics of predictions that `evaluate` kept again, without the model."""
-    return {
-        name: Predictions.load(Path(folder) / f"{name}.npz").score(data, task)
-        for name, data in sets.items()
-    }
-
-
 def check_sets(model: Any, sets: Mapping[str, Encoded]) -> None:
     """Raise an error unless the model can read every set; warn about labels it does not know."""
     if not sets:
@@ -161,3 +157,58 @@ def unknown_labels(encoded: Encoded) -> Sequence[str]:
         return ()
     labels = {label for row in encoded.data.rows for label in row.labels}
     return sorted(labels - set(encoded.labels))
+
+
+def dev_sets(dev: Dev | None) -> dict[str, Encoded]:
+    """The dev data by name, whether it is one set or several."""
+    if dev is None:
+        return {}
+    if isinstance(dev, Mapping):
+        return {str(name): encoded for name, encoded in dev.items()}
+    return {getattr(getattr(dev, "data", None), "lang", ""): dev}
+
+
+def scorer(
+    score: Score | None, dev: Dev | None, tokenizer: Any, bleu_every: int | None
+) -> Scorer | None:
+    """The function that scores the model after an epoch; None where nothing is scored."""
+    if score is not None:
+        own = score
+        return lambda model, epoch: own(model)
+    scorers = {name: _on_set(dev, tokenizer, bleu_every) for name, dev in dev_sets(dev).items()}
+    if len(scorers) < 2:
+        return next(iter(scorers.values()), None)
+
+    def score_all(model: Any, epoch: int) -> dict[str, float]:
+        """The mean of every metric, then the metric of each set, such as `accuracy de`."""
+        scores = {name: score_set(model, epoch) for name, score_set in scorers.items()}
+        metrics = list(next(iter(scores.values())))
+        means = {m: float(np.mean([own[m] for own in scores.values()])) for m in metrics}
+        return means | {f"{m} {name}": own[m] for m in metrics for name, own in scores.items()}
+
+    return score_all
+
+
+def _on_set(dev: Encoded, tokenizer: Any, bleu_every: int | None) -> SetScorer:
+    """The metrics; for translations the mean log-likelihood of a sub-word, and BLEU at times."""
+
+    def metrics(model: Any, epoch: int) -> Mapping[str, float]:
+        sets = {dev.data.lang: dev}
+        return evaluate(model, sets, tokenizer=tokenizer, progress=False)[dev.data.lang]
+
+    def likelihood(model: Any, epoch: int) -> Mapping[str, float]:
+        scores = {"log_likelihood": float(likelihoods(model, dev).sum()) / size}
+        if bleu_every is not None and epoch % bleu_every == 0:
+            scores["bleu"] = metrics(model, epoch)["bleu"]
+        return scores
+
+    if dev.data.task.traits.label_unit != "text":
+        return metrics
+    if bleu_every is not None and bleu_every < 1:
+        hint = "give a number of epochs, or leave it out"
+        raise DataError(f"`bleu_every` expects 1 or more, got {bleu_every}.", hint)
+    if bleu_every is not None and tokenizer is None:
+        message = "scoring translations of the dev data needs a tokenizer."
+        raise DataError(message, "give finetune tokenizer=tokenizer")
+    size = int((np.asarray(dev.arrays["labels"]) != IGNORED).sum())
+    return likelihood

@@ -73,10 +73,8 @@ class Feed:
         windows = _window(numbers)
         places, inside = _places(self._starts[windows], self._sizes[windows], shape.width)
         places = places.clamp(max=len(self._ids) - 1)
-        batch = {
-            "input_ids": self._ids[places].long().masked_fill_(~inside, self.pad),
-            "attention_mask": inside.long(),
-        }
+        ids = self._ids[places].long().masked_fill_(~inside, self.pad)
+        batch = {"input_ids": ids, "attention_mask": inside.long()}
         if self._types is not None:
             batch["token_type_ids"] = self._types[places].long().masked_fill_(~inside, 0)
         batch["labels"] = self._labels(windows, numbers >= 0, shape)

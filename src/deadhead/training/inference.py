@@ -17,7 +17,7 @@ from deadhead.tasks import Encoded, batches
 
 from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
-from .loss import loss_sum, ready
+from .update import loss_sum, ready
 
 # Positions of a batch, padding included. Larger batches gain nothing: the device or cache is full.
 TOKENS = {"cpu": 4096, "cuda": 65536}
@@ -59,9 +59,7 @@ def _places(encoded: Encoded, sizes: np.ndarray) -> np.ndarray:
 
 
 def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
-    labels = batch.pop("labels")
-    logits = forward(model, {**ready(model, batch), "labels": labels}).logits
-    return logits.argmax(-1).to(torch.int32)
+    return forward(model, ready(model, batch)).logits.argmax(-1).to(torch.int32)
 
 
 def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:

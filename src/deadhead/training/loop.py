@@ -27,10 +27,10 @@ from deadhead.tasks import Encoded
 
 from .check import check
 from .checkpoint import Folder, identity
+from .evaluation import Dev, Score, dev_sets, scorer
 from .history import Epoch, History
 from .progress import Show
 from .run import Run
-from .scoring import Dev, Score, dev_sets, scorer
 from .settings import Settings, SettingsError
 from .update import set_precision
 

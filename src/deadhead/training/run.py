@@ -15,12 +15,12 @@ from deadhead.errors import DataError
 from deadhead.tasks import Encoded, batches
 
 from .checkpoint import Folder, Recent, copies, random_state, set_random_state
+from .evaluation import Scorer
 from .feed import Feed, Shape, filled
 from .graphs import Graphs
 from .history import WINDOW, Epoch, History, Watch, put, read
 from .inference import is_out_of_memory
 from .progress import Progress, Show
-from .scoring import Scorer
 from .update import Updater
 
 Plan = tuple[np.ndarray, ...]  # the numbers of the windows in each batch of an epoch
@@ -65,7 +65,10 @@ class Run:
             use_graphs = graphs and self.settings.tokens is None
             self.graphs = self._new_graphs() if use_graphs else None
             window = min(WINDOW, max(10, self.updates[0]), sum(self.updates))
-            self.watch = Watch(self._classes(), window)
+            classes = len(self.train.labels)
+            if self.feed.labels == "text":
+                classes = int(getattr(self.model.config, "vocab_size", 2))
+            self.watch = Watch(classes, window)
             for loss in self.history.losses:
                 self.watch.add(loss)
             epochs, updates = self.settings.epochs, self.updates[0]
@@ -84,11 +87,6 @@ class Run:
             self.model.eval()
         self._finish()
         return self.history
-
-    def _classes(self) -> int:
-        if self.feed.labels == "text":
-            return int(getattr(self.model.config, "vocab_size", 2))
-        return len(self.train.labels)
 
     def _new_graphs(self) -> Graphs:
         return Graphs(self.updater, max(self.updates), self.rows)
@@ -128,9 +126,7 @@ class Run:
         self.rates = self.settings.rates(total)
         warmup = self.settings.warmup_updates(total)
         if warmup > total:
-            longer = (
-                f"the warm-up of {warmup} updates is longer than the training ({total} updates)"
-            )
+            longer = f"the warm-up of {warmup} updates is longer than the training ({total})"
             rates = f"{self.rates.max():.2g} of {self.settings.rate:.2g}"
             self.history.note(f"{longer}: the rate rises to {rates}")
 
@@ -220,10 +216,8 @@ class Run:
         if rows <= 1:
             raise Failed("out of memory even with one window at a time") from problem
         self.parts = math.ceil(batch / (rows // 2))
-        parts = f"{self.parts} parts of up to {rows // 2}"
-        self.history.note(
-            f"out of memory with {rows} windows at a time: batches are run in {parts}"
-        )
+        parts = f"batches are run in {self.parts} parts of up to {rows // 2}"
+        self.history.note(f"out of memory with {rows} windows at a time: {parts}")
 
     def _captured(self, epoch: int, plan: Plan, rates: np.ndarray) -> list[float]:
         """Run the updates of an epoch as CUDA graphs, as far as they can be captured."""

@@ -130,9 +130,7 @@ class Settings:
         return self.rate * np.where(done < warm, rise, fall)
 
 
-PRESETS: Mapping[str, Settings] = {
-    name: Settings.from_dict(stored) for name, stored in combined("presets").items()
-}
+PRESETS = {name: Settings.from_dict(stored) for name, stored in combined("presets").items()}
 GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = combined("grids")
 
 
@@ -161,7 +159,5 @@ def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -
     if not chosen:
         hint = "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))"
         raise SettingsError(f"{name} has no grid.", hint)
-    return [
-        Settings.from_dict({**base.to_dict(), **dict(zip(chosen, point, strict=True))})
-        for point in product(*chosen.values())
-    ]
+    points = [dict(zip(chosen, values, strict=True)) for values in product(*chosen.values())]
+    return [Settings.from_dict({**base.to_dict(), **point}) for point in points]

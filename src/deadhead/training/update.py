@@ -1,4 +1,4 @@
-"""One update of the weights: forward and backward over the parts of a batch, clipping, AdamW.
+"""One update of the weights: the loss over the parts of a batch, its gradients, clipping, AdamW.
 
 Nothing here waits for the device, and all state is tensors that stay in place, so the same code
 runs step by step or is captured once as a CUDA graph. In bf16 the model computes in bfloat16, while
@@ -8,17 +8,22 @@ runs step by step or is captured once as a CUDA graph. In bf16 the model compute
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from deadhead.forward import IGNORED, forward, predicts_next
+
 from .feed import Feed, Shape
-from .loss import loss_sum
 from .settings import Settings
 
 UNDECAYED = ("bias", "norm")  # no decay for parameters with these in their names, or of one axis
+# Families whose encoder takes a mask of four axes as it is. With the usual mask of two axes
+# transformers asks the device at every step whether it hides anything, and waits for the answer.
+READY_MASKS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 SINUSOIDS = "embed_positions.weights"  # in float32 these would raise the precision of all layers
 
 
@@ -176,3 +181,39 @@ def stored(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
         if isinstance(tensor, Tensor) and id(tensor) not in seen:
             seen.add(id(tensor))
             yield name, tensor
+
+
+def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) -> Tensor:
+    """The summed loss of all labels in the batch; divide by their number for the mean."""
+    labels = batch["labels"]
+    logits = forward(model, ready(model, batch)).logits
+    if predicts_next(model, labels):
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+    options: Any = {"ignore_index": IGNORED, "label_smoothing": smoothing}
+    return F.cross_entropy(logits, labels, reduction="sum", **options)
+
+
+def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The batch with a mask of four axes, for models that take one, on a GPU."""
+    config, mask = getattr(model, "config", None), batch.get("attention_mask")
+    if (
+        mask is None
+        or not mask.is_cuda
+        or mask.dim() != 2
+        or getattr(config, "model_type", "") not in READY_MASKS
+        or getattr(config, "_attn_implementation", "") not in ("sdpa", "eager")
+        or getattr(config, "is_decoder", False)
+    ):
+        return dict(batch)
+    dtype = next(p.dtype for p in model.parameters())
+    return {**batch, "attention_mask": additive(mask, dtype)}
+
+
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of batch x tokens as a term of attention scores: batch x 1 x tokens x tokens."""
+    added = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    added.masked_fill_(mask == 0, torch.finfo(dtype).min)
+    return added[:, None, None, :].expand(-1, 1, mask.shape[1], -1)

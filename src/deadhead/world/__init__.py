@@ -7,24 +7,8 @@
 Real words and real grammar, a few thousand distinct sentences per language, the same on every
 machine. `tables/` holds the words and the grammar of each language, `grammar.py` turns facts into
 sentences, `facts.py` draws the facts, and `models/` holds two tiny models, pre-trained by the
-programs in `tools/world` of the repository.
-
-Known simplifications:
-- The world is small: some 130 concepts, statements of one clause, third person only, past, future
-  and (for living and working) present; requests are in the familiar singular. Some facts are
-  grammatical but odd (a teacher may sell a hospital). No native speaker has checked the tables yet.
-- Words are cut as they are written: German `im`, Spanish `al` and `Recuérdame`, Arabic `ستشتري` and
-  `بمكالمة`, Turkish `iyiydi` and `Berlin'deki` are one token with the tag of their main part, where
-  Universal Dependencies splits them. Names in all languages are PROPN; days are PROPN or NOUN as in
-  each language's treebank.
-- Arabic is unvocalised. Articles are only where a language has them: the Swahili, Hindi and Urdu
-  (and, for people, Chinese) for "the doctor" is bare, and in Swahili "a book" and "the book" are
-  the same. The Chinese and English tenses do not map one to one: a Chinese review has no tense.
-- Turkish verbs stay singular after plural subjects (allowed, and usual for things); negated objects
-  have no `bir`. Hindi and Urdu objects never take `ko` unless they are people. "Visit" is "meet"
-  there, "the food" is "the dish" in Chinese, and some Swahili adjectives are phrases with `-a`.
-- Swahili hours are counted from sunrise, as people do: seven o'clock is `saa 1`.
-- An entailment holds under the usual reading that both sentences speak of one event.
+programs in `tools/world` of the repository. docs/tasks.md lists the
+simplifications.
 """
 
 from __future__ import annotations

@@ -60,16 +60,12 @@ class LRP(Ranker):
                     total[place] = total.get(place, 0) + shares(values)
                 sentences += labelled_sentences(batch)
                 progress(number + 1, len(batches))
-        raw = {
-            Head(a.block, a.layer, index): float(value) / sentences
-            for a in layout.attentions
-            for index, value in zip(
-                a.kept, total.get((a.block, a.layer), [0.0] * len(a.kept)), strict=True
-            )
-        }
+        raw: dict[Head, float] = {}
+        for a in layout.attentions:
+            values = total.get((a.block, a.layer), [0.0] * len(a.kept))
+            for index, value in zip(a.kept, values, strict=True):
+                raw[Head(a.block, a.layer, index)] = float(value) / sentences
         if not any(raw.values()):
-            raise UnsupportedModel(
-                "no relevance reaches any head: the logits do not depend on attention.",
-                "check for weights that are all 0",
-            )
+            message = "no relevance reaches any head: the logits do not depend on attention."
+            raise UnsupportedModel(message, "check for weights that are all 0")
         return Scores(spread(raw), raw)

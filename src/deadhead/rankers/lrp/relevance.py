@@ -45,9 +45,8 @@ def relevance(
             with rules_in_place:
                 logits = forward(model, batch).logits
             if not logits.requires_grad:
-                raise UnsupportedModel(
-                    "no relevance reaches any head: the logits do not come from these layers."
-                )
+                message = "no relevance reaches any head: the logits do not come from these layers."
+                raise UnsupportedModel(message)
             shifted = output_kind(model, batch) == "causal"
             finite.add(losses_of(logits.detach(), batch["labels"], shifted=shifted))
             start = decision(logits, batch["labels"], shifted=shifted, gold=gold)

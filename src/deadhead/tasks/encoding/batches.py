@@ -1,12 +1,12 @@
 """Windows to tensors: batches in a seeded order, sorted by length to pad little.
 
 The order depends on the data and the seed alone, not on the machine. torch is loaded with the first
-batch. `collect` turns the outputs for batches into predictions in the order of the rows.
+batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -135,27 +135,3 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
         labels[row, : end - begin] = source["labels"][begin:end]
     batch["labels"] = labels[:, 0] if unit == "row" else labels
     return batch
-
-
-def collect(batches: Batches, outputs: Iterable[Any]) -> list[Any]:
-    """Return predictions in the order of the rows, ready for `score`.
-
-    outputs: for each batch the predicted label numbers (for each position or row), or the texts.
-    """
-    encoded = batches.encoded
-    unit, names, source = encoded.data.task.traits.label_unit, encoded.labels, encoded.arrays
-    outside = "O" if "O" in names else (names or ("",))[0]  # for words that were cut off
-    rows = encoded.data.rows
-    predictions: list[Any] = [[outside] * len(r.texts) if unit == "word" else None for r in rows]
-    for numbers, output in zip(batches.numbers, outputs, strict=True):
-        for n, predicted in zip(numbers, output, strict=True):
-            row = int(source["rows"][n])
-            if unit == "text":
-                predictions[row] = predicted
-            elif unit == "row":
-                predictions[row] = names[int(predicted)]
-            else:
-                words = source["words"][encoded.starts[n] : encoded.starts[n + 1]]
-                for position in np.flatnonzero(words >= 0):
-                    predictions[row][words[position]] = names[int(predicted[position])]
-    return predictions

@@ -59,12 +59,10 @@ class Pieces:
 
     def __init__(self, tokenizer: Any):
         if not knows_words(tokenizer):
-            raise DataError(
-                f"{tokenizer.name_or_path} has no tokenizer; the empty one that transformers "
-                "builds instead knows no word.",
-                "save the tokenizer into the model's folder: "
-                "AutoTokenizer.from_pretrained(ORIGINAL).save_pretrained(DIR)",
-            )
+            save = "AutoTokenizer.from_pretrained(ORIGINAL).save_pretrained(DIR)"
+            message = f"{tokenizer.name_or_path} has no tokenizer; the empty one that transformers "
+            hint = f"save the tokenizer into the model's folder: {save}"
+            raise DataError(f"{message}builds instead knows no word.", hint)
         self.tokenizer = tokenizer
         self.backend: Any = getattr(tokenizer, "backend_tokenizer", None)
         self._words: dict[str, list[int]] = {}
@@ -99,9 +97,8 @@ class Pieces:
         """Whether no piece, rule or added token reaches over a blank: words are cut one by one."""
         parts = [self._spec.get(part) or {} for part in ("normalizer", "pre_tokenizer")]
         added = self._spec.get("added_tokens", [])
-        return [part.get("type") for part in parts] == BERT_PARTS and not any(
-            " " in token["content"] for token in added
-        )
+        reaches = any(" " in token["content"] for token in added)
+        return [part.get("type") for part in parts] == BERT_PARTS and not reaches
 
     @cached_property
     def _blank_before(self) -> bool:
@@ -147,9 +144,8 @@ class Pieces:
         if self.backend is None or self._blank_before:
             pieces = self._whole(new)
         else:
-            encodings = self._cutter.encode_batch(
-                [[word] for word in new], is_pretokenized=True, add_special_tokens=False
-            )
+            options = {"is_pretokenized": True, "add_special_tokens": False}
+            encodings = self._cutter.encode_batch([[word] for word in new], **options)
             pieces = [list(encoding.ids) for encoding in encodings]
         self._words.update(zip(new, pieces, strict=True))
 
@@ -199,6 +195,5 @@ def _find(ids: list[int], part: list[int], start: int) -> int:
     for i in range(start, len(ids) - len(part) + 1):
         if ids[i : i + len(part)] == part:
             return i
-    raise DataError(
-        f"the tokenizer writes a text differently when it is alone: {part} is not in {ids}."
-    )
+    message = "the tokenizer writes a text differently when it is alone"
+    raise DataError(f"{message}: {part} is not in {ids}.")

@@ -13,13 +13,8 @@ from deadhead.tasks.registry import TASKS
 from deadhead.tasks.task import Task
 
 # Columns of sentence tasks: a file that begins with one of these holds no words and tags.
-SENTENCE_COLUMNS = {
-    name
-    for task in TASKS.values()
-    if task.traits.label_unit == "row"
-    for names in task.texts
-    for name in names.split("|")
-}
+_TEXTS = [task.texts for task in TASKS.values() if task.traits.label_unit == "row"]
+SENTENCE_COLUMNS = {name for texts in _TEXTS for names in texts for name in names.split("|")}
 MAX_COLUMNS = 4  # public corpora of words with tags have no more; CoNLL-2003 has 4
 SELF_DESCRIBING = (".jsonl", ".csv", ".conllu")
 

@@ -134,11 +134,8 @@ def choose(
 
 def _no_default(entries: list[SplitFiles], task: str, lang: str) -> DataError:
     """Say which corpora there are, and how to name one of them."""
-    folders = {
-        e.source: next((p for p in e.first.parents if p.name == e.source), None)
-        for e in entries
-        if e.source
-    }
+    named = [(e.source, e.first.parents) for e in entries if e.source]
+    folders = {name: next((p for p in up if p.name == name), None) for name, up in named}
     hint = "list the files that are meant in manifest.json, under `tasks`"
     if folders:
         name = min(folders)

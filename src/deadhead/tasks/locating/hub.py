@@ -71,8 +71,9 @@ def _from_folder(task: Task, lang: str) -> str:
 def _rows(table: Any, task: Task, lang: str, where: str, notes: Counter[str]) -> Iterator[Row]:
     label_names: dict[str, list[str]] = {}
     if task.traits.label_unit == "word":  # other tasks have the names of their numbers themselves
-        columns = {name: _label_names(feature) for name, feature in table.features.items()}
-        label_names = {name: labels for name, labels in columns.items() if labels}
+        for name, feature in table.features.items():  # of numbers, single or in a list
+            if labels := getattr(getattr(feature, "feature", feature), "names", None):
+                label_names[name] = labels
     for number, record in enumerate(table, 1):
         try:
             yield row_of({**record, **_with_names(record, label_names)}, task, lang, notes)
@@ -80,11 +81,6 @@ def _rows(table: Any, task: Task, lang: str, where: str, notes: Counter[str]) ->
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:
             raise DataError(f"{where}, row {number}: {reason}", _from_folder(task, lang)) from None
-
-
-def _label_names(feature: Any) -> list[str] | None:
-    """Return the names behind a column of label numbers, single or in a list."""
-    return getattr(getattr(feature, "feature", feature), "names", None)
 
 
 def _with_names(record: Mapping[str, Any], names: Mapping[str, list[str]]) -> dict[str, list[str]]:

@@ -35,12 +35,10 @@ class SplitFiles:
     def check(self) -> None:
         """Refuse a split that several files claim: any choice could be the wrong one."""
         if self.clash:
-            files = f"{self.lang}: {' and '.join(map(str, self.clash))}"
-            message = (
-                f"{len(self.clash)} files for one split, {self.split} of {self.task} in {files}"
-            )
+            files = " and ".join(map(str, self.clash))
+            split = f"{self.split} of {self.task} in {self.lang}"
             hint = "keep one of them, or list the right one in manifest.json, under `tasks`"
-            raise DataError(f"{message}.", hint)
+            raise DataError(f"{len(self.clash)} files for one split, {split}: {files}.", hint)
 
 
 class Skipped(NamedTuple):

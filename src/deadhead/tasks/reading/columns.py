@@ -126,9 +126,8 @@ def read_columns(
                 raise bad(path, number, message, hint)
             width = len(cells)
             if width < max(2, *(max(column, -1 - column) + 1 for column in (word, tag))):
-                message = (
-                    f"{width} column{'s' * (width != 1)} where a word and a tag were expected."
-                )
+                got = f"{width} column{'s' * (width != 1)}"
+                message = f"{got} where a word and a tag were expected."
                 raise bad(path, number, message, "write WORD<TAB>TAG")
         form = cells[word].partition(":")[2] if prefixed else cells[word]
         notes[BLANK_WORDS] += not form.strip()  # some corpora tag them: keep and count
@@ -143,9 +142,8 @@ def read_columns(
 
 def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
     """Return sentences as rows of the task: tags checked, and in BIO if the task merges types."""
-    unprefixed = task.types is not None and has_no_prefixes(
-        tag for s in sentences for tag in s.tags
-    )
+    tags_of_file = (tag for s in sentences for tag in s.tags)
+    unprefixed = task.types is not None and has_no_prefixes(tags_of_file)
     rows = []
     for s in sentences:
         _check_tags(task, s, unprefixed, notes)

@@ -11,7 +11,6 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from deadhead.errors import DataError
 
@@ -29,7 +28,9 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file, numbered from 1, without their ends."""
     number = 0
     try:
-        with _open(path) as file:
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP  # the bytes decide, not the name
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 yield number, _decode(path, number, raw)
     except (OSError, EOFError, zlib.error) as error:
@@ -38,12 +39,6 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
             raise DataError(f"{path}: there is no such file.", hint) from error
         message = f"the file cannot be read further ({error})."
         raise bad(path, number + 1, message, "fetch the file again; it looks cut off") from error
-
-
-def _open(path: Path) -> BinaryIO:
-    with path.open("rb") as file:
-        packed = file.read(2) == GZIP  # the bytes decide, not the name
-    return cast(BinaryIO, gzip.open(path, "rb")) if packed else path.open("rb")
 
 
 def _decode(path: Path, number: int, raw: bytes) -> str:

@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class Unlabelled(Unusable):
 
 def row_of(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     """Return the row of a record for a task, or raise `Unusable`; `notes` counts oddities."""
-    return _ROW_OF[task.traits.label_unit](record, task, lang, notes)
+    return ROW_OF[task.traits.label_unit](record, task, lang, notes)
 
 
 def _text_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
@@ -132,11 +132,7 @@ def _pair_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     return Row(pair)
 
 
-_ROW_OF: Mapping[str, Callable[[Record, Task, str, Notes], Row]] = {
-    "row": _text_row,
-    "word": _word_row,
-    "text": _pair_row,
-}
+ROW_OF = {"row": _text_row, "word": _word_row, "text": _pair_row}  # by what has a label
 
 
 def _get(record: Record, names: str) -> Any:
@@ -202,7 +198,6 @@ def _records(
         if not header:
             header = _header(path, number, cells, task, str(options.get("lang", "")))
             if header == cells:
-                _check_header(path, number, header, task)
                 continue
         if len(cells) == len(header):
             yield number, dict(zip(header, cells, strict=True))
@@ -219,6 +214,11 @@ def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) ->
         columns = task.texts or tuple(f"{side}|{name}" for side, name in sides)
     named = [any(name in cells for name in names.split("|")) for names in columns]
     if all(named) or "annot_utt" in cells:
+        read = {name for names in (*task.texts, task.label) for name in names.split("|")}
+        for name in cells:
+            if name in read and cells.count(name) > 1:
+                hint = "give every column that is read a name of its own"
+                raise bad(path, number, f"{cells.count(name)} columns are named {name!r}.", hint)
         return cells
     if any(named):  # a header with a column misnamed or missing, which must not become a row
         missing = columns[named.index(False)].replace("|", " or ")
@@ -226,15 +226,6 @@ def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) ->
         hint = "name the columns as the task does, or leave the first line out"
         raise bad(path, number, message, hint)
     return [names.partition("|")[0] for names in columns]
-
-
-def _check_header(path: Path, number: int, header: list[str], task: Task) -> None:
-    read = {name for names in (*task.texts, task.label) for name in names.split("|")}
-    for name in header:
-        if name in read and header.count(name) > 1:
-            message = f"{header.count(name)} columns are named {name!r}."
-            hint = "give every column that is read a name of its own"
-            raise bad(path, number, message, hint)
 
 
 def read_jsonl(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:

@@ -21,31 +21,15 @@ UPOS = (
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 BIO_ENTITIES = ("O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI"))
 
-# The corpora's names of entity types, in capitals, and ours. Not listed: MISC.
-NER_TYPES: Mapping[str, str] = {
-    "PER": "PER",  # CoNLL, WikiANN, GermEval, People's Daily, AQMAR, NEMO
-    "PERS": "PER",  # ArmanPersoNER, Hebrew news
-    "PERSON": "PER",  # ja.wikipedia, MK-PUCIT
-    "PSN": "PER",  # hironsan
-    "NEP": "PER",  # IL-NER
-    "PER.NAM": "PER",  # Weibo
-    "PER.NOM": "PER",
-    "ORG": "ORG",
-    "ORGANIZATION": "ORG",
-    "ORGANISATION": "ORG",
-    "NEO": "ORG",
-    "ORG.NAM": "ORG",
-    "ORG.NOM": "ORG",
-    "LOC": "LOC",
-    "LOCATION": "LOC",
-    "GPE": "LOC",  # NEMO, OntoNotes
-    "NEL": "LOC",
-    "LOC.NAM": "LOC",
-    "LOC.NOM": "LOC",
-    "GPE.NAM": "LOC",
-    "GPE.NOM": "LOC",
+# Our entity types, and the corpora's names for them, in capitals. Not listed: MISC.
+_NAMES = {
+    # PERS: ArmanPersoNER and Hebrew news; PERSON: ja.wikipedia, MK-PUCIT; PSN: hironsan; NE*: IL-NER
+    "PER": ("PER", "PERS", "PERSON", "PSN", "NEP", "PER.NAM", "PER.NOM"),  # *.NAM, *.NOM: Weibo
+    "ORG": ("ORG", "ORGANIZATION", "ORGANISATION", "NEO", "ORG.NAM", "ORG.NOM"),
+    # GPE: NEMO, OntoNotes
+    "LOC": ("LOC", "LOCATION", "GPE", "NEL", "LOC.NAM", "LOC.NOM", "GPE.NAM", "GPE.NOM"),
 }
-
+NER_TYPES: Mapping[str, str] = {name: ours for ours, names in _NAMES.items() for name in names}
 OUTSIDE = ("O", "OTHER")  # in files without prefixes; with them, B-OTHER is an entity
 _TAG = re.compile(r"([BIESLUM])[-_](.+)", re.DOTALL)
 _BEGIN, _INSIDE = "BSU", "IELM"
@@ -77,7 +61,9 @@ def to_bio(
     result: list[str] = []
     begun, last = 0, ("O", "")
     for tag in tags:
-        prefix, kind = _without_prefix(tag, last[1]) if unprefixed else split_tag(tag) or ("O", "")
+        prefix, kind = ("O", "") if unprefixed else split_tag(tag) or ("O", "")
+        if unprefixed and tag.upper() not in OUTSIDE:
+            prefix, kind = "I" if tag == last[1] else "B", tag
         if prefix in _INSIDE and (kind != last[1] or last[0] in "ESLU"):
             begun += prefix == "I"
             begins = True
@@ -87,9 +73,3 @@ def to_bio(
         result.append("O" if prefix == "O" else f"{'B' if begins else 'I'}-{name}")
         last = (prefix, kind)
     return tuple(result), begun
-
-
-def _without_prefix(tag: str, last: str) -> tuple[str, str]:
-    if tag.upper() in OUTSIDE:
-        return "O", ""
-    return ("I" if tag == last else "B"), tag
