@@ -40,8 +40,8 @@ class Finding:
 
     def of(self, data: Dataset) -> Finding:
         """Fill in what the data holds."""
-        facts = {"labels": data.used_labels, "fingerprint": data.fingerprint}
-        return replace(self, sentences=len(data), notes=dict(data.notes), **facts)
+        finding = replace(self, sentences=len(data), notes=dict(data.notes))
+        return replace(finding, labels=data.used_labels, fingerprint=data.fingerprint)
 
 
 def check_folder(

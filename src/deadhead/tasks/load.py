@@ -54,7 +54,7 @@ def load_data(
     malformed: `drop` skips lines of tables that cannot be read and counts them, `error` refuses
         them. The default is `error`, and `drop` for qqp, whose official file has such lines.
     """
-    words = {"split": (split, SPLITS), "cut": (cut, CUTS)}
+    words: dict[str, tuple[str, tuple[str, ...]]] = {"split": (split, SPLITS), "cut": (cut, CUTS)}
     words["value of malformed"] = (malformed or "error", MALFORMED)
     for kind, (word, allowed) in words.items():
         if word not in allowed:

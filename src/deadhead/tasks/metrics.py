@@ -153,8 +153,9 @@ def bleu_of(sums: np.ndarray) -> np.ndarray:
 
     def of_counts(row: np.ndarray) -> float:
         length, reference, *ngrams = (int(n) for n in row)
-        sizes = {"sys_len": length, "ref_len": reference, "smooth_method": "exp"}
-        return float(BLEU.compute_bleu(ngrams[:ORDERS], ngrams[ORDERS:], **sizes).score)
+        right, total = ngrams[:ORDERS], ngrams[ORDERS:]
+        bleu = BLEU.compute_bleu(right, total, length, reference, smooth_method="exp")
+        return float(bleu.score)
 
     return np.apply_along_axis(of_counts, -1, sums)
 

@@ -7,8 +7,7 @@
 Real words and real grammar, a few thousand distinct sentences per language, the same on every
 machine. `tables/` holds the words and the grammar of each language, `grammar.py` turns facts into
 sentences, `facts.py` draws the facts, and `models/` holds two tiny models, pre-trained by the
-programs in `tools/world` of the repository. docs/tasks.md lists the
-simplifications.
+programs in `tools/world` of the repository. The docs page of tasks lists the simplifications.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.errors import UnsupportedModel
 from deadhead.layout import Head, HeadLayout
@@ -52,7 +52,7 @@ class LRP(Ranker):
         from .relevance import RULES, labelled_sentences, relevance, shares
 
         rules = RULES[self.rule](self.constant_attention)
-        total: dict[tuple[str, int], Tensor] = {}
+        total: dict[tuple[str, int], Any] = {}  # a tensor with a number for each head
         sentences = 0
         with relevance(model, layout, rules, gold=self.target == "gold") as relevance_of:
             for number, batch in enumerate(batches):

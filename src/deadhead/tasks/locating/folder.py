@@ -77,7 +77,7 @@ def _entry(root: Path, about: Facts, place: Facts, fields: Facts, *, default: bo
     folder = Path(first).parent
     if folder.name in SPLIT_NAMES:  # atis-en/train/seq.in
         folder = folder.parent
-    split = place["split"]
+    split: str = place["split"]
     return SplitFiles(
         task=_text(place["task"]),
         lang=_text(place["language"]),
