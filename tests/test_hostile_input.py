@@ -87,7 +87,9 @@ def test_a_ranking_with_a_score_of_400_digits(tmp_path: Path) -> None:
     from deadhead.layout import Attention, HeadLayout
 
     layout = HeadLayout([Attention(block="encoder", layer=0, size=2, kept=(0, 1), width=4)])
-    good = Ranking(dict.fromkeys(layout, 1.0), layout, model="m", method="gradient").to_dict()
+    good = Ranking(
+        scores=dict.fromkeys(layout, 1.0), layout=layout, model="m", method="gradient"
+    ).to_dict()
     file = tmp_path / "r.json"
     file.write_text(json.dumps(good))
     assert len(Ranking.load(file)) == 2  # the twin: as it is, it can be read

@@ -152,9 +152,9 @@ def _kinds(folder: Path) -> dict[str, tuple[Path, str, Callable[[], Any]]]:
     (table / "mine.yaml").write_text(TASK)
     layout = HeadLayout.grid(encoder=(2, 4))
     heads = [head for attention in layout.of("encoder") for head in attention.heads]
-    ranking = Ranking({head: 0.1 * i for i, head in enumerate(heads)}, layout, "gradient").save(
-        folder / "ranking.json"
-    )
+    ranking = Ranking(
+        scores={head: 0.1 * i for i, head in enumerate(heads)}, layout=layout, method="gradient"
+    ).save(folder / "ranking.json")
     sizes = {
         "hidden_size": 8,
         "num_attention_heads": 2,

@@ -320,9 +320,9 @@ def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path)
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
-    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(
-        tmp_path / "ranking.json"
-    )
+    Ranking(
+        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
+    ).save(tmp_path / "ranking.json")
     done = typed(
         "prune",
         bert,
@@ -347,9 +347,9 @@ def test_a_ranking_of_another_model_is_refused(
     from deadhead.ranking import Ranking
 
     layout = HeadLayout.grid(encoder=(2, heads))
-    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(
-        tmp_path / "r.json"
-    )
+    Ranking(
+        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
+    ).save(tmp_path / "r.json")
     done = typed(
         "prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out"
     )
@@ -365,9 +365,9 @@ def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
-    Ranking({h: float(i) for i, h in enumerate(layout)}, layout, "by hand").save(
-        tmp_path / "r.json"
-    )
+    Ranking(
+        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
+    ).save(tmp_path / "r.json")
     for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
         assert (
             typed(

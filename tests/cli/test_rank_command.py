@@ -202,16 +202,16 @@ def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
 def test_compare_refuses_rankings_of_different_models(place, tmp_path):
     ask(place, tmp_path / "en.json")
     other = HeadLayout.grid(encoder=(6, 12))
-    Ranking({head: float(i) for i, head in enumerate(other)}, other, "gradient").save(
-        tmp_path / "other.json"
-    )
+    Ranking(
+        scores={head: float(i) for i, head in enumerate(other)}, layout=other, method="gradient"
+    ).save(tmp_path / "other.json")
     with pytest.raises(
         HeadError,
         match=r"(?s)en\.json has encoder 2 x 4, .*other\.json has encoder 6 x 12.*same layers and heads",
     ):
         run("compare", tmp_path / "en.json", tmp_path / "other.json")
     fewer = Ranking.load(tmp_path / "en.json")
-    Ranking(fewer.scores, fewer.layout, "gradient", model="elsewhere").save(
+    Ranking(scores=fewer.scores, layout=fewer.layout, method="gradient", model="elsewhere").save(
         tmp_path / "elsewhere.json"
     )
     table = " ".join(run("compare", tmp_path / "en.json", tmp_path / "elsewhere.json").split())

@@ -207,7 +207,9 @@ def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
     model = build("llama")
     layout = discover(model)
     ranking = Ranking(
-        {head: float(head.index % 2) + 0.1 * head.layer for head in layout}, layout, "gradient"
+        scores={head: float(head.index % 2) + 0.1 * head.layer for head in layout},
+        layout=layout,
+        method="gradient",
     )
     with pytest.raises(GroupError) as problem:
         deadhead.prune(model, ranking.lowest(1))

@@ -125,7 +125,11 @@ def test_rankings_are_compared_the_same_way() -> None:
     layout = HeadLayout.grid(encoder=(2, 3))
     tied = scores(1, 1, 2, 2, 2, 0)
     one, other = (
-        Ranking({Head.parse(name): score for name, score in some.items()}, layout, "gradient")
+        Ranking(
+            scores={Head.parse(name): score for name, score in some.items()},
+            layout=layout,
+            method="gradient",
+        )
         for some in (tied, ZH)
     )
     mine, theirs = overlap(tied, ZH, 3), one.overlap(other, 3)

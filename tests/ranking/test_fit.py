@@ -12,7 +12,9 @@ from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking, built
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))
-MADE = Ranking({head: float(i) for i, head in enumerate(LAYOUT)}, LAYOUT, "gradient")
+MADE = Ranking(
+    scores={head: float(i) for i, head in enumerate(LAYOUT)}, layout=LAYOUT, method="gradient"
+)
 STRANGERS = {
     "fewer layers": HeadLayout.grid(encoder=(2, 4)),
     "fewer heads": HeadLayout.grid(encoder=(3, 2)),
@@ -39,14 +41,19 @@ def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
 def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
     cut = LAYOUT.without(list(LAYOUT)[:5])
     assert MADE.scores_for(LAYOUT) == MADE.scores_for(cut) == MADE.scores
-    later = Ranking(dict.fromkeys(cut, 1.0), cut, "gradient")  # a ranking of the pruned model
+    later = Ranking(
+        scores=dict.fromkeys(cut, 1.0), layout=cut, method="gradient"
+    )  # a ranking of the pruned model
     assert later.scores_for(cut) == later.scores
 
 
 @pytest.mark.parametrize("layout", STRANGERS.values(), ids=STRANGERS)
 def test_rankings_of_models_built_otherwise_are_not_compared(layout: HeadLayout) -> None:
     other = Ranking(
-        {head: float(i) for i, head in enumerate(layout)}, layout, "gradient", model="other"
+        scores={head: float(i) for i, head in enumerate(layout)},
+        layout=layout,
+        method="gradient",
+        model="other",
     )
     for compare in (MADE.spearman, MADE.overlap):
         with pytest.raises(HeadError) as refused:
@@ -55,7 +62,8 @@ def test_rankings_of_models_built_otherwise_are_not_compared(layout: HeadLayout)
         assert built(layout) in refused.value.message
     fewer = LAYOUT.without(list(LAYOUT)[:5])
     assert (
-        MADE.spearman(Ranking(dict.fromkeys(fewer, 1.0), fewer, "gradient")).n == 7
+        MADE.spearman(Ranking(scores=dict.fromkeys(fewer, 1.0), layout=fewer, method="gradient")).n
+        == 7
     )  # the same model, pruned
 
 

@@ -27,7 +27,7 @@ numbers = st.lists(
 
 def ranking(values, layout=LAYOUT, **fields) -> Ranking:
     scores = {head: float(value) for head, value in zip(layout, values, strict=True)}
-    return Ranking(scores, layout, **{"method": "gradient", "raw": scores, **fields})
+    return Ranking(scores=scores, layout=layout, **{"method": "gradient", "raw": scores, **fields})
 
 
 def test_order_and_ties():
@@ -54,7 +54,9 @@ def test_ties_between_blocks_go_by_layer_first():
 
 def test_matrix_has_nan_where_there_is_no_score():
     gone = [Head("encoder", 1, 2)]
-    made = Ranking({head: 1.0 for head in LAYOUT if head not in gone}, LAYOUT, "ablation")
+    made = Ranking(
+        scores={head: 1.0 for head in LAYOUT if head not in gone}, layout=LAYOUT, method="ablation"
+    )
     assert np.argwhere(np.isnan(made.matrix())).tolist() == [[1, 2]]
     assert np.isnan(made.matrix(raw=True)).all()
     with pytest.raises(HeadError, match="no score"):
@@ -139,12 +141,16 @@ def test_spearman_is_pearson_of_average_ranks(one, other):
 
 def test_spearman_uses_the_heads_both_have():
     a = ranking(range(12))
-    fewer = Ranking({h: -s for h, s in a.scores.items() if h.layer}, LAYOUT, "gradient")
+    fewer = Ranking(
+        scores={h: -s for h, s in a.scores.items() if h.layer}, layout=LAYOUT, method="gradient"
+    )
     assert a.spearman(fewer)[::2] == (pytest.approx(-1), 8)
     with pytest.raises(HeadError, match=r"encoder 3 x 4, .* has decoder 3 x 4"):
         a.spearman(ranking(range(12), HeadLayout.grid(decoder=(3, 4))))
-    with pytest.raises(HeadError, match="3 heads in common.* have 2"):
-        a.spearman(Ranking(dict(list(a.scores.items())[:2]), LAYOUT, "gradient"))
+    with pytest.raises(HeadError, match=r"3 heads in common.* have 2"):
+        a.spearman(
+            Ranking(scores=dict(list(a.scores.items())[:2]), layout=LAYOUT, method="gradient")
+        )
     assert np.allclose(correlations([a, fewer, a]), [[1, -1, 1], [-1, 1, -1], [1, -1, 1]])
 
 
@@ -174,7 +180,12 @@ def test_scaling():
 def raw_ranking(raw, lang) -> Ranking:
     measured = dict(zip(LAYOUT, map(float, raw), strict=True))
     return Ranking(
-        normalised(measured), LAYOUT, "gradient", raw=measured, data={"lang": lang}, model="m"
+        scores=normalised(measured),
+        layout=LAYOUT,
+        method="gradient",
+        raw=measured,
+        data={"lang": lang},
+        model="m",
     )
 
 
@@ -251,13 +262,17 @@ def test_what_cannot_be_merged():
         DataError, match="entropy does not measure"
     ):  # its raw values even point the other way
         merge([ranking(range(12), method="entropy")], "md")
-    fewer = Ranking({h: 1.0 for h in LAYOUT if h.layer}, LAYOUT, "gradient")
+    fewer = Ranking(scores={h: 1.0 for h in LAYOUT if h.layer}, layout=LAYOUT, method="gradient")
     with pytest.raises(HeadError, match="only one of these"):
         merge([a, fewer], "sd")
 
 
 def test_terminal_heat_map():
-    made = Ranking({head: float(i) for i, head in enumerate(LAYOUT) if i != 5}, LAYOUT, "gradient")
+    made = Ranking(
+        scores={head: float(i) for i, head in enumerate(LAYOUT) if i != 5},
+        layout=LAYOUT,
+        method="gradient",
+    )
     console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     console.print(made)
     lines = console.export_text().splitlines()

@@ -16,13 +16,19 @@ from deadhead.tasks.bootstrap import bootstrap, difference, mean, side_by_side
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SLOTS = Task(
-    "mine",
-    "tag",
-    ("span_f1", "macro_f1", "accuracy", "span_precision", "span_recall"),
-    ("en",),
+    name="mine",
+    kind="tag",
+    metrics=("span_f1", "macro_f1", "accuracy", "span_precision", "span_recall"),
+    languages=("en",),
     labels=TAGS,
 )
-YES = Task("mine", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", "yes"))
+YES = Task(
+    name="mine",
+    kind="classify",
+    metrics=("accuracy", "macro_f1"),
+    languages=("en",),
+    labels=("no", "yes"),
+)
 
 
 def tagged(seed: int, rows: int = 40):

@@ -174,7 +174,7 @@ def test_the_metric_alone_decides_about_points() -> None:
 
 def test_the_signature_is_that_of_the_first_metric() -> None:
     data = dataset("parallel", "en-de", "test", [Row(("source", "Er sah das Haus ."))])
-    task = Task("mine", "translate", ("bleu_13a", "bleu"), ("en-de",))
+    task = Task(name="mine", kind="translate", metrics=("bleu_13a", "bleu"), languages=("en-de",))
     assert "tok:13a" in score(task, ["Er sah das Haus ."], data).signature
 
 

@@ -21,11 +21,21 @@ from deadhead.tasks import Encoded, Row, Task, dataset, encode
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs", "away"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-TAGGING = Task("small", "tag", ("accuracy", "macro_f1"), ("en",), labels=("A", "B", "C"))
-CLASSIFYING = Task(
-    "small", "classify", ("accuracy", "macro_f1"), ("en",), labels=("no", "yes", "maybe")
+TAGGING = Task(
+    name="small",
+    kind="tag",
+    metrics=("accuracy", "macro_f1"),
+    languages=("en",),
+    labels=("A", "B", "C"),
 )
-TRANSLATING = Task("small", "translate", ("bleu",), ("en-en",))
+CLASSIFYING = Task(
+    name="small",
+    kind="classify",
+    metrics=("accuracy", "macro_f1"),
+    languages=("en",),
+    labels=("no", "yes", "maybe"),
+)
+TRANSLATING = Task(name="small", kind="translate", metrics=("bleu",), languages=("en-en",))
 
 
 def tokenizer() -> Any:

@@ -71,7 +71,9 @@ def test_many_languages_with_one_model_and_again_from_what_was_kept(
     assert actual["de"] == score(small_tasks.TAGGING, by_hand(model, sets["de"]), sets["de"].data)
     kept = {name: Predictions.load(tmp_path / f"{name}.npz") for name in sets}
     assert {name: kept[name].score(encoded.data) for name, encoded in sets.items()} == actual
-    other = small_tasks.Task("other", "tag", ("chunk_f1",), ("en",), labels=("A", "B", "C"))
+    other = small_tasks.Task(
+        name="other", kind="tag", metrics=("chunk_f1",), languages=("en",), labels=("A", "B", "C")
+    )
     assert kept["de"].score(sets["de"].data, other).keys() == {"chunk_f1"}
     with pytest.raises(DataError, match="not of this"):
         kept["de"].score(sets["ar"].data)
@@ -114,7 +116,12 @@ def test_out_of_memory_halves_the_batch(cache: Path, monkeypatch: pytest.MonkeyP
 
 def test_unknown_labels_count_as_wrong_and_are_reported(cache: Path) -> None:
     rows = [Row(("the", "fox"), ("A", "Z")), Row(("dog",), ("A",))]
-    data = dataset(small_tasks.Task("small", "tag", ("accuracy",), ("en",)), "xx", "test", rows)
+    data = dataset(
+        small_tasks.Task(name="small", kind="tag", metrics=("accuracy",), languages=("en",)),
+        "xx",
+        "test",
+        rows,
+    )
     encoded = encode(data, small_tasks.tokenizer(), labels=("A", "B", "C"), cache=cache)
     with pytest.warns(
         UserWarning, match="xx has labels that the model does not know, which count as wrong: Z"

@@ -8,7 +8,7 @@ from deadhead.tasks import Task
 from deadhead.training import Settings
 from deadhead.translation import Size
 
-TASK = Task("toy", "translate", ("bleu",), ("en-xx",))
+TASK = Task(name="toy", kind="translate", metrics=("bleu",), languages=("en-xx",))
 WORDS = {
     "the": "das",
     "cat": "Kätzchen",

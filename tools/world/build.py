@@ -49,7 +49,9 @@ def build(out: Path, models: Sequence[str], steps: dict[str, int], device: str) 
             flush=True,
         )
         report = lambda line, name=name: print(f"{name}  {line}", flush=True)  # noqa: E731
-        losses = pretrain.train(model, batches, steps[name], RATE, device, report)
+        losses = pretrain.train(
+            model, batches, steps=steps[name], rate=RATE, device=device, report=report
+        )
         log[name] = {
             "device": device,
             "torch": torch.__version__,

@@ -210,6 +210,7 @@ def tensors(**arrays: np.ndarray) -> dict[str, Tensor]:
 def train(
     model: nn.Module,
     batches: Batches,
+    *,
     steps: int,
     rate: float,
     device: str,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +31,13 @@ AGAIN = "rank again with: deadhead rank MODEL --task T --lang L --out FILE"
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ranking:
     """Scores per head; iterate `order` for the heads from the lowest to the highest."""
 
     scores: Mapping[Head, float] = field(repr=False)
     layout: HeadLayout
     method: str
-    _: KW_ONLY
     options: Mapping[str, Any] = field(default_factory=dict)
     model: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -151,7 +150,7 @@ class Ranking:
             blocks = ", ".join(sorted(unknown))
             raise ValueError(f"scores of {blocks}, which the layout does not have")
         raw = None if stored["raw"] is None else _read(stored["raw"])
-        return cls(scores, layout, raw=raw, **rest)
+        return cls(scores=scores, layout=layout, raw=raw, **rest)
 
     def save(self, path: str | Path) -> Path:
         """Write the ranking as JSON; the file is whole or absent."""

@@ -21,8 +21,11 @@ from .split_reader import SplitReader
 from .task import SPLITS, Task
 
 Root = str | Path | None
-CUTS = ("auto", "given", "pooled")
-MALFORMED = ("error", "drop")
+WORDS = {
+    "split": SPLITS,
+    "cut": ("auto", "given", "pooled"),
+    "value of malformed": ("error", "drop"),
+}
 
 
 def load_data(
@@ -45,8 +48,8 @@ def load_data(
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded
         one. What no folder has comes from the hub.
     source: a corpus other than the default one, such as `wikiann`, which the hub has.
-    cut: `auto` cuts the missing splits of tagged corpora out of train; `given` takes only what is
-        there; `pooled` pools all files and cuts 80/10/10.
+    cut: `auto` cuts missing splits of tagged corpora out of train, `given` takes only what is there,
+        `pooled` pools all files and cuts 80/10/10.
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
     parts: only the first N of ten disjoint random parts (seeded), for low-resource curves.
     merge: entity types to PER, ORG, LOC and MISC.
@@ -54,9 +57,8 @@ def load_data(
     malformed: `drop` skips lines of tables that cannot be read and counts them, `error` refuses
         them. The default is `error`, and `drop` for qqp, whose official file has such lines.
     """
-    words: dict[str, tuple[str, tuple[str, ...]]] = {"split": (split, SPLITS), "cut": (cut, CUTS)}
-    words["value of malformed"] = (malformed or "error", MALFORMED)
-    for kind, (word, allowed) in words.items():
+    words = (split, cut, malformed or "error")
+    for word, (kind, allowed) in zip(words, WORDS.items(), strict=True):
         if word not in allowed:
             raise unknown_name(kind, word, allowed)
     options = {"document_starts": document_starts, "malformed": malformed}

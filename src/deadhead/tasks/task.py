@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .hub_sets import HubSet
@@ -84,7 +84,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """What a task reads, which metrics score it, and where its data can be downloaded."""
 
@@ -93,7 +93,6 @@ class Task:
     metrics: tuple[str, ...]  # keys of METRICS; tables show the first
     languages: tuple[str, ...]  # those of the papers; others are read if a file is there
     texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora use either name
-    _: KW_ONLY
     label: str = "label|gold_label"  # column of the label(s)
     labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those in the data
     types: Mapping[str, str] | None = None  # entity types to merge; None: keep the tags

@@ -73,6 +73,7 @@ def finetune(
         graphs: on a CUDA device, capture updates as CUDA graphs.
         name: of the trial, in front of the progress line.
     """
+    # it is long by its parameters and what they mean; each line below hands some of them on
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
         message = f"`settings` expects Settings, got a {type(settings).__name__}."

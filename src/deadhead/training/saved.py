@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -221,6 +221,7 @@ def finetune_saved(
 
     command: what the user typed; the same command resumes an interrupted training.
     """
+    # it is long by its parameters; each step below is a line or two
     unfinished = Unfinished(out.folder)
     begin = start(name, sets.train, settings.seed, auto)
     facts = {"the data": sets.train.fingerprint, "the weights of MODEL": begin.digest}
@@ -238,9 +239,7 @@ def finetune_saved(
     for note in sets.notes:
         listener.say(note)
     unfinished.begin(command | facts)
-    if unfinished.epochs:
-        listener.say(f"resuming after epoch {unfinished.epochs} of {settings.epochs}")
-    try:
+    with _resumable(unfinished, settings, listener):
         history = finetune(
             begin.model,
             encoded.pop("train"),
@@ -251,10 +250,6 @@ def finetune_saved(
             progress=listener.update,
             each=listener.epoch,
         )
-    except KeyboardInterrupt:
-        progress = f"stopped after epoch {unfinished.epochs} of {settings.epochs}"
-        listener.say(f"{progress}; repeat the command to resume")
-        raise
     if history.state != "done":
         unfinished.give_up()
         raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
@@ -266,3 +261,16 @@ def finetune_saved(
     save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
     unfinished.discard()
     return begin, history
+
+
+@contextmanager
+def _resumable(unfinished: Unfinished, settings: Settings, listener: Listener) -> Iterator[None]:
+    """Tell the user that a training resumes, and how to resume one that is stopped."""
+    if unfinished.epochs:
+        listener.say(f"resuming after epoch {unfinished.epochs} of {settings.epochs}")
+    try:
+        yield
+    except KeyboardInterrupt:
+        progress = f"stopped after epoch {unfinished.epochs} of {settings.epochs}"
+        listener.say(f"{progress}; repeat the command to resume")
+        raise

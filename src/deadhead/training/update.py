@@ -110,7 +110,7 @@ class Updater:
             places = [i for i in gradients if self.decays[i] is decays]
             if not places:
                 continue
-            torch._fused_adamw_(
+            torch._fused_adamw_(  # an operator of torch: its lists of tensors have no names
                 [self.masters[i] for i in places],
                 [gradients[i] for i in places],
                 [self.first[i] for i in places],

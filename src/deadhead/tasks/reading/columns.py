@@ -120,15 +120,8 @@ def read_columns(
         separator = separator or ("\t" if "\t" in line else " ")  # all lines as the first
         cells = line.split("\t") if separator == "\t" else at_blanks(line)
         if len(cells) != width:
-            if width:
-                hint = "give every word the same number of columns as the first"
-                message = f"{len(cells)} columns where the file has {width}."
-                raise bad(path, number, message, hint)
-            width = len(cells)
-            if width < max(2, *(max(column, -1 - column) + 1 for column in (word, tag))):
-                got = f"{width} column{'s' * (width != 1)}"
-                message = f"{got} where a word and a tag were expected."
-                raise bad(path, number, message, "write WORD<TAB>TAG")
+            least = max(2, *(max(column, -1 - column) + 1 for column in (word, tag)))
+            width = _width(path, number, len(cells), width, least)
         form = cells[word].partition(":")[2] if prefixed else cells[word]
         notes[BLANK_WORDS] += not form.strip()  # some corpora tag them: keep and count
         if numbered:
@@ -138,6 +131,17 @@ def read_columns(
             sentence = end()
     end()
     return tagged_rows(task, notes, sentences)
+
+
+def _width(path: Path, number: int, got: int, width: int, least: int) -> int:
+    """Return the number of columns of a file; refuse too few, and another number than before."""
+    if width:
+        hint = "give every word the same number of columns as the first"
+        raise bad(path, number, f"{got} columns where the file has {width}.", hint)
+    if got < least:
+        message = f"{got} column{'s' * (got != 1)} where a word and a tag were expected."
+        raise bad(path, number, message, "write WORD<TAB>TAG")
+    return got
 
 
 def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
