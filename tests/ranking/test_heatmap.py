@@ -31,7 +31,7 @@ def cells(page: str) -> dict[str, tuple[str, str]]:
 
 def test_a_ranking_shows_each_head_with_its_score():
     scores = {head: float(value) for value, head in enumerate(UNEVEN)}
-    page = Ranking(scores, UNEVEN, "gradient")._repr_html_()
+    page = Ranking(scores=scores, layout=UNEVEN, method="gradient")._repr_html_()
     assert cells(page) == {
         "encoder.0.0": ("0", "00"),
         "encoder.0.1": ("no score", "·"),

@@ -92,7 +92,12 @@ def test_training_learns(
     monkeypatch.setattr(pretrain, "BATCH", 8)
     lines: list[str] = []
     log = pretrain.train(
-        pretrain.new_seq2seq(), batches_of("seq2seq", learnt), 12, 1e-3, "cpu", lines.append
+        pretrain.new_seq2seq(),
+        batches_of("seq2seq", learnt),
+        steps=12,
+        rate=1e-3,
+        device="cpu",
+        report=lines.append,
     )
     assert log[-1]["loss"] < log[0]["loss"] - 0.2
     assert lines[-1].startswith("step 12/12")

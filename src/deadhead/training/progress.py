@@ -49,7 +49,7 @@ Show = bool | Callable[[Tick], None]
 class Progress:
     """Calls `show` after every update, or updates a live line."""
 
-    def __init__(self, show: Show, epochs: int, updates: int, examples: int, name: str):
+    def __init__(self, show: Show, epochs: int, updates: int, examples: int, name: str = ""):
         self.epochs, self.updates, self.examples, self.name = epochs, updates, examples, name
         self.call = show if callable(show) else None
         self.line: Any = live_line() if show is True else None
