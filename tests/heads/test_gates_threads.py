@@ -165,7 +165,7 @@ def test_pruned_under_inference_mode_can_be_ranked() -> None:
     with torch.inference_mode():
         prune(model, ["encoder.0.1"])
     twin = prune(build("bert"), ["encoder.0.1"])
-    ours, theirs = (rank(one, [batch], "gradient").scores for one in (model, twin))
+    ours, theirs = (rank(first, [batch], "gradient").scores for first in (model, twin))
     assert ours == theirs
 
 

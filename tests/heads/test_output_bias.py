@@ -71,9 +71,9 @@ def test_gates_of_examples_and_numbers_empty_a_layer_too() -> None:
     with gated(model, gates, drop_output_bias=True):
         mixed = answers(model)
     assert len(batch_of(model)["input_ids"]) == 2
-    for one, all_open, all_closed in zip(mixed, whole, masked, strict=True):
-        assert float((one[0] - all_open[0]).abs().max()) < 1e-9
-        assert float((one[1] - all_closed[1]).abs().max()) < 1e-9
+    for first, all_open, all_closed in zip(mixed, whole, masked, strict=True):
+        assert float((first[0] - all_open[0]).abs().max()) < 1e-9
+        assert float((first[1] - all_closed[1]).abs().max()) < 1e-9
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])

@@ -145,11 +145,11 @@ def test_equally_many_of_each_group_may_go() -> None:
 
 
 def test_the_dict_of_transformers_4() -> None:
-    one, other = build("bert"), build("bert")
-    prune(one, {0: [1, 2], 1: [0]})
+    first, other = build("bert"), build("bert")
+    prune(first, {0: [1, 2], 1: [0]})
     prune(other, ["encoder.0.1", Head("encoder", 0, 2), "encoder.1.0"])
-    assert apart(answers(one), answers(other)) == 0
-    assert len(discover(one)) == 5
+    assert apart(answers(first), answers(other)) == 0
+    assert len(discover(first)) == 5
 
 
 def test_an_emptied_layer_computes_no_queries_keys_or_values() -> None:
@@ -352,15 +352,15 @@ def test_a_config_may_be_shared() -> None:
         vocab_size=99,
     )
     before = config.to_dict()
-    one, other = BertModel(config).eval(), BertModel(config).eval()
+    first, other = BertModel(config).eval(), BertModel(config).eval()
     untouched, hooks_before = answers(other), hooks(other)
-    prune(one, {0: [1]})
+    prune(first, {0: [1]})
     assert config.to_dict() == before
     assert other.config is config
-    assert one.config is not config
-    assert one.encoder.layer[0].attention.self.config is one.config
-    assert one.config.deadhead["removed"] == {"encoder": {"0": [1]}}
-    assert one.config.num_attention_heads == 4
+    assert first.config is not config
+    assert first.encoder.layer[0].attention.self.config is first.config
+    assert first.config.deadhead["removed"] == {"encoder": {"0": [1]}}
+    assert first.config.num_attention_heads == 4
     assert apart(untouched, answers(other)) == 0
     assert hooks(other) == hooks_before
     assert len(discover(other)) == 8

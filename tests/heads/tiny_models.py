@@ -54,9 +54,9 @@ def batch_of(model: Any) -> dict[str, Any]:
     }
 
 
-def apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
-    assert [t.shape for t in one] == [t.shape for t in two]
-    return max(float((a - b).abs().max()) for a, b in zip(one, two, strict=True))
+def apart(first: list[torch.Tensor], two: list[torch.Tensor]) -> float:
+    assert [t.shape for t in first] == [t.shape for t in two]
+    return max(float((a - b).abs().max()) for a, b in zip(first, two, strict=True))
 
 
 def limit(model: Any) -> float:

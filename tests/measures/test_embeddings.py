@@ -23,20 +23,23 @@ def test_by_hand() -> None:
     Silhouette (b - a) / max(a, b), with a to the other of its own, b the mean to the other language:
     0: a = 2, b = (8 + 10) / 2 = 9, 7/9. 2: a = 2, b = (6 + 8) / 2 = 7, 5/7. The others by symmetry.
     """
-    found = {"en": np.array([[0.0, 0.0], [2.0, 0.0]]), "de": np.array([[8.0, 0.0], [10.0, 0.0]])}
-    told = described(found)
-    assert told["silhouette"] == pytest.approx((7 / 9 + 5 / 7) / 2)
-    assert told["centroids"] == {"languages": ["en", "de"], "distances": [[0, 8], [8, 0]]}
-    assert {lang: len(points) for lang, points in told["points"].items()} == {"en": 2, "de": 2}
-    assert silhouette({"en": found["en"]}) is None  # one language is apart from nothing
+    clouds = {"en": np.array([[0.0, 0.0], [2.0, 0.0]]), "de": np.array([[8.0, 0.0], [10.0, 0.0]])}
+    description = described(clouds)
+    assert description["silhouette"] == pytest.approx((7 / 9 + 5 / 7) / 2)
+    assert description["centroids"] == {"languages": ["en", "de"], "distances": [[0, 8], [8, 0]]}
+    assert {lang: len(points) for lang, points in description["points"].items()} == {
+        "en": 2,
+        "de": 2,
+    }
+    assert silhouette({"en": clouds["en"]}) is None  # one language is apart from nothing
 
 
 def test_one_map_for_all_and_the_same_again() -> None:
     rng = np.random.default_rng(0)
-    found = {"en": rng.normal(0, 1, (20, 8)), "de": rng.normal(30, 1, (20, 8))}
-    told = described(found)
-    points = np.array([*told["points"]["en"], *told["points"]["de"]])
-    assert np.allclose(points, on_map(np.concatenate(list(found.values()))).round(2))
+    clouds = {"en": rng.normal(0, 1, (20, 8)), "de": rng.normal(30, 1, (20, 8))}
+    description = described(clouds)
+    points = np.array([*description["points"]["en"], *description["points"]["de"]])
+    assert np.allclose(points, on_map(np.concatenate(list(clouds.values()))).round(2))
     gaps = np.linalg.norm(points[:, None] - points[None], axis=-1)
     np.fill_diagonal(gaps, np.inf)
     nearest = gaps.argmin(1)
@@ -58,25 +61,25 @@ def encoder() -> tuple[Any, Any]:
 def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder: tuple[Any, Any]) -> None:
     model, tokenizer = encoder
     model.train()
-    found = vectors(model, tokenizer, SENTENCES, size=2)
+    clouds = vectors(model, tokenizer, SENTENCES, size=2)
     assert model.training  # left as it was, though dropout was off
     model.eval()
-    for text, vector in zip(SENTENCES, found, strict=True):
+    for text, vector in zip(SENTENCES, clouds, strict=True):
         alone = model.base_model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0, 0]
         assert np.allclose(vector, alone.numpy(), atol=1e-5)
-    assert np.abs(found[0] - found[1]).max() > 1e-2
+    assert np.abs(clouds[0] - clouds[1]).max() > 1e-2
 
 
 def test_as_a_measure(encoder: tuple[Any, Any]) -> None:
-    given = MeasureInputs(
+    inputs = MeasureInputs(
         lambda split, most: [],
         lambda split, most: {"en": SENTENCES[:most], "de": SENTENCES[:most]},
         tokenizer=encoder[1],
     )
-    told = measure("embeddings", sentences=2)(encoder[0], given)
+    description = measure("embeddings", sentences=2)(encoder[0], inputs)
     # the same two sentences at a distance d: to the other of its own d, to the other language (0 + d) / 2, so (d/2 - d) / d
-    assert told["silhouette"] == pytest.approx(-0.5, abs=1e-4)
-    assert told["centroids"]["distances"][0][1] == pytest.approx(0, abs=1e-6)
+    assert description["silhouette"] == pytest.approx(-0.5, abs=1e-4)
+    assert description["centroids"]["distances"][0][1] == pytest.approx(0, abs=1e-6)
 
 
 def test_what_has_no_first_token_or_no_sentences(encoder: tuple[Any, Any]) -> None:

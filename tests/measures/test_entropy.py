@@ -49,9 +49,9 @@ def test_evenly_spread_attention_has_the_logarithm_of_the_length() -> None:
         torch.nn.init.zeros_(layer.attention.self.query.bias)
     tokens = sum(n * math.log(n) for n in LENGTHS) / sum(LENGTHS)  # (6 ln 6 + 3 ln 3 + 2 ln 2) / 11
     sentences = sum(map(math.log, LENGTHS)) / 3
-    found = entropy(model, [batch()])
-    assert len(found) == 12
-    assert list(found.values()) == pytest.approx([tokens] * 12, rel=1e-5)
+    result = entropy(model, [batch()])
+    assert len(result) == 12
+    assert list(result.values()) == pytest.approx([tokens] * 12, rel=1e-5)
     assert list(entropy(model, [batch()], average="sentence").values()) == pytest.approx(
         [sentences] * 12, rel=1e-5
     )
@@ -67,12 +67,12 @@ def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_othe
     prune(
         model, ["encoder.2.0", "encoder.2.1", "encoder.2.3"]
     )  # of the last layer, so that nothing below changes
-    found = entropy(model, [data])
-    assert found == pytest.approx(
-        {head: value for head, value in whole.items() if head in found}, rel=1e-5
+    result = entropy(model, [data])
+    assert result == pytest.approx(
+        {head: value for head, value in whole.items() if head in result}, rel=1e-5
     )
-    assert len(found) == 9
-    assert "encoder.2.2" in found
+    assert len(result) == 9
+    assert "encoder.2.2" in result
     assert (
         abs(whole["encoder.2.2"] - whole["encoder.2.0"]) > 1e-3
     )  # the twin: another head would have been seen
@@ -85,29 +85,29 @@ def test_encoder_decoders() -> None:
         encoder_ffn_dim=16, decoder_ffn_dim=16, pad_token_id=0, decoder_start_token_id=0, max_position_embeddings=16, forced_eos_token_id=0,
     )  # fmt: skip
     data = {**batch(), "labels": torch.randint(1, 30, (3, 5))}
-    found = entropy(MarianMTModel(config).eval(), [data])
-    assert {name.split(".")[0] for name in found} == {"encoder", "decoder", "cross"}
-    assert len(found) == 4 * (2 + 1 + 1)
+    result = entropy(MarianMTModel(config).eval(), [data])
+    assert {name.split(".")[0] for name in result} == {"encoder", "decoder", "cross"}
+    assert len(result) == 4 * (2 + 1 + 1)
     causal = (
         sum(math.log(n) for n in range(1, 6)) / 5
     )  # the decoder sees 1 to 5 positions: at most this, evenly spread
-    assert all(0 < found[f"decoder.0.{head}"] <= causal + 1e-6 for head in range(4))
+    assert all(0 < result[f"decoder.0.{head}"] <= causal + 1e-6 for head in range(4))
 
 
 def test_as_a_measure() -> None:
-    asked = []
+    requests = []
 
     def batches(split: str, most: int) -> list[dict[str, torch.Tensor]]:
-        asked.append((split, most))
+        requests.append((split, most))
         return [batch()]
 
     torch.manual_seed(1)
     model = bert()
-    found = measure("entropy", sentences=7, split="test")(
+    result = measure("entropy", sentences=7, split="test")(
         model, MeasureInputs(batches, lambda split, most: {})
     )
-    assert asked == [("test", 7)]
-    assert set(found) == {f"encoder.{layer}.{head}" for layer in range(3) for head in range(4)}
+    assert requests == [("test", 7)]
+    assert set(result) == {f"encoder.{layer}.{head}" for layer in range(3) for head in range(4)}
 
 
 @pytest.mark.parametrize(

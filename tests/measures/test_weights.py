@@ -47,11 +47,11 @@ def test_by_hand(bert: Any) -> None:
     attention = bert.encoder.layer[1].attention.self
     attention.query.weight[4, 7] += 3
     attention.key.weight[4:6] -= 1
-    found = change(began, head_weights(bert))
-    assert found["encoder.1.2"] == pytest.approx((3 / 16 + 1 + 0) / 3)
-    assert sum(found.values()) == pytest.approx(found["encoder.1.2"])  # no other head moved
+    result = change(began, head_weights(bert))
+    assert result["encoder.1.2"] == pytest.approx((3 / 16 + 1 + 0) / 3)
+    assert sum(result.values()) == pytest.approx(result["encoder.1.2"])  # no other head moved
     attention.query.bias[5] += 2  # 3 + 2 over 16 weights and 2 biases
-    assert change(began, head_weights(bert))["encoder.1.2"] == pytest.approx(found["encoder.1.2"])
+    assert change(began, head_weights(bert))["encoder.1.2"] == pytest.approx(result["encoder.1.2"])
     assert change(began, head_weights(bert), Weights(biases=True))["encoder.1.2"] == pytest.approx(
         (5 / 18 + 16 / 18) / 3
     )
@@ -76,13 +76,13 @@ def test_magnitudes_and_relative(bert: Any) -> None:
 def test_heads_keep_their_names_when_others_are_cut(bert: Any) -> None:
     began = head_weights(bert)
     prune(bert, ["encoder.0.0", "encoder.0.2", *(f"encoder.1.{i}" for i in range(4))])
-    found = change(began, head_weights(bert))
-    assert found == {"encoder.0.1": 0.0, "encoder.0.3": 0.0}
+    result = change(began, head_weights(bert))
+    assert result == {"encoder.0.1": 0.0, "encoder.0.3": 0.0}
     bert.encoder.layer[0].attention.self.value.weight[2:] += (
         0.5  # rows of the second head that is left, which is head 3
     )
-    found = change(began, head_weights(bert))
-    assert found == pytest.approx({"encoder.0.1": 0.0, "encoder.0.3": 0.5 / 3})
+    result = change(began, head_weights(bert))
+    assert result == pytest.approx({"encoder.0.1": 0.0, "encoder.0.3": 0.5 / 3})
 
 
 @torch.no_grad()
@@ -119,9 +119,9 @@ def test_fused_grouped_and_bare_projections() -> None:
     bare = XLNetModel(XLNetConfig(vocab_size=20, d_model=8, n_layer=1, n_head=4, d_inner=8)).eval()
     began = head_weights(bare)
     bare.layer[0].rel_attn.v[:, 3] += 1
-    found = change(began, head_weights(bare))
-    assert list(found.values()) == pytest.approx([0, 0, 0, 1 / 3])
-    prune(bare, [next(iter(found))])
+    result = change(began, head_weights(bare))
+    assert list(result.values()) == pytest.approx([0, 0, 0, 1 / 3])
+    prune(bare, [next(iter(result))])
     assert list(change(began, head_weights(bare)).values()) == pytest.approx([0, 0, 1 / 3])
 
 
@@ -134,11 +134,11 @@ def test_as_a_measure(bert: Any) -> None:
     moved = copy.deepcopy(bert)
     with torch.no_grad():
         moved.encoder.layer[0].attention.self.value.weight += 1
-    given = MeasureInputs(GIVEN.batches, GIVEN.texts, start=head_weights(bert))
-    found = measure("weights")(moved, given)
-    assert [found[f"encoder.{layer}.0"] for layer in (0, 1)] == pytest.approx([1 / 3, 0])
+    inputs = MeasureInputs(GIVEN.batches, GIVEN.texts, start=head_weights(bert))
+    result = measure("weights")(moved, inputs)
+    assert [result[f"encoder.{layer}.0"] for layer in (0, 1)] == pytest.approx([1 / 3, 0])
     assert (
-        measure("weights", relative=True)(moved, given)["encoder.0.0"] > 1
+        measure("weights", relative=True)(moved, inputs)["encoder.0.0"] > 1
     )  # weights are born small
 
 

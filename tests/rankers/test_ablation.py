@@ -18,15 +18,15 @@ from deadhead.rankers.replay import layer_path, repeated, replaying
 def the_long_way(model, batches) -> dict:
     count = sum(len(batch["labels"]) for batch in batches)
     total = lambda: sum(float(example_losses(model, batch).sum()) for batch in batches) / count  # noqa: E731
-    whole, found = total(), {}
+    whole, result = total(), {}
     for head in discover(model):
         with gated(model, closed=[head]):
-            found[head] = total() - whole
-    return found
+            result[head] = total() - whole
+    return result
 
 
-def assert_same(found, expected) -> None:
-    assert max(abs(found[head] - expected[head]) for head in expected) < 1e-10
+def assert_same(result, expected) -> None:
+    assert max(abs(result[head] - expected[head]) for head in expected) < 1e-10
     assert max(map(abs, expected.values())) > 1e-3
     assert len(set(expected.values())) == len(expected)
 
@@ -34,10 +34,11 @@ def assert_same(found, expected) -> None:
 @pytest.mark.parametrize("tokens", [1, 100, 10**6])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_closing_each_head(case, kind, tokens):
-    one = case(kind)
-    batches = [one.batch, *one.singles()[:2]]
+    setup = case(kind)
+    batches = [setup.batch, *setup.singles()[:2]]
     assert_same(
-        rank(one.model, batches, "ablation", tokens=tokens).scores, the_long_way(one.model, batches)
+        rank(setup.model, batches, "ablation", tokens=tokens).scores,
+        the_long_way(setup.model, batches),
     )
 
 
@@ -51,15 +52,15 @@ def test_replay_knows_no_architecture(family):
     batch["labels"] = batch.pop(
         "decoder_input_ids", torch.where(batch["attention_mask"] == 1, ids, -100)
     )
-    found, expected = rank(model, [batch], "ablation").scores, the_long_way(model, [batch])
-    assert max(abs(found[head] - expected[head]) for head in expected) < (
+    result, expected = rank(model, [batch], "ablation").scores, the_long_way(model, [batch])
+    assert max(abs(result[head] - expected[head]) for head in expected) < (
         1e-5 if family == "fsmt" else 1e-10
     )
     assert max(map(abs, expected.values())) > 1e-3
 
 
 def test_layers_below_are_not_run_again(case):
-    one = case("seq2seq")
+    setup = case("seq2seq")
     calls = []
     for path in (
         "model.encoder.layers.0",
@@ -67,9 +68,9 @@ def test_layers_below_are_not_run_again(case):
         "model.decoder.layers.0",
         "model.decoder.layers.1",
     ):
-        layer = one.model.get_submodule(path)
+        layer = setup.model.get_submodule(path)
         layer.fc1.register_forward_pre_hook(lambda m, a, path=path: calls.append(path))
-    rank(one.model, [one.batch], "ablation")
+    rank(setup.model, [setup.batch], "ablation")
     runs = {path: calls.count(path) for path in dict.fromkeys(calls)}
     # of 3 blocks x 2 layers x 4 heads, in one pass each layer: below the closed head, only the check and the recording ran
     assert runs["model.encoder.layers.0"] == 2 + 1
@@ -80,16 +81,16 @@ def test_layers_below_are_not_run_again(case):
 
 @torch.no_grad()
 def test_replay_repeats_what_was_said(case):
-    one = case("classify")
-    whole = one.model(**one.batch).logits
-    with replaying(one.model) as replay:
+    setup = case("classify")
+    whole = setup.model(**setup.batch).logits
+    with replaying(setup.model) as replay:
         with replay.record(4):
-            one.model(**one.batch)
+            setup.model(**setup.batch)
         with replay.start_at(("encoder", 1), 3):
-            again = one.model(**repeated(one.batch, 3)).logits
+            again = setup.model(**repeated(setup.batch, 3)).logits
     torch.testing.assert_close(again, whole.repeat(3, 1), rtol=0, atol=1e-12)
-    assert torch.equal(one.model(**one.batch).logits, whole)
-    assert all("forward" not in vars(module) for module in one.model.modules())
+    assert torch.equal(setup.model(**setup.batch).logits, whole)
+    assert all("forward" not in vars(module) for module in setup.model.modules())
 
 
 def test_layer_path():
@@ -99,24 +100,24 @@ def test_layer_path():
 
 
 def test_measures_are_each_others_details(case):
-    one = case("tag")
-    by_loss = rank(one.model, [one.batch], "ablation")
-    by_accuracy = rank(one.model, [one.batch], "ablation", measure="accuracy")
+    setup = case("tag")
+    by_loss = rank(setup.model, [setup.batch], "ablation")
+    by_accuracy = rank(setup.model, [setup.batch], "ablation", measure="accuracy")
     assert by_loss.details["fall in accuracy"] == {str(h): s for h, s in by_accuracy.scores.items()}
     assert by_accuracy.details["rise in loss"] == {str(h): s for h, s in by_loss.scores.items()}
     with torch.no_grad():
-        right = (one.model(**one.batch).logits.argmax(-1) == one.batch["labels"]).sum() / (
-            one.batch["labels"] != -100
+        right = (setup.model(**setup.batch).logits.argmax(-1) == setup.batch["labels"]).sum() / (
+            setup.batch["labels"] != -100
         ).sum()
     assert by_loss.details["accuracy"] == pytest.approx(float(right))
 
 
 def test_removed_heads_get_no_score_and_disturb_nobody(case):
-    one = case("tag")
-    gone = [head for head in discover(one.model) if head.index == head.layer]
-    closed = rank(one.model, [one.batch], "ablation", closed=gone).scores
-    cut = rank(prune(one.model, gone), [one.batch], "ablation").scores
-    assert set(closed) == set(cut) == set(discover(one.model))
+    setup = case("tag")
+    removed = [head for head in discover(setup.model) if head.index == head.layer]
+    closed = rank(setup.model, [setup.batch], "ablation", closed=removed).scores
+    cut = rank(prune(setup.model, removed), [setup.batch], "ablation").scores
+    assert set(closed) == set(cut) == set(discover(setup.model))
     assert max(abs(closed[h] - cut[h]) for h in cut) < 1e-10
 
 

@@ -16,7 +16,7 @@ def maps(model, batch) -> dict:
     """Block -> attention maps of its layers, as transformers gives them."""
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        said = model(**batch, output_attentions=True)
+        outputs = model(**batch, output_attentions=True)
     model.set_attn_implementation("sdpa")
     names = {
         "encoder": "encoder_attentions",
@@ -24,24 +24,24 @@ def maps(model, batch) -> dict:
         "cross": "cross_attentions",
     }
     if model.config.is_encoder_decoder:
-        return {block: said[name] for block, name in names.items()}
-    return {discover(model).blocks[0]: said["attentions"]}
+        return {block: outputs[name] for block, name in names.items()}
+    return {discover(model).blocks[0]: outputs["attentions"]}
 
 
-def queries(one, block) -> torch.Tensor:
-    if one.model.config.is_encoder_decoder and block != "encoder":
-        return one.batch["labels"] != -100
-    return one.batch["attention_mask"].bool()
+def queries(first, block) -> torch.Tensor:
+    if first.model.config.is_encoder_decoder and block != "encoder":
+        return first.batch["labels"] != -100
+    return first.batch["attention_mask"].bool()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_entropy_is_the_token_mean_over_real_queries(case, kind):
-    one = case(kind)
-    ranking = rank(one.model, [one.batch], "entropy")
-    for block, layers in maps(one.model, one.batch).items():
+    setup = case(kind)
+    ranking = rank(setup.model, [setup.batch], "entropy")
+    for block, layers in maps(setup.model, setup.batch).items():
         for layer, attention in enumerate(layers):
             entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1)  # 0 ln 0 = 0
-            real = queries(one, block)
+            real = queries(setup, block)
             expected = entropy.transpose(1, 2)[real].mean(0)
             torch.testing.assert_close(
                 torch.tensor(ranking.matrix(block, raw=True)[layer]), expected, rtol=0, atol=1e-6
@@ -57,49 +57,51 @@ def test_entropy_is_the_token_mean_over_real_queries(case, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, {"average": "sentence"}, {"smoothing": 1e-4}], ids=str)
 def test_padding_and_batches_change_nothing(case, kind, options):
-    one = case(kind)
+    setup = case(kind)
     together, alone = (
-        rank(one.model, [one.batch], "entropy", **options),
-        rank(one.model, one.singles(), "entropy", **options),
+        rank(setup.model, [setup.batch], "entropy", **options),
+        rank(setup.model, setup.singles(), "entropy", **options),
     )
     assert max(abs(together.raw[h] - alone.raw[h]) for h in alone.raw) < 1e-6
 
 
 def test_sentence_mean_weighs_sentences_alike(case):
-    one = case("classify")
-    each = [rank(one.model, [single], "entropy").raw for single in one.singles()]
+    setup = case("classify")
+    each = [rank(setup.model, [single], "entropy").raw for single in setup.singles()]
     mean = {head: sum(raw[head] for raw in each) / len(each) for head in each[0]}
-    by_sentence = rank(one.model, [one.batch], "entropy", average="sentence").raw
+    by_sentence = rank(setup.model, [setup.batch], "entropy", average="sentence").raw
     assert max(abs(mean[h] - by_sentence[h]) for h in mean) < 1e-6
-    by_token = rank(one.model, [one.batch], "entropy").raw
+    by_token = rank(setup.model, [setup.batch], "entropy").raw
     assert max(abs(by_token[h] - by_sentence[h]) for h in mean) > 1e-3
 
 
 def test_smoothing_is_that_of_clark(case):
-    one = case("classify")
-    single = one.singles()[1]
-    attention = maps(one.model, single)["encoder"][0]
+    setup = case("classify")
+    single = setup.singles()[1]
+    attention = maps(setup.model, single)["encoder"][0]
     mixed = 0.9 * attention + 0.1 / attention.shape[-1]
     expected = -(mixed * mixed.log()).sum(-1).mean((0, 2))
-    found = rank(one.model, [single], "entropy", smoothing=0.1).matrix(raw=True)[0]
-    torch.testing.assert_close(torch.tensor(found), expected, rtol=0, atol=1e-6)
+    result = rank(setup.model, [single], "entropy", smoothing=0.1).matrix(raw=True)[0]
+    torch.testing.assert_close(torch.tensor(result), expected, rtol=0, atol=1e-6)
 
 
 def test_confidence_is_the_mean_of_the_largest(case):
-    one = case("tag")
-    found = rank(one.model, [one.batch], "confidence")
-    for layer, attention in enumerate(maps(one.model, one.batch)["encoder"]):
-        expected = attention.amax(-1).transpose(1, 2)[queries(one, "encoder")].mean(0)
-        torch.testing.assert_close(torch.tensor(found.matrix()[layer]), expected, rtol=0, atol=1e-6)
+    setup = case("tag")
+    result = rank(setup.model, [setup.batch], "confidence")
+    for layer, attention in enumerate(maps(setup.model, setup.batch)["encoder"]):
+        expected = attention.amax(-1).transpose(1, 2)[queries(setup, "encoder")].mean(0)
+        torch.testing.assert_close(
+            torch.tensor(result.matrix()[layer]), expected, rtol=0, atol=1e-6
+        )
 
 
 def test_a_closed_gate_does_not_show(case):
     """Probabilities are taken before the gate, so heads of the first layer look the same with all others closed."""
-    one = case("classify")
-    others = [head for head in discover(one.model) if head.index]
+    setup = case("classify")
+    others = [head for head in discover(setup.model) if head.index]
     whole, closed = (
-        rank(one.model, [one.batch], "entropy"),
-        rank(one.model, [one.batch], "entropy", closed=others),
+        rank(setup.model, [setup.batch], "entropy"),
+        rank(setup.model, [setup.batch], "entropy", closed=others),
     )
     assert len(closed) == 2
     assert closed["encoder.0.0"] == pytest.approx(whole["encoder.0.0"], abs=1e-9)
@@ -107,22 +109,22 @@ def test_a_closed_gate_does_not_show(case):
 
 
 def test_output_weights_do_not_show(case):
-    one = case("classify")
-    before = rank(one.model, [one.batch], "entropy").scores
+    setup = case("classify")
+    before = rank(setup.model, [setup.batch], "entropy").scores
     with torch.no_grad():
-        one.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
-    assert rank(one.model, [one.batch], "entropy").scores == before
+        setup.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
+    assert rank(setup.model, [setup.batch], "entropy").scores == before
 
 
 def test_the_former_kernel_is_back_also_after_an_error(case):
-    one = case("classify")
-    assert one.model.config._attn_implementation == "sdpa"
-    rank(one.model, [one.batch], "confidence")
-    assert one.model.config._attn_implementation == "sdpa"
-    bad = {**one.batch, "position_ids": torch.tensor([[10**6]])}
+    setup = case("classify")
+    assert setup.model.config._attn_implementation == "sdpa"
+    rank(setup.model, [setup.batch], "confidence")
+    assert setup.model.config._attn_implementation == "sdpa"
+    bad = {**setup.batch, "position_ids": torch.tensor([[10**6]])}
     with pytest.raises((IndexError, RuntimeError)):
-        rank(one.model, [one.batch, bad], "confidence")
-    assert one.model.config._attn_implementation == "sdpa"
+        rank(setup.model, [setup.batch, bad], "confidence")
+    assert setup.model.config._attn_implementation == "sdpa"
 
 
 def test_a_model_that_shows_no_probabilities_is_refused():

@@ -18,14 +18,14 @@ from deadhead.ranking import Ranking
 from deadhead.ranking.scores import spread, unit_layers
 
 
-def apart(one, other) -> float:
-    return max(abs(one[head] - other[head]) for head in one)
+def apart(first, other) -> float:
+    return max(abs(first[head] - other[head]) for head in first)
 
 
 def by_real_gates(model, batch) -> dict:
     """Gate gradients the plain way: gates that multiply, one example at a time; head -> value per example."""
     layout = discover(model)
-    found = {head: [] for head in layout}
+    result = {head: [] for head in layout}
     for i in range(len(batch["labels"])):
         row = {name: value[i : i + 1] for name, value in batch.items()}
         gates = {
@@ -35,17 +35,17 @@ def by_real_gates(model, batch) -> dict:
         with gated(model, gates):
             example_losses(model, row).sum().backward()
         for head in layout:
-            found[head].append(float(gates[head.block].grad[head.layer, head.index]))
-    return found
+            result[head].append(float(gates[head.block].grad[head.layer, head.index]))
+    return result
 
 
 @pytest.mark.parametrize("unit", ["per_example", "per_token"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_batched_equals_one_by_one(case, kind, unit):
-    one = case(kind)
+    setup = case(kind)
     together, alone = (
-        rank(one.model, [one.batch], "gradient", unit=unit),
-        rank(one.model, one.singles(), "gradient", unit=unit),
+        rank(setup.model, [setup.batch], "gradient", unit=unit),
+        rank(setup.model, setup.singles(), "gradient", unit=unit),
     )
     assert apart(together.raw, alone.raw) < 1e-12
     assert apart(together.scores, alone.scores) < 1e-10
@@ -54,111 +54,116 @@ def test_batched_equals_one_by_one(case, kind, unit):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_gates_that_multiply(case, kind):
-    one = case(kind)
-    raw = rank(one.model, [one.batch], "gradient").raw
-    tokens = int(one.batch["attention_mask"].sum())
+    setup = case(kind)
+    raw = rank(setup.model, [setup.batch], "gradient").raw
+    tokens = int(setup.batch["attention_mask"].sum())
     plain = {
         head: sum(map(abs, values)) / tokens
-        for head, values in by_real_gates(one.model, one.batch).items()
+        for head, values in by_real_gates(setup.model, setup.batch).items()
     }
     assert apart(raw, plain) < 1e-12
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gate_gradient_equals_finite_difference(case, kind):
-    one = case(kind)
+    setup = case(kind)
     if kind == "causal":
-        one.model = tiny(
+        setup.model = tiny(
             "gpt2"
         ).double()  # llama's norms compute in float32, too coarse for small steps
-    single = one.singles()[0]
-    raw = rank(one.model, [single], "gradient").raw
+    single = setup.singles()[0]
+    raw = rank(setup.model, [single], "gradient").raw
     tokens = int(single["attention_mask"].sum())
     step = 1e-5
-    for head in discover(one.model):
+    for head in discover(setup.model):
         losses = []
         for gate in (1 + step, 1 - step):
-            with torch.no_grad(), gated(one.model, {head: torch.tensor(gate, dtype=torch.float64)}):
-                losses.append(float(example_losses(one.model, single)))
+            with (
+                torch.no_grad(),
+                gated(setup.model, {head: torch.tensor(gate, dtype=torch.float64)}),
+            ):
+                losses.append(float(example_losses(setup.model, single)))
         assert abs(abs(losses[0] - losses[1]) / (2 * step) / tokens - raw[head]) < 1e-7
 
 
 def test_per_batch_is_the_gradient_of_the_mean_over_tokens(case):
-    one = case("tag")
+    setup = case("tag")
     gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
-    with gated(one.model, gates):
-        logits = one.model(**one.batch).logits
+    with gated(setup.model, gates):
+        logits = setup.model(**setup.batch).logits
         torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), one.batch["labels"].flatten()
+            logits.flatten(0, 1), setup.batch["labels"].flatten()
         ).backward()
-    raw = rank(one.model, [one.batch], "gradient", unit="per_batch").raw
-    tokens = int(one.batch["attention_mask"].sum())
+    raw = rank(setup.model, [setup.batch], "gradient", unit="per_batch").raw
+    tokens = int(setup.batch["attention_mask"].sum())
     assert max(abs(raw[h] - abs(float(gates.grad[h.layer, h.index])) / tokens) for h in raw) < 1e-12
     assert (
-        apart(raw, rank(one.model, [one.batch], "gradient").raw) > 1e-3
+        apart(raw, rank(setup.model, [setup.batch], "gradient").raw) > 1e-3
     )  # signs cancel inside a batch
 
 
 def test_cumulative_is_the_running_total_that_is_never_cleared(case):
     """As the widely copied script does it: |g1|, |g1 + g2|, |g1 + g2 + g3| ... instead of |g1|, |g2|, |g3| ..."""
-    one = case("classify")
-    layout, singles = discover(one.model), one.singles()
+    setup = case("classify")
+    layout, singles = discover(setup.model), setup.singles()
     gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
     importance, tokens = torch.zeros(2, 4, dtype=torch.float64), 0
     for row in singles:
-        with gated(one.model, gates):
-            one.model(**row).loss.backward()
+        with gated(setup.model, gates):
+            setup.model(**row).loss.backward()
         importance += gates.grad.abs()  # and no gates.grad.zero_()
         tokens += int(row["attention_mask"].sum())
-    raw = rank(one.model, singles, "gradient", unit="cumulative").raw
+    raw = rank(setup.model, singles, "gradient", unit="cumulative").raw
     assert max(abs(raw[h] - float(importance[h.layer, h.index]) / tokens) for h in layout) < 1e-12
-    assert apart(raw, rank(one.model, singles, "gradient").raw) > 1e-3
+    assert apart(raw, rank(setup.model, singles, "gradient").raw) > 1e-3
     assert (
-        apart(raw, rank(one.model, singles[::-1], unit="cumulative").raw) > 1e-3
+        apart(raw, rank(setup.model, singles[::-1], unit="cumulative").raw) > 1e-3
     )  # early examples count more
 
 
 def test_normalisation_is_that_of_the_paper(case):
-    one = case("classify")
-    ranking = rank(one.model, [one.batch], "gradient")
+    setup = case("classify")
+    ranking = rank(setup.model, [setup.batch], "gradient")
     matrix = torch.tensor(ranking.matrix(raw=True))
     unit = matrix / (matrix.norm(dim=1, keepdim=True) + 1e-20)
     expected = (unit - unit.min()) / (unit.max() - unit.min())
     torch.testing.assert_close(torch.tensor(ranking.matrix()), expected, rtol=0, atol=1e-12)
-    assert rank(one.model, [one.batch], "gradient", normalize=False).scores == spread(ranking.raw)
-    assert rank(one.model, [one.batch], "gradient", rescale=False).scores == unit_layers(
+    assert rank(setup.model, [setup.batch], "gradient", normalize=False).scores == spread(
         ranking.raw
     )
-    assert rank(one.model, [one.batch], "gradient", normalize=False, rescale=False).scores == dict(
+    assert rank(setup.model, [setup.batch], "gradient", rescale=False).scores == unit_layers(
         ranking.raw
     )
+    assert rank(
+        setup.model, [setup.batch], "gradient", normalize=False, rescale=False
+    ).scores == dict(ranking.raw)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_taylor_is_gradient_by_example_and_tokens(case, kind):
-    one = case(kind)
-    gradient = rank(one.model, [one.batch], "gradient", normalize=False, rescale=False)
-    taylor = rank(one.model, [one.batch], "taylor", unit="per_example", last_layer="tokens")
+    setup = case(kind)
+    gradient = rank(setup.model, [setup.batch], "gradient", normalize=False, rescale=False)
+    taylor = rank(setup.model, [setup.batch], "taylor", unit="per_example", last_layer="tokens")
     assert taylor.scores == gradient.scores
     finished = rank(
-        one.model,
-        [one.batch],
+        setup.model,
+        [setup.batch],
         "taylor",
         unit="per_example",
         last_layer="tokens",
         normalize=True,
         rescale=True,
     )
-    assert finished.scores == rank(one.model, [one.batch], "gradient").scores
+    assert finished.scores == rank(setup.model, [setup.batch], "gradient").scores
 
 
 def test_taylor_divides_the_last_layer_of_a_classifier_by_sentences(case):
-    one = case("classify")
+    setup = case("classify")
     by_tokens = rank(
-        one.model, [one.batch], "gradient", unit="per_token", normalize=False, rescale=False
+        setup.model, [setup.batch], "gradient", unit="per_token", normalize=False, rescale=False
     )
-    taylor = rank(one.model, [one.batch], "taylor")
-    factor = int(one.batch["attention_mask"].sum()) / len(one.batch["labels"])
+    taylor = rank(setup.model, [setup.batch], "taylor")
+    factor = int(setup.batch["attention_mask"].sum()) / len(setup.batch["labels"])
     for head in taylor.scores:
         assert taylor[head] == pytest.approx(
             by_tokens[head] * (factor if head.layer == 1 else 1), rel=1e-12
@@ -180,10 +185,10 @@ def test_taylor_divides_the_last_layer_of_a_classifier_by_sentences(case):
 
 def test_only_the_first_position_counts_in_the_last_layer_of_a_classifier(case):
     """Why Taylor's last layer has a divisor of its own: there, tokens and examples are one and the same."""
-    one = case("classify")
+    setup = case("classify")
     options = {"normalize": False, "rescale": False}
     by_token, by_example = (
-        rank(one.model, [one.batch], "gradient", unit=unit, **options)
+        rank(setup.model, [setup.batch], "gradient", unit=unit, **options)
         for unit in ("per_token", "per_example")
     )
     for head in by_token.scores:
@@ -195,16 +200,18 @@ def test_only_the_first_position_counts_in_the_last_layer_of_a_classifier(case):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_removed_and_closed_heads_get_no_score_and_disturb_nobody(case, kind):
-    one = case(kind)
-    layout = discover(one.model)
-    gone = [head for head in layout if (head.layer, head.index) in ((0, 0), (0, 1), (1, 2), (1, 3))]
-    closed = rank(one.model, [one.batch], "gradient", closed=gone)
-    cut = rank(prune(case(kind).model, gone), [one.batch], "gradient")
-    assert set(closed.scores) == set(cut.scores) == set(layout) - set(gone)
+    setup = case(kind)
+    layout = discover(setup.model)
+    removed = [
+        head for head in layout if (head.layer, head.index) in ((0, 0), (0, 1), (1, 2), (1, 3))
+    ]
+    closed = rank(setup.model, [setup.batch], "gradient", closed=removed)
+    cut = rank(prune(case(kind).model, removed), [setup.batch], "gradient")
+    assert set(closed.scores) == set(cut.scores) == set(layout) - set(removed)
     assert apart(closed.raw, cut.raw) < 1e-12
     assert apart(closed.scores, cut.scores) < 1e-10
-    assert apart(closed.raw, rank(one.model, [one.batch], "gradient").raw) > 1e-4
-    assert closed.matrix(gone[0].block)[0, 0] != closed.matrix(gone[0].block)[0, 0]  # nan
+    assert apart(closed.raw, rank(setup.model, [setup.batch], "gradient").raw) > 1e-4
+    assert closed.matrix(removed[0].block)[0, 0] != closed.matrix(removed[0].block)[0, 0]  # nan
 
 
 def test_shared_weights_have_one_score_over_all_their_uses():
@@ -231,33 +238,33 @@ def test_shared_weights_have_one_score_over_all_their_uses():
 
 
 def test_nothing_is_computed_below_the_first_gate_nor_for_weights(case):
-    one = case("classify")
+    setup = case("classify")
     reached = []
-    one.model.requires_grad_(False)
-    embedded = one.model.bert.embeddings.register_forward_hook(
+    setup.model.requires_grad_(False)
+    embedded = setup.model.bert.embeddings.register_forward_hook(
         lambda m, a, out: reached.append(out.requires_grad)
     )
-    with open_gates(one.model) as gates:
+    with open_gates(setup.model) as gates:
         gates.begin(4)
-        losses = example_losses(one.model, one.batch)
+        losses = example_losses(setup.model, setup.batch)
         grads = torch.autograd.grad(losses.sum(), list(gates.gates.values()))
     embedded.remove()
     assert reached == [False]
     assert [tuple(g.shape) for g in grads] == [(4, 4), (4, 4)]
-    assert all(p.grad is None for p in one.model.parameters())
+    assert all(p.grad is None for p in setup.model.parameters())
 
 
 def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
-    one = case("classify")
+    setup = case("classify")
     counts = []
 
     def count() -> None:
         counts.append(
-            [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()]
+            [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in setup.model.modules()]
         )
 
     def fail() -> None:
-        with open_gates(one.model):
+        with open_gates(setup.model):
             count()
             raise RuntimeError("stop")
 
@@ -269,15 +276,15 @@ def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
 
 
 def test_progress_reaches_the_end_step_by_step(case):
-    one, told = case("classify"), []
+    setup, steps = case("classify"), []
     Gradient()(
-        one.model,
-        discover(one.model),
-        one.singles(),
-        progress=lambda done, total, note="": told.append((done, total)),
+        setup.model,
+        discover(setup.model),
+        setup.singles(),
+        progress=lambda done, total, note="": steps.append((done, total)),
     )
-    assert told[-1] == (4, 4)
-    assert all(a < b for a, b in pairwise(told))
+    assert steps[-1] == (4, 4)
+    assert all(a < b for a, b in pairwise(steps))
 
 
 def test_small_floats_rank_alike(planted):

@@ -117,15 +117,15 @@ def test_planted_truth_is_found_and_the_mask_keeps_the_score() -> None:
 
 
 def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
-    gone = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
+    removed_heads = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
     model, ranker = planted(), L0(**QUICK)
-    left = discover(model).without(gone)
-    with gated(model, closed=gone):
+    left = discover(model).without(removed_heads)
+    with gated(model, closed=removed_heads):
         closed = ranker(model, left, batches(), seed=0, progress=silent)
         kept_closed = L0(train_weights=True, weight_rate=0.0, **QUICK)(
             model, left, batches(), seed=0, progress=silent
         )
-    removed = scored(ranker, prune(copy.deepcopy(model), gone))
+    removed = scored(ranker, prune(copy.deepcopy(model), removed_heads))
     assert set(closed) == set(left) == set(removed)
     assert closed == pytest.approx(removed, abs=1e-4)
     assert kept_closed == pytest.approx(closed, abs=1e-4)  # closed in the copy that is trained, too

@@ -48,16 +48,16 @@ def embedder() -> Any:
 def texts() -> list[dict[str, torch.Tensor]]:
     draw = torch.Generator().manual_seed(1)
     lengths = torch.tensor([9, 4, 7, 6])
-    found = []
+    batches = []
     for _ in range(2):
         mask = (torch.arange(9)[None] < lengths[:, None]).long()
-        found.append(
+        batches.append(
             {
                 "input_ids": torch.randint(3, 50, (4, 9), generator=draw) * mask,
                 "attention_mask": mask,
             }
         )
-    return found
+    return batches
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -88,8 +88,8 @@ def test_statistics_of_attention_need_neither_labels_nor_logits(
     )
     mean = (each * real[:, None]).sum((0, 2)) / real.sum()
     for index in range(4):
-        wanted = -float(mean[index]) if method == "entropy" else float(mean[index])
-        assert ranking[Head("encoder", 0, index)] == pytest.approx(wanted, abs=1e-5)
+        expected = -float(mean[index]) if method == "entropy" else float(mean[index])
+        assert ranking[Head("encoder", 0, index)] == pytest.approx(expected, abs=1e-5)
 
 
 def hidden(model: Any, batch: Any, gates: dict[Head, float]) -> torch.Tensor:
@@ -125,13 +125,13 @@ def test_gradients_estimate_how_far_the_output_moves(
     assert raw is not None
     tokens = sum(int(batch["attention_mask"].sum()) for batch in texts)
     for head in discover(embedder):
-        wanted = (
+        expected = (
             sum(float(moved(embedder, batch, head).sum()) for batch in texts)
             * math.sqrt(2 / math.pi)
             / tokens
         )
         assert raw[head] == pytest.approx(
-            wanted, rel=0.08, abs=1e-12
+            expected, rel=0.08, abs=1e-12
         )  # a mean of 2,400 draws: five standard errors
 
 
@@ -145,14 +145,14 @@ def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: An
 
 
 def test_logits_are_compared_as_predictions(case: Any) -> None:
-    one = case("classify")
-    batch = {name: value for name, value in one.batch.items() if name != "labels"}
-    scores = rank(one.model, [batch], "ablation", loss="self").scores
+    setup = case("classify")
+    batch = {name: value for name, value in setup.batch.items() if name != "labels"}
+    scores = rank(setup.model, [batch], "ablation", loss="self").scores
     with torch.no_grad():
-        whole = one.model(**batch).logits.log_softmax(-1)
-        for head in discover(one.model):
-            with gated(one.model, closed=[head]):
-                less = one.model(**batch).logits.log_softmax(-1)
+        whole = setup.model(**batch).logits.log_softmax(-1)
+        for head in discover(setup.model):
+            with gated(setup.model, closed=[head]):
+                less = setup.model(**batch).logits.log_softmax(-1)
             assert scores[head] == pytest.approx(
                 float((whole.exp() * (whole - less)).sum(-1).mean()), abs=1e-9
             )
@@ -162,17 +162,17 @@ def test_probes_of_logits_are_fisher_information(
     case: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(label_free, "DRAWS", 400)
-    one = case("classify")
-    batch = {name: value for name, value in one.batch.items() if name != "labels"}
-    prepared = label_free.with_loss(one.model, [batch], "self", True, 0)
+    setup = case("classify")
+    batch = {name: value for name, value in setup.batch.items() if name != "labels"}
+    prepared = label_free.with_loss(setup.model, [batch], "self", True, 0)
     gates = torch.ones(4, 2, 4, dtype=torch.float64, requires_grad=True)
     squares = torch.zeros(4, 2, 4, dtype=torch.float64)
     for draw in prepared:
-        with gated(one.model, gates):
-            (slope,) = torch.autograd.grad(example_losses(one.model, draw).sum(), gates)
+        with gated(setup.model, gates):
+            (slope,) = torch.autograd.grad(example_losses(setup.model, draw).sum(), gates)
         squares += slope.square() / len(prepared)
-    with gated(one.model, gates):
-        logits = one.model(**batch).logits
+    with gated(setup.model, gates):
+        logits = setup.model(**batch).logits
         slopes = torch.stack(
             [
                 torch.autograd.grad(logits[:, k].sum(), gates, retain_graph=True)[0]
@@ -186,16 +186,16 @@ def test_probes_of_logits_are_fisher_information(
 
 @pytest.mark.parametrize("method", ["taylor", "gradient", "ablation", "shapley"])
 def test_a_loss_of_ones_own_is_taken_as_it_is(method: str, case: Any) -> None:
-    one = case("classify")
+    setup = case("classify")
     options = {"shapley": {"measure": "loss", "permutations": 3}}.get(method, {})
 
-    def entropy_of_labels(said: Any, batch: Any) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(said.logits, batch["labels"], reduction="none")
+    def entropy_of_labels(outputs: Any, batch: Any) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], reduction="none")
 
-    mine = rank(one.model, [one.batch], method, loss=entropy_of_labels, **options)
+    mine = rank(setup.model, [setup.batch], method, loss=entropy_of_labels, **options)
     assert mine.options["loss"] == "entropy_of_labels"
-    wanted = rank(one.model, [one.batch], method, **options)
-    assert mine.scores == pytest.approx(dict(wanted.scores), rel=1e-9)
+    expected = rank(setup.model, [setup.batch], method, **options)
+    assert mine.scores == pytest.approx(dict(expected.scores), rel=1e-9)
 
 
 def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
@@ -216,7 +216,7 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
     with pytest.raises(DeadheadError, match="random signs"):
         rank(embedder, texts, loss="self", unit="per_batch")
     with pytest.raises(DataError, match=r"shape \(\), torch.float64 for a batch of 4 examples"):
-        rank(embedder, texts, loss=lambda said, batch: said.last_hidden_state.sum())
+        rank(embedder, texts, loss=lambda outputs, batch: outputs.last_hidden_state.sum())
     with pytest.raises(DataError, match="batch 0 has no inputs"):
         rank(embedder, [{"ids": texts[0]["input_ids"]}], loss="self")
     assert forward(

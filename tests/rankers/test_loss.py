@@ -13,30 +13,30 @@ from deadhead.rankers.loss import attended, example_losses, losses_of, output_ki
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_equals_the_models_own_loss_of_each_example_alone(case, kind):
-    one = case(kind)
-    losses = example_losses(one.model, one.batch)
-    alone = torch.stack([one.model(**single).loss for single in one.singles()]).to(losses)
+    setup = case(kind)
+    losses = example_losses(setup.model, setup.batch)
+    alone = torch.stack([setup.model(**single).loss for single in setup.singles()]).to(losses)
     torch.testing.assert_close(
         losses, alone, rtol=0, atol=1e-6
     )  # transformers computes the loss of language models in float32
     assert (
-        losses - one.model(**one.batch).loss
+        losses - setup.model(**setup.batch).loss
     ).abs().max() > 1e-2  # the twin: the loss of the batch is another thing
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_padding_changes_nothing(case, kind):
-    one = case(kind)
-    together = example_losses(one.model, one.batch)
-    alone = torch.cat([example_losses(one.model, single) for single in one.singles()])
+    setup = case(kind)
+    together = example_losses(setup.model, setup.batch)
+    alone = torch.cat([example_losses(setup.model, single) for single in setup.singles()])
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_is_known(case, kind):
-    one = case(kind)
-    assert output_kind(one.model, one.batch) == kind
+    setup = case(kind)
+    assert output_kind(setup.model, setup.batch) == kind
 
 
 def test_language_models_that_do_not_shift():

@@ -71,13 +71,13 @@ def by_formula(
     z = (
         z + reads * (at_zero / reads.sum(1).clamp(min=1))[:, None]
     )  # shared by the inputs that the output reads
-    found = torch.zeros(z.shape[1], dtype=z.dtype)
+    result = torch.zeros(z.shape[1], dtype=z.dtype)
     for j, r in enumerate(arrived.flatten()):
         plus, minus = z[j].clamp(min=0), z[j].clamp(max=0)
-        found += r * (0.5 * plus / (plus.sum() + 1e-5) + 0.5 * minus / (minus.sum() - 1e-5))
+        result += r * (0.5 * plus / (plus.sum() + 1e-5) + 0.5 * minus / (minus.sum() - 1e-5))
     return tuple(
         part.view_as(x)
-        for part, x in zip(found.split([x.numel() for x in inputs]), inputs, strict=True)
+        for part, x in zip(result.split([x.numel() for x in inputs]), inputs, strict=True)
     )
 
 
@@ -112,10 +112,10 @@ def test_layer_norm_rule_is_the_formula(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_residual_rule_is_the_formula() -> None:
     x, y, arrived = noise(1, 3, 4), noise(1, 3, 4, seed=1), noise(1, 3, 4, seed=2).abs()
-    for found, expected in zip(
+    for result, expected in zip(
         rules.added(arrived, x, y), by_formula(torch.add, (x, y), arrived), strict=True
     ):
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(result, expected)
 
 
 @pytest.mark.parametrize("constant", [False, True])
@@ -136,12 +136,12 @@ def test_attention_rule_is_the_formula(constant: bool) -> None:
             else (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
         )
 
-    found = rules.attention(arrived, q, k, v, weights=weights, scale=0.7, constant=constant)
+    result = rules.attention(arrived, q, k, v, weights=weights, scale=0.7, constant=constant)
     inputs = (v,) if constant else (q, k, v)
     expected = by_formula((lambda v: attend(q, k, v)) if constant else attend, inputs, arrived)
-    for part, wanted in zip(found[-len(inputs) :], expected, strict=True):
-        torch.testing.assert_close(part, wanted)
-    assert all(bool((part == 0).all()) for part in found[: 3 - len(inputs)])
+    for part, target in zip(result[-len(inputs) :], expected, strict=True):
+        torch.testing.assert_close(part, target)
+    assert all(bool((part == 0).all()) for part in result[: 3 - len(inputs)])
 
 
 def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Tensor, float]:
@@ -212,8 +212,8 @@ def test_attention_products_give_half_to_each_factor() -> None:
     bent = torch.autograd.grad(
         Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1)).pow(2).sum(), (q, k, v)
     )
-    for found, gradient, share in zip(bent, plain, (0.25, 0.25, 0.5), strict=True):
-        torch.testing.assert_close(found, share * gradient)
+    for result, gradient, share in zip(bent, plain, (0.25, 0.25, 0.5), strict=True):
+        torch.testing.assert_close(result, share * gradient)
     output = Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1))
     (to_v,) = torch.autograd.grad(output.sum(), v)
     assert float((to_v * v).sum().detach()) == pytest.approx(float(output.sum().detach()) / 2)
@@ -235,10 +235,10 @@ def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
     plain = (F.layer_norm(x, (6,), weight, bias, 1e-5), F.gelu(x))
     for (bent, graph), untouched in zip(pairs, plain, strict=True):
         torch.testing.assert_close(bent, untouched)
-        mine, wanted, usual = (
+        mine, expected, usual = (
             torch.autograd.grad(y, x, arrived)[0] for y in (bent, graph, untouched)
         )
-        torch.testing.assert_close(mine, wanted)
+        torch.testing.assert_close(mine, expected)
         assert float((mine - usual).detach().abs().max()) > 1e-2
 
 
@@ -285,20 +285,20 @@ def test_company_and_padding_do_not_matter(rule: str) -> None:
     for row, length in ((0, 12), (1, 9)):
         with relevance(model, layout, chosen) as relevance_of:
             alone = relevance_of({k: v[row : row + 1, :length] for k, v in batch.items()})
-        for place, found in alone.items():
-            torch.testing.assert_close(together[place][row], found[0], rtol=1e-8, atol=1e-10)
+        for place, result in alone.items():
+            torch.testing.assert_close(together[place][row], result[0], rtol=1e-8, atol=1e-10)
     assert float((together["encoder", 0][0] - together["encoder", 0][1]).abs().max()) > 1e-3
 
 
 @BOTH
 def test_a_closed_head_is_as_good_as_removed(rule: str) -> None:
     model, batch = tagger()
-    gone = [Head("encoder", 0, 1), Head("encoder", 1, 0), Head("encoder", 1, 3)]
-    left = discover(model).without(gone)
+    removed = [Head("encoder", 0, 1), Head("encoder", 1, 0), Head("encoder", 1, 3)]
+    left = discover(model).without(removed)
     chosen = LRP(rule=rule)
-    with gated(model, closed=gone):
+    with gated(model, closed=removed):
         closed = chosen(model, left, [batch], seed=0, progress=silent)
-    pruned_model = prune(copy.deepcopy(model), gone)
+    pruned_model = prune(copy.deepcopy(model), removed)
     pruned = chosen(pruned_model, discover(pruned_model), [batch], seed=0, progress=silent)
     whole = chosen(model, discover(model), [batch], seed=0, progress=silent)
     assert set(closed) == set(left) == set(pruned)
@@ -328,9 +328,11 @@ def test_gold_and_predicted_differ() -> None:
         for target in ("predicted", "gold")
     )
     assert predicted != gold
-    said = forward(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
+    predicted_ = forward(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
     assert (
-        LRP(target="gold")(model, layout, [{**batch, "labels": said}], seed=0, progress=silent)
+        LRP(target="gold")(
+            model, layout, [{**batch, "labels": predicted_}], seed=0, progress=silent
+        )
         == predicted
     )
 

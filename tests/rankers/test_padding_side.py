@@ -54,12 +54,14 @@ def alone() -> list[dict[str, torch.Tensor]]:
 def test_losses_are_those_without_padding(family: str) -> None:
     model = build(family)
     with torch.no_grad():
-        want = torch.cat([example_losses(model, batch) for batch in alone()])
+        expected = torch.cat([example_losses(model, batch) for batch in alone()])
         for side in ("right", "left"):
-            torch.testing.assert_close(example_losses(model, padded(side)), want, rtol=0, atol=1e-9)
+            torch.testing.assert_close(
+                example_losses(model, padded(side)), expected, rtol=0, atol=1e-9
+            )
         batch = padded("left")  # the twin: taken as it comes, it gives other losses
-        taken = losses_of(forward(model, batch).logits, batch["labels"], shifted=True)
-        assert not torch.allclose(taken, want, atol=1e-2)
+        losses = losses_of(forward(model, batch).logits, batch["labels"], shifted=True)
+        assert not torch.allclose(losses, expected, atol=1e-2)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -115,5 +117,5 @@ def test_positions_that_are_given_are_kept() -> None:
     batch = padded("left")
     batch["position_ids"] = torch.zeros_like(batch["input_ids"])
     with torch.no_grad():
-        given, own = example_losses(model, batch), example_losses(model, padded("left"))
-    assert (given - own).abs().max() > 1e-3
+        explicit, own = example_losses(model, batch), example_losses(model, padded("left"))
+    assert (explicit - own).abs().max() > 1e-3

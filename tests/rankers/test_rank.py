@@ -26,54 +26,58 @@ METHODS = pytest.mark.parametrize("method", sorted(RANKERS))
 
 @METHODS
 def test_every_method_keeps_the_contract(case, method):
-    one = case("tag")
-    one.model.train()
-    one.model.classifier.weight.requires_grad_(False)
-    one.model.roberta.encoder.layer[0].eval()
-    modes = [m.training for m in one.model.modules()]
-    flags = [p.requires_grad for p in one.model.parameters()]
-    weights = copy.deepcopy(one.model.state_dict())
-    hooks = [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()]
+    setup = case("tag")
+    setup.model.train()
+    setup.model.classifier.weight.requires_grad_(False)
+    setup.model.roberta.encoder.layer[0].eval()
+    modes = [m.training for m in setup.model.modules()]
+    flags = [p.requires_grad for p in setup.model.parameters()]
+    weights = copy.deepcopy(setup.model.state_dict())
+    hooks = [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in setup.model.modules()]
     torch.manual_seed(5)
     drawn = torch.rand(3)
     torch.manual_seed(5)
-    ranking = rank(one.model, [one.batch], method, seed=7, **QUICK.get(method, {}))
+    ranking = rank(setup.model, [setup.batch], method, seed=7, **QUICK.get(method, {}))
     assert torch.equal(torch.rand(3), drawn)  # the caller's random numbers are untouched
-    assert tuple(ranking.scores) == tuple(discover(one.model))
+    assert tuple(ranking.scores) == tuple(discover(setup.model))
     assert len(set(ranking.scores.values())) > 1
     assert is_dataclass(ranker(method))
-    assert [m.training for m in one.model.modules()] == modes
-    assert [p.requires_grad for p in one.model.parameters()] == flags
-    assert [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()] == hooks
-    assert all(torch.equal(value, weights[name]) for name, value in one.model.state_dict().items())
-    assert all(p.grad is None for p in one.model.parameters())
+    assert [m.training for m in setup.model.modules()] == modes
+    assert [p.requires_grad for p in setup.model.parameters()] == flags
+    assert [
+        len(m._forward_pre_hooks) + len(m._forward_hooks) for m in setup.model.modules()
+    ] == hooks
+    assert all(
+        torch.equal(value, weights[name]) for name, value in setup.model.state_dict().items()
+    )
+    assert all(p.grad is None for p in setup.model.parameters())
 
 
 @METHODS
 def test_every_method_is_deterministic_for_a_seed(case, method):
-    one = case("tag")
+    setup = case("tag")
     first, again = (
-        rank(one.model, [one.batch], method, seed=3, **QUICK.get(method, {})) for _ in range(2)
+        rank(setup.model, [setup.batch], method, seed=3, **QUICK.get(method, {})) for _ in range(2)
     )
     assert first == again
 
 
 @METHODS
 def test_every_method_leaves_closed_heads_out(case, method):
-    one = case("tag")
+    setup = case("tag")
     closed = ["encoder.0.1", "encoder.1.0"]
-    ranking = rank(one.model, [one.batch], method, closed=closed, **QUICK.get(method, {}))
-    assert {str(head) for head in discover(one.model)} - {
+    ranking = rank(setup.model, [setup.batch], method, closed=closed, **QUICK.get(method, {}))
+    assert {str(head) for head in discover(setup.model)} - {
         str(head) for head in ranking.scores
     } == set(closed)
 
 
 @METHODS
 def test_every_method_leaves_the_model_alone_after_an_error(case, method):
-    one = case("tag")
-    one.model.train()
-    flags = [p.requires_grad for p in one.model.parameters()]
-    hooks = [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()]
+    setup = case("tag")
+    setup.model.train()
+    flags = [p.requires_grad for p in setup.model.parameters()]
+    hooks = [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in setup.model.modules()]
     calls = []
 
     def stop(module: nn.Module, args: object) -> None:
@@ -83,20 +87,22 @@ def test_every_method_leaves_the_model_alone_after_an_error(case, method):
         ):  # the first call is that of the check of labels
             raise RuntimeError("stop")
 
-    handle = one.model.classifier.register_forward_pre_hook(stop)
+    handle = setup.model.classifier.register_forward_pre_hook(stop)
     with pytest.raises(RuntimeError, match="stop"):
-        rank(one.model, [one.batch], method, **QUICK.get(method, {}))
+        rank(setup.model, [setup.batch], method, **QUICK.get(method, {}))
     handle.remove()
-    assert one.model.training
-    assert [p.requires_grad for p in one.model.parameters()] == flags
-    assert [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in one.model.modules()] == hooks
-    assert all("forward" not in vars(m) for m in one.model.modules())
+    assert setup.model.training
+    assert [p.requires_grad for p in setup.model.parameters()] == flags
+    assert [
+        len(m._forward_pre_hooks) + len(m._forward_hooks) for m in setup.model.modules()
+    ] == hooks
+    assert all("forward" not in vars(m) for m in setup.model.modules())
 
 
 def test_ranking_remembers_where_it_came_from(case):
-    one = case("classify")
+    setup = case("classify")
     ranking = rank(
-        one.model, [one.batch], seed=4, unit="per_token", data={"task": "xnli", "lang": "de"}
+        setup.model, [setup.batch], seed=4, unit="per_token", data={"task": "xnli", "lang": "de"}
     )
     assert (ranking.method, ranking.seed, ranking.options["unit"]) == (
         "taylor",
@@ -106,20 +112,22 @@ def test_ranking_remembers_where_it_came_from(case):
     assert (ranking.data["examples"], ranking.data["tokens"]) == (4, 33)
     assert ranking.data["task"] == "xnli"
     assert {"deadhead", "torch", "transformers"} <= set(ranking.versions)
-    other = {**one.batch, "labels": one.batch["labels"].flip(0)}
-    assert rank(one.model, [other]).data["fingerprint"] != ranking.data["fingerprint"]
+    other = {**setup.batch, "labels": setup.batch["labels"].flip(0)}
+    assert rank(setup.model, [other]).data["fingerprint"] != ranking.data["fingerprint"]
 
 
 def test_works_where_gradients_are_off(case):
-    one = case("classify")
+    setup = case("classify")
     with torch.no_grad():
-        inside = rank(one.model, [one.batch])
-    assert inside.scores == rank(one.model, [one.batch]).scores
+        inside = rank(setup.model, [setup.batch])
+    assert inside.scores == rank(setup.model, [setup.batch]).scores
 
 
 def test_generators_of_batches_are_read_once(case):
-    one = case("classify")
-    assert rank(one.model, iter(one.singles())).scores == rank(one.model, one.singles()).scores
+    setup = case("classify")
+    assert (
+        rank(setup.model, iter(setup.singles())).scores == rank(setup.model, setup.singles()).scores
+    )
 
 
 def refuses(model, batches, error, match, method="gradient", **options):
@@ -129,36 +137,39 @@ def refuses(model, batches, error, match, method="gradient", **options):
 
 
 def test_unknown_method_and_option(case):
-    one = case("classify")
-    refuses(one.model, [one.batch], UnknownName, "Did you mean 'gradient'", "gradeint")
-    refuses(one.model, [one.batch], UnknownName, "Did you mean 'unit'", unti="per_token")
-    refuses(one.model, [one.batch], OptionError, "Did you mean 'per_token'", unit="per_tokens")
+    setup = case("classify")
+    refuses(setup.model, [setup.batch], UnknownName, "Did you mean 'gradient'", "gradeint")
+    refuses(setup.model, [setup.batch], UnknownName, "Did you mean 'unit'", unti="per_token")
+    refuses(setup.model, [setup.batch], OptionError, "Did you mean 'per_token'", unit="per_tokens")
     words = "expects auto, sentences or tokens, got 'words'"
-    refuses(one.model, [one.batch], OptionError, words, "taylor", last_layer="words")
+    refuses(setup.model, [setup.batch], OptionError, words, "taylor", last_layer="words")
 
 
 def test_no_data(case):
-    one = case("classify")
-    refuses(one.model, [], DataError, "no data")
-    refuses(one.model, one.batch, DataError, "expected a list of batches, got one batch")
+    setup = case("classify")
+    refuses(setup.model, [], DataError, "no data")
+    refuses(setup.model, setup.batch, DataError, "expected a list of batches, got one batch")
     refuses(
-        one.model, [{**one.batch, "labels": one.batch["labels"][:0]}], DataError, "batch 0 is empty"
+        setup.model,
+        [{**setup.batch, "labels": setup.batch["labels"][:0]}],
+        DataError,
+        "batch 0 is empty",
     )
 
 
 def test_no_labels(case):
-    one = case("tag")
-    bare = {name: value for name, value in one.batch.items() if name != "labels"}
-    refuses(one.model, [one.batch, bare], DataError, "batch 1 has no labels")
+    setup = case("tag")
+    bare = {name: value for name, value in setup.batch.items() if name != "labels"}
+    refuses(setup.model, [setup.batch, bare], DataError, "batch 1 has no labels")
     refuses(
-        one.model,
+        setup.model,
         [{**bare, "start_positions": torch.zeros(4)}],
         DataError,
         "'start_positions' is not read",
     )
     refuses(
-        one.model,
-        [{**one.batch, "labels": torch.full((4, 12), -100)}],
+        setup.model,
+        [{**setup.batch, "labels": torch.full((4, 12), -100)}],
         DataError,
         "no token has a label",
     )
@@ -213,9 +224,9 @@ def test_options_of_the_right_type():
 
 
 def test_what_is_no_batch(case):
-    one = case("classify")
-    refuses(one.model, [one.batch, 1], DataError, "batch 1 is int, not a dict")
-    refuses(one.model, 1, DataError, "expected a list of batches, got int")
+    setup = case("classify")
+    refuses(setup.model, [setup.batch, 1], DataError, "batch 1 is int, not a dict")
+    refuses(setup.model, 1, DataError, "expected a list of batches, got int")
 
 
 WAYS = pytest.mark.parametrize(
@@ -226,14 +237,14 @@ WAYS = pytest.mark.parametrize(
 
 @WAYS
 def test_loss_that_is_not_finite(case, method, options):
-    one = case("classify")
+    setup = case("classify")
     with torch.no_grad():
-        one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float(
-            "nan"
+        setup.model.bert.embeddings.word_embeddings.weight[int(setup.batch["input_ids"][2, 3])] = (
+            float("nan")
         )
     refuses(
-        one.model,
-        [one.singles()[1], one.batch],
+        setup.model,
+        [setup.singles()[1], setup.batch],
         DataError,
         "example 2 of batch 1 is not a finite number",
         method,
@@ -243,12 +254,12 @@ def test_loss_that_is_not_finite(case, method, options):
 
 @WAYS
 def test_a_classifier_of_nan_gets_no_ranking(case, method, options):
-    one = case("classify")
+    setup = case("classify")
     with torch.no_grad():
-        one.model.classifier.weight.fill_(float("nan"))
+        setup.model.classifier.weight.fill_(float("nan"))
     refuses(
-        one.model,
-        [one.batch],
+        setup.model,
+        [setup.batch],
         DataError,
         "example 0 of batch 0 is not a finite number",
         method,
@@ -258,33 +269,33 @@ def test_a_classifier_of_nan_gets_no_ranking(case, method, options):
 
 @pytest.mark.parametrize("method", ["entropy", "confidence"])
 def test_queries_of_nan_are_not_called_a_layer_that_was_not_run(case, method):
-    one = case("classify")
+    setup = case("classify")
     with torch.no_grad():
-        one.model.bert.encoder.layer[1].attention.self.query.weight.fill_(float("nan"))
-    refuses(one.model, [one.batch], DataError, "is not a finite number", method)
+        setup.model.bert.encoder.layer[1].attention.self.query.weight.fill_(float("nan"))
+    refuses(setup.model, [setup.batch], DataError, "is not a finite number", method)
 
 
 def test_no_gate_gets_a_gradient(case):
-    one = case("classify")
-    blind = copy.deepcopy(one.model)
+    setup = case("classify")
+    blind = copy.deepcopy(setup.model)
     with torch.no_grad():
         blind.classifier.weight.zero_()
     refuses(
         blind,
-        [one.batch],
+        [setup.batch],
         UnsupportedModel,
         "no gate gets a gradient .2: encoder layer 0, encoder layer 1.*does not depend on attention",
     )
-    cut = copy.deepcopy(one.model)
+    cut = copy.deepcopy(setup.model)
     cut.bert.register_forward_hook(
         lambda m, a, out: type(out)({k: v.detach() for k, v in out.items()})
     )
-    refuses(cut, [one.batch], UnsupportedModel, "cuts the graph")
-    unused = copy.deepcopy(one.model)
+    refuses(cut, [setup.batch], UnsupportedModel, "cuts the graph")
+    unused = copy.deepcopy(setup.model)
     unused.bert.encoder.forward = lambda hidden, *a, **k: type(
-        one.model.bert(one.batch["input_ids"])
+        setup.model.bert(setup.batch["input_ids"])
     )(last_hidden_state=hidden)
-    refuses(unused, [one.batch], UnsupportedModel, "layers were not run")
+    refuses(unused, [setup.batch], UnsupportedModel, "layers were not run")
 
 
 def test_model_without_a_task_layer():
@@ -298,10 +309,10 @@ def test_model_without_a_task_layer():
 
 
 def test_closed_heads_are_checked(case):
-    one = case("classify")
+    setup = case("classify")
     refuses(
-        one.model,
-        [one.batch],
+        setup.model,
+        [setup.batch],
         HeadError,
         "expected one of the 4 heads of its layer, got 9",
         closed=["encoder.0.9"],
@@ -329,8 +340,8 @@ def test_importing_the_room_loads_no_torch():
 @pytest.mark.slow
 def test_compiled_models_rank_the_same(case):
     """torch.compile does not see hooks that come later; a ranking must not be that of the model without them."""
-    one = case("classify")
-    plain = rank(one.model, [one.batch])
-    one.model.bert.encoder.compile(backend="eager")
-    again = rank(one.model, [one.batch])
+    setup = case("classify")
+    plain = rank(setup.model, [setup.batch])
+    setup.model.bert.encoder.compile(backend="eager")
+    again = rank(setup.model, [setup.batch])
     assert max(abs(again[head] - plain[head]) for head in plain.scores) < 1e-10

@@ -51,10 +51,10 @@ class Game:
 
 def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
     """The weighted sum over all sets without the head, `value` being that of the set of closed heads."""
-    n, found = len(heads), {}
+    n, result = len(heads), {}
     for head in heads:
         others = [h for h in heads if h != head]
-        found[head] = sum(
+        result[head] = sum(
             math.factorial(k)
             * math.factorial(n - k - 1)
             / math.factorial(n)
@@ -62,13 +62,13 @@ def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
             for k in range(n)
             for s in itertools.combinations(others, k)
         )
-    return found
+    return result
 
 
 @given(games)
 def test_all_orders_give_the_shapley_values(numbers: list[float]) -> None:
     game = Game(numbers)
-    found = walk(
+    result = walk(
         Shapley(permutations=24, **NEVER),
         FOUR,
         game,
@@ -76,7 +76,7 @@ def test_all_orders_give_the_shapley_values(numbers: list[float]) -> None:
         silent,
     )
     expected = by_definition(game.value.__getitem__, FOUR)
-    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-9)
+    assert {head: s.mean for head, s in result.samples.items()} == pytest.approx(expected, abs=1e-9)
 
 
 @given(games, st.integers(1, 5), st.integers(0, 9))
@@ -84,11 +84,11 @@ def test_values_sum_to_what_all_heads_are_worth(
     numbers: list[float], permutations: int, seed: int
 ) -> None:
     game = Game(numbers)
-    found = walk(
+    result = walk(
         Shapley(permutations=permutations, **NEVER), FOUR, game, orders(FOUR, seed), silent
     )
     whole, none = game.value[frozenset()], game.value[frozenset(FOUR)]
-    assert sum(s.mean for s in found.samples.values()) == pytest.approx(whole - none, abs=1e-9)
+    assert sum(s.mean for s in result.samples.values()) == pytest.approx(whole - none, abs=1e-9)
 
 
 def test_truncated_walks_sum_to_something_else() -> None:
@@ -102,14 +102,14 @@ def test_truncated_walks_sum_to_something_else() -> None:
         (0.0, -16),
         (0.3, -4 * (1 + 3) / 2),
     ):  # of the four steps, -1 -3 -5 -7, two are left
-        found = walk(
+        result = walk(
             Shapley(permutations=24, **{**NEVER, "truncation": truncation}),
             FOUR,
             square,
             map(list, itertools.permutations(FOUR)),
             silent,
         )
-        assert sum(s.mean for s in found.samples.values()) == pytest.approx(total)
+        assert sum(s.mean for s in result.samples.values()) == pytest.approx(total)
 
 
 def one_by_one(
@@ -119,17 +119,17 @@ def one_by_one(
     samples: dict[Head, list[float]] = {head: [] for head in heads}
     closed: set[Head] = set()
     for _ in range(options.permutations):
-        order, gone, previous, fresh = next(endless), frozenset(), value(frozenset()), True
+        order, removed, previous, fresh = next(endless), frozenset(), value(frozenset()), True
         for head in order:
-            before, gone = gone, gone | {head}
-            if len(heads) - len(gone) <= options.truncation * len(heads):
+            before, removed = removed, removed | {head}
+            if len(heads) - len(removed) <= options.truncation * len(heads):
                 break
             if head in closed:
                 fresh = False
                 continue
             if not fresh:
                 previous = value(before)
-            current = value(gone)
+            current = value(removed)
             samples[head].append(previous - current)
             previous, fresh = current, True
             mean, n = sum(samples[head]) / len(samples[head]), len(samples[head])
@@ -152,15 +152,15 @@ def test_a_walk_evaluated_at_once_is_the_walk_of_the_paper(numbers: list[float],
     heads = list(HeadLayout.grid(encoder=(2, 3)))
     game = Game(numbers, heads)
     options = Shapley(permutations=60, limit=25, tolerance=0.4)
-    found = walk(options, heads, game, orders(heads, seed), silent)
+    result = walk(options, heads, game, orders(heads, seed), silent)
     samples, closed = one_by_one(options, heads, game.value.__getitem__, orders(heads, seed))
-    assert {head: s.count for head, s in found.samples.items()} == {
+    assert {head: s.count for head, s in result.samples.items()} == {
         head: len(s) for head, s in samples.items()
     }
-    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(
+    assert {head: s.mean for head, s in result.samples.items()} == pytest.approx(
         {h: sum(s) / len(s) for h, s in samples.items()}, abs=1e-9
     )
-    assert found.settled == closed
+    assert result.settled == closed
 
 
 def test_settled_heads_are_not_evaluated_again() -> None:
@@ -173,18 +173,18 @@ def test_settled_heads_are_not_evaluated_again() -> None:
 
 def test_the_bound_is_empirical_bernstein() -> None:
     marginals = [0.1, -0.2, 0.3, 0.0, 0.15]
-    found = Samples()
+    result = Samples()
     for marginal in marginals:
-        found.add(marginal)
+        result.add(marginal)
     deviation = float(torch.tensor(marginals, dtype=torch.float64).std(unbiased=False))
-    assert found.deviation == pytest.approx(deviation)
-    assert Shapley().bound(found) == pytest.approx(
+    assert result.deviation == pytest.approx(deviation)
+    assert Shapley().bound(result) == pytest.approx(
         deviation * math.sqrt(2 * math.log(30) / 5) + 3 * math.log(30) / 5
     )
-    assert Shapley(as_released=True).bound(found) == pytest.approx(
+    assert Shapley(as_released=True).bound(result) == pytest.approx(
         deviation * math.sqrt(2 * math.log(30)) / 5 + 3 * math.log(30) / 5
     )
-    assert Shapley(span=2.0).bound(found) > Shapley().bound(found)
+    assert Shapley(span=2.0).bound(result) > Shapley().bound(result)
     assert Shapley().bound(Samples(1, 0.1, 0.01)) == math.inf
 
 
@@ -208,14 +208,16 @@ def test_a_model_by_brute_force() -> None:
             return -float(torch.cat([example_losses(model, batch) for batch in data]).mean())
 
     expected = by_definition(value, list(layout))
-    found = walk(
+    result = walk(
         Shapley(permutations=24, **NEVER),
         list(layout),
         SetValues(model, layout, data, "loss", 5),
         map(list, itertools.permutations(layout)),
         silent,
     )
-    assert {head: s.mean for head, s in found.samples.items()} == pytest.approx(expected, abs=1e-10)
+    assert {head: s.mean for head, s in result.samples.items()} == pytest.approx(
+        expected, abs=1e-10
+    )
     assert max(expected.values()) - min(expected.values()) > 1e-2
     scores = Shapley(permutations=3, measure="loss", **NEVER)(
         model, layout, data, seed=4, progress=silent
@@ -239,7 +241,7 @@ def said(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
 def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None:
     model = tiny(family).double().requires_grad_(False)
     batch = batch_for(model)
-    told = (
+    labels_ = (
         batch["decoder_input_ids"].clone()
         if "decoder_input_ids" in batch
         else batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
@@ -250,7 +252,12 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
         own = model(**batch).logits.argmax(-1)
     own = own.roll(1, 1) if family == "opt" else own
     data = [
-        {**batch, "labels": torch.where(told == -100, told, torch.where(told % 3 == 0, told, own))}
+        {
+            **batch,
+            "labels": torch.where(
+                labels_ == -100, labels_, torch.where(labels_ % 3 == 0, labels_, own)
+            ),
+        }
     ]
     layout = discover(model)
     sets = [frozenset(), *(frozenset([h]) for h in list(layout)[::3]), frozenset(list(layout)[2:7])]
@@ -273,16 +280,16 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
 
 def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
     heads = list(HeadLayout.grid(encoder=(3, 4)))
-    found = walk(
+    result = walk(
         Shapley(permutations=1),
         heads,
         lambda sets: [float(len(s)) for s in sets],
         orders(heads, 0),
         silent,
     )
-    assert found.walked > 1
-    assert all(s.count for s in found.samples.values())
-    assert {s.mean for s in found.samples.values()} == {-1.0}
+    assert result.walked > 1
+    assert all(s.count for s in result.samples.values())
+    assert {s.mean for s in result.samples.values()} == {-1.0}
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "loss"])
@@ -314,12 +321,12 @@ def test_a_seed_decides_all() -> None:
 
 
 def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
-    gone = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
+    removed_heads = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
     model, ranker = planted(), Shapley(permutations=4, measure="loss")
-    left = discover(model).without(gone)
-    with gated(model, closed=gone):
+    left = discover(model).without(removed_heads)
+    with gated(model, closed=removed_heads):
         closed = ranker(model, left, batches(), seed=0, progress=silent)
-    smaller = prune(copy.deepcopy(model), gone)
+    smaller = prune(copy.deepcopy(model), removed_heads)
     removed = ranker(smaller, discover(smaller), batches(), seed=0, progress=silent)
     assert set(closed) == set(left) == set(removed)
     assert closed == pytest.approx(removed, abs=1e-5)

@@ -75,8 +75,8 @@ def test_the_papers_p_values_are_impossible() -> None:
     x = np.arange(24.0)
     rng = np.random.default_rng(3)
     result = [spearman(x, rng.permutation(24)) for _ in range(12)]
-    assert all((abs(one.rho) > 0.5) == (one.p < 0.011) for one in result)
-    assert all(one.how == "draws" for one in result)
+    assert all((abs(first.rho) > 0.5) == (first.p < 0.011) for first in result)
+    assert all(first.how == "draws" for first in result)
     assert spearman(x, x).p == pytest.approx(1 / 100_001)
     assert (
         spearman(x, result[0].rho * x).p == spearman(x, result[0].rho * x).p
@@ -124,16 +124,16 @@ def test_overlap_by_hand() -> None:
 def test_rankings_are_compared_the_same_way() -> None:
     layout = HeadLayout.grid(encoder=(2, 3))
     tied = scores(1, 1, 2, 2, 2, 0)
-    one, other = (
+    first, other = (
         Ranking(
-            scores={Head.parse(name): score for name, score in some.items()},
+            scores={Head.parse(name): score for name, score in part.items()},
             layout=layout,
             method="gradient",
         )
-        for some in (tied, ZH)
+        for part in (tied, ZH)
     )
-    mine, theirs = overlap(tied, ZH, 3), one.overlap(other, 3)
+    mine, theirs = overlap(tied, ZH, 3), first.overlap(other, 3)
     assert (mine.highest, mine.lowest) == (theirs.highest, theirs.lowest)
     assert spearman(list(tied.values()), list(ZH.values())).rho == pytest.approx(
-        one.spearman(other).rho
+        first.spearman(other).rho
     )

@@ -12,7 +12,7 @@ from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking, built
 
 LAYOUT = HeadLayout.grid(encoder=(3, 4))
-MADE = Ranking(
+RANKING = Ranking(
     scores={head: float(i) for i, head in enumerate(LAYOUT)}, layout=LAYOUT, method="gradient"
 )
 STRANGERS = {
@@ -27,20 +27,20 @@ STRANGERS = {
 
 @pytest.mark.parametrize("layout", STRANGERS.values(), ids=STRANGERS)
 def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
-    with pytest.raises(HeadError) as met:
-        MADE.scores_for(layout)
-    assert met.value.message.startswith(
+    with pytest.raises(HeadError) as error:
+        RANKING.scores_for(layout)
+    assert error.value.message.startswith(
         "the ranking is of a model with encoder 3 x 4, this one was built with "
     )
-    assert "deadhead rank" in (met.value.hint or "")
+    assert "deadhead rank" in (error.value.hint or "")
     cut = layout.without(list(layout)[-1:])  # not even where every head that is left has a score
     with pytest.raises(HeadError):
-        MADE.scores_for(cut)
+        RANKING.scores_for(cut)
 
 
 def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
     cut = LAYOUT.without(list(LAYOUT)[:5])
-    assert MADE.scores_for(LAYOUT) == MADE.scores_for(cut) == MADE.scores
+    assert RANKING.scores_for(LAYOUT) == RANKING.scores_for(cut) == RANKING.scores
     later = Ranking(
         scores=dict.fromkeys(cut, 1.0), layout=cut, method="gradient"
     )  # a ranking of the pruned model
@@ -55,27 +55,29 @@ def test_rankings_of_models_built_otherwise_are_not_compared(layout: HeadLayout)
         method="gradient",
         model="other",
     )
-    for compare in (MADE.spearman, MADE.overlap):
+    for compare in (RANKING.spearman, RANKING.overlap):
         with pytest.raises(HeadError) as refused:
             compare(other)
         assert "encoder 3 x 4" in refused.value.message
         assert built(layout) in refused.value.message
     fewer = LAYOUT.without(list(LAYOUT)[:5])
     assert (
-        MADE.spearman(Ranking(scores=dict.fromkeys(fewer, 1.0), layout=fewer, method="gradient")).n
+        RANKING.spearman(
+            Ranking(scores=dict.fromkeys(fewer, 1.0), layout=fewer, method="gradient")
+        ).n
         == 7
     )  # the same model, pruned
 
 
 def test_what_is_no_file_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(DataError, match="there is a folder") as met:
-        MADE.save(tmp_path / "there")
-    assert met.value.hint == f"name a file, for instance {tmp_path / 'there' / 'ranking.json'}"
+    with pytest.raises(DataError, match="there is a folder") as error:
+        RANKING.save(tmp_path / "there")
+    assert error.value.hint == f"name a file, for instance {tmp_path / 'there' / 'ranking.json'}"
     assert os.listdir(tmp_path) == ["there"]
     (tmp_path / "note.txt").touch()
     with pytest.raises(DataError, match="could not be written"):
-        MADE.save(tmp_path / "note.txt" / "r.json")
+        RANKING.save(tmp_path / "note.txt" / "r.json")
 
 
 def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(
@@ -87,9 +89,9 @@ def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(
         DataError, match=r"r\.json could not be written: No space left on device"
-    ) as met:
-        MADE.save(tmp_path / "r.json")
-    assert met.value.hint == "free some space, or name another file"
+    ) as error:
+        RANKING.save(tmp_path / "r.json")
+    assert error.value.hint == "free some space, or name another file"
     assert os.listdir(tmp_path) == []
 
 
@@ -97,7 +99,7 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        MADE.save(tmp_path / "pipe")
+        RANKING.save(tmp_path / "pipe")
         assert os.read(reader, 2**16).startswith(b'{\n "format": 1,')
     finally:
         os.close(reader)

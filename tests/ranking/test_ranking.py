@@ -31,15 +31,15 @@ def ranking(values, layout=LAYOUT, **fields) -> Ranking:
 
 
 def test_order_and_ties():
-    made = ranking([1, 0, 0, 2, 0, 5, 5, 1, 3, 3, 0, 0])
-    assert [str(h) for h in made.lowest(6)] == [
+    example = ranking([1, 0, 0, 2, 0, 5, 5, 1, 3, 3, 0, 0])
+    assert [str(h) for h in example.lowest(6)] == [
         f"encoder.{p}" for p in ("0.1", "0.2", "1.0", "2.2", "2.3", "0.0")
     ]
-    assert [str(h) for h in made.highest(3)] == ["encoder.1.1", "encoder.1.2", "encoder.2.0"]
-    assert made.lowest(0) == ()
+    assert [str(h) for h in example.highest(3)] == ["encoder.1.1", "encoder.1.2", "encoder.2.0"]
+    assert example.lowest(0) == ()
     for wrong in (-1, 13):
         with pytest.raises(HeadError, match="12 have a score"):
-            made.lowest(wrong)
+            example.lowest(wrong)
 
 
 def test_ties_between_blocks_go_by_layer_first():
@@ -53,38 +53,40 @@ def test_ties_between_blocks_go_by_layer_first():
 
 
 def test_matrix_has_nan_where_there_is_no_score():
-    gone = [Head("encoder", 1, 2)]
-    made = Ranking(
-        scores={head: 1.0 for head in LAYOUT if head not in gone}, layout=LAYOUT, method="ablation"
+    removed = [Head("encoder", 1, 2)]
+    example = Ranking(
+        scores={head: 1.0 for head in LAYOUT if head not in removed},
+        layout=LAYOUT,
+        method="ablation",
     )
-    assert np.argwhere(np.isnan(made.matrix())).tolist() == [[1, 2]]
-    assert np.isnan(made.matrix(raw=True)).all()
+    assert np.argwhere(np.isnan(example.matrix())).tolist() == [[1, 2]]
+    assert np.isnan(example.matrix(raw=True)).all()
     with pytest.raises(HeadError, match="no score"):
-        made["encoder.1.2"]
+        example["encoder.1.2"]
     with pytest.raises(HeadError, match=r"ranking\.matrix\('encoder'\)"):
         ranking(range(4), HeadLayout.grid(encoder=(2, 1), cross=(2, 1))).matrix()
 
 
 @given(numbers)
 def test_lowest_and_highest_are_two_ends_of_one_order(values):
-    made = ranking(values)
-    assert sorted(made.scores.values()) == [made[h] for h in made.order]
+    example = ranking(values)
+    assert sorted(example.scores.values()) == [example[h] for h in example.order]
     for k in (1, 5, 12):
-        assert max(made[h] for h in made.lowest(k)) <= min(
-            [made[h] for h in made.order[k:]] or [math.inf]
+        assert max(example[h] for h in example.lowest(k)) <= min(
+            [example[h] for h in example.order[k:]] or [math.inf]
         )
-        assert min(made[h] for h in made.highest(k)) >= max(
-            [made[h] for h in made.order[: 12 - k]] or [-math.inf]
+        assert min(example[h] for h in example.highest(k)) >= max(
+            [example[h] for h in example.order[: 12 - k]] or [-math.inf]
         )
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path):
-    made = ranking(
+    example = ranking(
         np.random.default_rng(0).normal(size=12), model="m", options={"unit": "per_token"}, data={"lang": "de"}, seed=3,
         versions={"torch": "2"}, details={"loss": 0.5},
     )  # fmt: skip
-    path = made.save(tmp_path / "deep" / "ranking.json")
-    assert Ranking.load(path) == made
+    path = example.save(tmp_path / "deep" / "ranking.json")
+    assert Ranking.load(path) == example
     assert os.listdir(path.parent) == ["ranking.json"]
     assert Ranking.load(ranking(range(12), raw=None).save(tmp_path / "x.json")).raw is None
 
@@ -128,15 +130,15 @@ def test_a_missing_file_and_a_wrong_head(tmp_path):
 
 
 @given(numbers, numbers)
-def test_spearman_is_pearson_of_average_ranks(one, other):
-    a, b = ranking(one), ranking(other)
+def test_spearman_is_pearson_of_average_ranks(first, other):
+    a, b = ranking(first), ranking(other)
     rho = a.spearman(b)
-    if len(set(one)) == 1 or len(set(other)) == 1:
+    if len(set(first)) == 1 or len(set(other)) == 1:
         assert math.isnan(rho.rho)
         return
-    assert rho.rho == pytest.approx(np.corrcoef(rankdata(one), rankdata(other))[0, 1], abs=1e-9)
+    assert rho.rho == pytest.approx(np.corrcoef(rankdata(first), rankdata(other))[0, 1], abs=1e-9)
     assert 0 <= rho.p <= 1
-    assert list(ranks(a.scores).values()) == rankdata(one).tolist()
+    assert list(ranks(a.scores).values()) == rankdata(first).tolist()
 
 
 def test_spearman_uses_the_heads_both_have():
@@ -190,10 +192,10 @@ def raw_ranking(raw, lang) -> Ranking:
 
 
 @given(numbers, numbers)
-def test_merging_is_that_of_a_8(one, other):
-    one, other = np.abs(one) + 0.1, np.abs(other) + 0.1
-    a, b = raw_ranking(one, "en"), raw_ranking(other, "zh")
-    assert merge([a, b], "md").scores == normalised(dict(zip(LAYOUT, one + other, strict=True)))
+def test_merging_is_that_of_a_8(first, other):
+    first, other = np.abs(first) + 0.1, np.abs(other) + 0.1
+    a, b = raw_ranking(first, "en"), raw_ranking(other, "zh")
+    assert merge([a, b], "md").scores == normalised(dict(zip(LAYOUT, first + other, strict=True)))
     assert merge([a, b], "sd").scores == pytest.approx({h: a[h] + b[h] for h in LAYOUT})
     assert merge([a, b], "maximum").scores == {h: max(a[h], b[h]) for h in LAYOUT}
     mean = (rankdata(list(a.scores.values())) + rankdata(list(b.scores.values()))) / 2
@@ -211,17 +213,17 @@ def test_md_and_sd_differ_when_one_language_weighs_more():
 
 def test_ec_keeps_the_best_of_every_ranking_and_every_k():
     a, b = raw_ranking(list(range(12)), "en"), raw_ranking(list(range(12))[::-1], "zh")
-    asked: list[tuple[Head, ...]] = []
+    requests: list[tuple[Head, ...]] = []
 
     def score(heads: tuple[Head, ...]) -> float:  # best without the two heads that zh ranks lowest
-        asked.append(heads)
+        requests.append(heads)
         return -len(set(heads) ^ set(b.order[:2]))
 
-    found = best_of([a, b], score, most=12)
-    assert (found.ranking.data["lang"], found.k, found.score) == ("zh", 2, 0)
-    assert len(found.trials) == 24
-    assert found.trials["gradient en m", 1] == -3
-    assert len(asked) == 23  # all twelve heads are one set, whoever ranked them
+    result = best_of([a, b], score, most=12)
+    assert (result.ranking.data["lang"], result.k, result.score) == ("zh", 2, 0)
+    assert len(result.trials) == 24
+    assert result.trials["gradient en m", 1] == -3
+    assert len(requests) == 23  # all twelve heads are one set, whoever ranked them
     assert (
         best_of([a], score, most=3).score < 0
     )  # the twin: the other ranking alone does not get there
@@ -268,13 +270,13 @@ def test_what_cannot_be_merged():
 
 
 def test_terminal_heat_map():
-    made = Ranking(
+    example = Ranking(
         scores={head: float(i) for i, head in enumerate(LAYOUT) if i != 5},
         layout=LAYOUT,
         method="gradient",
     )
     console = Console(width=80, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(made)
+    console.print(example)
     lines = console.export_text().splitlines()
     assert lines[0] == "gradient: 11 heads, 0 (00) to 11 (99)"
     assert lines[2].split() == ["0", "00", "09", "18", "27"]

@@ -98,9 +98,9 @@ A11 = {  # counted from 1, as in the papers
 
 @pytest.mark.parametrize(("text", "numbers"), A11.items())
 def test_a11_layer_numbers(text: str, numbers: list[int]) -> None:
-    gone = layers(BERT, text)
-    assert {h.layer + 1 for h in gone} == set(numbers)
-    assert len(gone) == 12 * len(numbers)
+    removed = layers(BERT, text)
+    assert {h.layer + 1 for h in removed} == set(numbers)
+    assert len(removed) == 12 * len(numbers)
 
 
 def test_numbers_are_layers_counted_from_0() -> None:

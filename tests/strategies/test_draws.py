@@ -70,15 +70,15 @@ def layouts(draw: st.DrawFn) -> HeadLayout:
     return HeadLayout(attentions)
 
 
-def left_in(layout: HeadLayout, gone: frozenset[Head]) -> dict[str, list[int]]:
+def left_in(layout: HeadLayout, removed: frozenset[Head]) -> dict[str, list[int]]:
     """Heads kept, block by block and layer by layer."""
-    left = layout.without(gone)
+    left = layout.without(removed)
     return {block: [len(a.kept) for a in left.of(block)] for block in left.blocks}
 
 
-def groups_are_whole(layout: HeadLayout, gone: frozenset[Head]) -> bool:
+def groups_are_whole(layout: HeadLayout, removed: frozenset[Head]) -> bool:
     return all(
-        len(gone & set(bundle)) in (0, len(bundle))
+        len(removed & set(bundle)) in (0, len(bundle))
         for a in layout.attentions
         for bundle in a.groups
     )
@@ -123,15 +123,15 @@ def test_every_strategy_keeps_the_contract(
     call: tuple[str, HeadLayout, Any, dict[str, Any]],
 ) -> None:
     name, layout, amount, given_ = call
-    if (gone := or_refused(name, layout, amount, **given_)) is None:
+    if (removed := or_refused(name, layout, amount, **given_)) is None:
         assert any(a.group > 1 for a in layout.attentions)  # no other reason to refuse
         return
-    assert isinstance(gone, frozenset)
+    assert isinstance(removed, frozenset)
     assert all(
-        isinstance(head, Head) and head in layout for head in gone
+        isinstance(head, Head) and head in layout for head in removed
     )  # none of those gone before
-    assert groups_are_whole(layout, gone)
-    assert STRATEGIES[name](layout, amount, **given_) == gone  # same arguments, same set
+    assert groups_are_whole(layout, removed)
+    assert STRATEGIES[name](layout, amount, **given_) == removed  # same arguments, same set
 
 
 def or_refused(
@@ -163,14 +163,14 @@ def test_nothing_and_everything(layout: HeadLayout) -> None:
 def test_per_layer_keeps_exactly_what_it_spells(
     layout: HeadLayout, data: st.DataObject, seed: int | str
 ) -> None:
-    wanted = {
+    expected = {
         b: [data.draw(st.integers(0, len(a.groups))) * a.group for a in layout.of(b)]
         for b in layout.blocks
     }
-    gone = per_layer(
-        layout, {b: ",".join(map(str, numbers)) + "," for b, numbers in wanted.items()}, seed=seed
+    removed = per_layer(
+        layout, {b: ",".join(map(str, numbers)) + "," for b, numbers in expected.items()}, seed=seed
     )
-    assert left_in(layout, gone) == wanted
+    assert left_in(layout, removed) == expected
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4), st.data())
@@ -198,8 +198,8 @@ def test_draws_are_uniform() -> None:
 def test_seeds_mean_the_same_heads_for_ever() -> None:
     """Written down once: a change here would change every published mask."""
 
-    def text(gone: frozenset[Head]) -> str:
-        return " ".join(f"{h.layer}.{h.index}" for h in sorted(gone))
+    def text(removed: frozenset[Head]) -> str:
+        return " ".join(f"{h.layer}.{h.index}" for h in sorted(removed))
 
     assert text(random_percent(BERT, 5, seed=0)) == "1.5 1.8 2.0 6.11 7.7 8.0 8.3"
     assert text(random_percent(BERT, 5, seed="three")) == "3.10 4.6 5.7 9.11 11.0 11.6 11.9"
@@ -280,11 +280,11 @@ def test_the_percentages_a_refusal_names_will_do() -> None:
 def test_groups_of_different_sizes_still_meet_every_number_they_can(
     k: int, seed: int | str
 ) -> None:
-    gone = random_k(
+    removed = random_k(
         MIXED, k, seed=seed, nested=False
     )  # 6 single heads and 4 groups of four reach every number
-    assert len(gone) == k
-    assert groups_are_whole(MIXED, gone)
+    assert len(removed) == k
+    assert groups_are_whole(MIXED, removed)
 
 
 def test_groups_of_different_sizes_are_drawn_uniformly() -> None:

@@ -37,9 +37,9 @@ TRANSFORMER = HeadLayout.grid(
 )  # blocks not in the papers' order, as in real models
 
 
-def left_in(layout: HeadLayout, gone: frozenset[Head]) -> dict[str, list[int]]:
+def left_in(layout: HeadLayout, removed: frozenset[Head]) -> dict[str, list[int]]:
     """Heads kept, block by block and layer by layer."""
-    left = layout.without(gone)
+    left = layout.without(removed)
     return {block: [len(a.kept) for a in left.of(block)] for block in left.blocks}
 
 
@@ -51,7 +51,7 @@ percents = st.integers(0, 100) | st.floats(0, 100)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
     amount = {"per_layer": "444444/444444", "per_block": "20/20", "layers": "top 3"}.get(name, 5)
-    gone = choose(
+    removed = choose(
         name,
         TRANSFORMER,
         amount,
@@ -59,7 +59,7 @@ def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
         seed=3,
         scores=dict.fromkeys(TRANSFORMER, 0.0),
     )
-    assert {head.block for head in gone} == {"encoder", "cross"}
+    assert {head.block for head in removed} == {"encoder", "cross"}
 
 
 # Random at a percentage
@@ -95,24 +95,24 @@ def test_heads_pruned_of_144(percent: int, pruned: int) -> None:
 
 @pytest.mark.parametrize(("percent", "kept"), KEPT_OF_48.items())
 def test_transformer_keeps_equally_many_in_each_component(percent: int, kept: int) -> None:
-    gone = random_percent(TRANSFORMER, percent, per="block")
-    assert len(gone) == 144 - 3 * kept
+    removed = random_percent(TRANSFORMER, percent, per="block")
+    assert len(removed) == 144 - 3 * kept
     assert {
-        block: sum(numbers) for block, numbers in left_in(TRANSFORMER, gone).items()
+        block: sum(numbers) for block, numbers in left_in(TRANSFORMER, removed).items()
     } == dict.fromkeys(TRANSFORMER.blocks, kept)
-    assert {35: 51, 55: 78, 60: 87}.get(percent, len(gone)) == len(gone)
+    assert {35: 51, 55: 78, 60: 87}.get(percent, len(removed)) == len(removed)
 
 
 def test_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
-    gone = stratified(TRANSFORMER, 1)
-    assert len(gone) == 126
-    assert left_in(TRANSFORMER, gone) == dict.fromkeys(TRANSFORMER.blocks, [1] * 6)
+    removed = stratified(TRANSFORMER, 1)
+    assert len(removed) == 126
+    assert left_in(TRANSFORMER, removed) == dict.fromkeys(TRANSFORMER.blocks, [1] * 6)
     assert (
-        random_percent(TRANSFORMER, 87, per="layer") == gone
+        random_percent(TRANSFORMER, 87, per="layer") == removed
     )  # the same said as a percentage of each layer
     kept = {seed: frozenset(TRANSFORMER) - stratified(TRANSFORMER, seed=seed) for seed in range(20)}
     assert len(set(kept.values())) == 20  # which head it is, is chance
-    assert {head.index for some in kept.values() for head in some} == set(range(8))
+    assert {head.index for part in kept.values() for head in part} == set(range(8))
 
 
 @given(percents, seeds, st.sampled_from(["nearest", "floor_pruned", "floor_kept"]), st.booleans())
@@ -122,8 +122,8 @@ def test_random_removes_exactly_the_count(
     options: dict[str, Any] = {"seed": seed, "rounding": rounding, "nested": nested}
     assert len(random_percent(TRANSFORMER, percent, **options)) == count(percent, 144, rounding)
     for per, size in (("block", 48), ("layer", 8)):
-        gone = random_percent(TRANSFORMER, percent, per=per, **options)
-        shares = Counter((h.block, h.layer if per == "layer" else 0) for h in gone)
+        removed = random_percent(TRANSFORMER, percent, per=per, **options)
+        shares = Counter((h.block, h.layer if per == "layer" else 0) for h in removed)
         assert len(set(shares.values())) <= 1
         assert sum(shares.values()) == (144 // size) * count(percent, size, rounding)
 
@@ -140,7 +140,7 @@ def test_nested_masks_grow(steps: list[int], seed: int | str, per: str) -> None:
 
 def test_masks_are_otherwise_independent_of_each_other() -> None:
     masks = {p: [random_percent(BERT, p, seed=s) for s in range(30)] for p in (10, 20, 50)}
-    assert all(len(set(some)) == 30 for some in masks.values())
+    assert all(len(set(part)) == 30 for part in masks.values())
     assert not any(small <= large for small, large in zip(masks[10], masks[20], strict=True))
     overlap = (
         sum(len(small & large) for small, large in zip(masks[10], masks[50], strict=True)) / 30
@@ -196,31 +196,31 @@ TABLE_3 = [
 
 @pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_2)
 def test_table_2_strings(percent: int, es: str, ed: str, ds: str) -> None:
-    gone = per_layer(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", seed=1)
-    assert left_in(TRANSFORMER, gone) == {
+    removed = per_layer(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", seed=1)
+    assert left_in(TRANSFORMER, removed) == {
         "encoder": [*map(int, es)],
         "cross": [*map(int, ed)],
         "decoder": [*map(int, ds)],
     }
-    assert abs(100 * len(gone) / 144 - percent) < 1.2
+    assert abs(100 * len(removed) / 144 - percent) < 1.2
     assert (
-        gone
+        removed
         == per_layer(TRANSFORMER, (es, ed, ds), seed=1)
         == per_layer(TRANSFORMER, f"{es}/{ed}/{ds}", seed=1)
     )
-    assert gone == per_layer(TRANSFORMER, {"decoder": ds, "encoder": es, "cross": ed}, seed=1)
-    assert (gone == per_layer(TRANSFORMER, (es, ed, ds), seed=2)) == (percent == 0)
+    assert removed == per_layer(TRANSFORMER, {"decoder": ds, "encoder": es, "cross": ed}, seed=1)
+    assert (removed == per_layer(TRANSFORMER, (es, ed, ds), seed=2)) == (percent == 0)
 
 
 @pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_3)
 @pytest.mark.parametrize("balanced", [False, True])
 def test_table_3_triples(percent: int, es: int, ed: int, ds: int, balanced: bool) -> None:
-    gone = per_block(TRANSFORMER, (es, ed, ds), balanced=balanced)
-    left = left_in(TRANSFORMER, gone)
+    removed = per_block(TRANSFORMER, (es, ed, ds), balanced=balanced)
+    left = left_in(TRANSFORMER, removed)
     assert (sum(left["encoder"]), sum(left["cross"]), sum(left["decoder"])) == (es, ed, ds)
-    assert {0: 144, 48: 75, 60: 58, 75: 36, 82: 26}[percent] == 144 - len(gone)
-    assert gone == per_block(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", balanced=balanced)
-    assert gone == per_block(TRANSFORMER, f"{es}/{ed}/{ds}", balanced=balanced)
+    assert {0: 144, 48: 75, 60: 58, 75: 36, 82: 26}[percent] == 144 - len(removed)
+    assert removed == per_block(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", balanced=balanced)
+    assert removed == per_block(TRANSFORMER, f"{es}/{ed}/{ds}", balanced=balanced)
     if balanced:
         assert all(
             floor(kept / 6) <= n <= ceil(kept / 6)

@@ -42,37 +42,37 @@ options = st.fixed_dictionaries(
 
 
 @given(options)
-def test_every_window_comes_once(encoded: Encoded, given: dict[str, Any]) -> None:
-    built = batches(encoded, **given)
+def test_every_window_comes_once(encoded: Encoded, choice: dict[str, Any]) -> None:
+    built = batches(encoded, **choice)
     assert sorted(np.concatenate(built.numbers).tolist()) == list(range(len(encoded)))
     assert 0 <= built.padding < 1
     lengths = encoded.arrays["lengths"]
     for numbers in built.numbers:
-        if given["tokens"] is None:
-            assert len(numbers) <= given["size"]
+        if choice["tokens"] is None:
+            assert len(numbers) <= choice["size"]
         else:
             assert (
-                len(numbers) == 1 or len(numbers) * int(lengths[numbers].max()) <= given["tokens"]
+                len(numbers) == 1 or len(numbers) * int(lengths[numbers].max()) <= choice["tokens"]
             )
 
 
 def test_file_order_and_seeded_order(encoded: Encoded) -> None:
     plain = batches(encoded, size=10, sort=False)
     assert np.concatenate(plain.numbers).tolist() == list(range(len(encoded)))
-    one, same, other = (batches(encoded, size=10, seed=seed) for seed in (1, 1, 2))
-    assert all(np.array_equal(a, b) for a, b in zip(one.numbers, same.numbers, strict=True))
-    assert not all(np.array_equal(a, b) for a, b in zip(one.numbers, other.numbers, strict=True))
+    first, same, other = (batches(encoded, size=10, seed=seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first.numbers, same.numbers, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first.numbers, other.numbers, strict=True))
 
 
 def test_the_order_is_pinned() -> None:
     lengths = np.asarray([3 + i * 7 % 11 for i in range(100)], np.int32)
     data = dataset("sst2", "en", "test", [])
     arrays = {"lengths": lengths}
-    some = Encoded(data=data, labels=(), arrays=arrays, pad=0, notes={}, fingerprint="")
-    assert batches(some, size=5, seed=0, sort=False).numbers[0].tolist() == [13, 74, 55, 78, 92]
-    assert batches(some, size=5, seed=0).numbers[0].tolist() == [92, 59, 81, 37, 26]
-    assert batches(some, tokens=40, seed=0).numbers[0].tolist() == [23, 45, 89, 34]
-    assert batches(some, size=5).numbers[0].tolist() == [0, 11, 22, 33, 44]
+    encoding = Encoded(data=data, labels=(), arrays=arrays, pad=0, notes={}, fingerprint="")
+    assert batches(encoding, size=5, seed=0, sort=False).numbers[0].tolist() == [13, 74, 55, 78, 92]
+    assert batches(encoding, size=5, seed=0).numbers[0].tolist() == [92, 59, 81, 37, 26]
+    assert batches(encoding, tokens=40, seed=0).numbers[0].tolist() == [23, 45, 89, 34]
+    assert batches(encoding, size=5).numbers[0].tolist() == [0, 11, 22, 33, 44]
 
 
 def test_sorting_saves_padding_and_waste_is_what_it_says(encoded: Encoded) -> None:
@@ -121,9 +121,9 @@ def test_a_model_takes_them(encoded: Encoded) -> None:
 
 @given(options)
 def test_what_comes_back_is_in_the_order_of_the_rows(
-    encoded: Encoded, given: dict[str, Any]
+    encoded: Encoded, choice: dict[str, Any]
 ) -> None:
-    built = batches(encoded, **given)
+    built = batches(encoded, **choice)
     printed = [batch["labels"].clamp(min=0).numpy() for batch in built]
     predictions = collect(built, printed)
     assert predictions == [list(row.labels) for row in encoded.data.rows]
@@ -133,12 +133,12 @@ def test_what_comes_back_is_in_the_order_of_the_rows(
 
 def test_split_sentences_come_back_whole(tokenizers: dict[str, Any], tmp_path: Path) -> None:
     data = dataset("pos", "en", "test", [Row(("the", "fox", "x") * 20, ("DET", "NOUN", "X") * 20)])
-    for long, want in (("split", 1.0), ("cut", None)):
-        some = encode(data, tokenizers["wordpiece"], max_length=16, long=long, cache=tmp_path)
-        built = batches(some, size=2, seed=1)
+    for long, expected in (("split", 1.0), ("cut", None)):
+        encoding = encode(data, tokenizers["wordpiece"], max_length=16, long=long, cache=tmp_path)
+        built = batches(encoding, size=2, seed=1)
         result = collect(built, [batch["labels"].clamp(min=0).numpy() for batch in built])
-        assert [len(one) for one in result] == [60]
-        assert (score("pos", result, data)["micro_f1"] == 1.0) == (want == 1.0)
+        assert [len(first) for first in result] == [60]
+        assert (score("pos", result, data)["micro_f1"] == 1.0) == (expected == 1.0)
 
 
 def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path) -> None:
@@ -151,13 +151,13 @@ def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path)
     pairs = dataset(
         "parallel", "en-de", "test", [Row(("the " * (5 - i), f"text {i}")) for i in range(5)]
     )
-    turned = batches(encode(pairs, tokenizers["unigram"], cache=tmp_path), size=2)
+    translations = batches(encode(pairs, tokenizers["unigram"], cache=tmp_path), size=2)
     texts = [
-        [pairs.rows[turned.encoded.arrays["rows"][n]].texts[1] for n in numbers]
-        for numbers in turned.numbers
+        [pairs.rows[translations.encoded.arrays["rows"][n]].texts[1] for n in numbers]
+        for numbers in translations.numbers
     ]
-    assert collect(turned, texts) == [f"text {i}" for i in range(5)]
-    assert (turned[0]["labels"] == -100).any() or turned[0]["labels"].shape[0] == 2
+    assert collect(translations, texts) == [f"text {i}" for i in range(5)]
+    assert (translations[0]["labels"] == -100).any() or translations[0]["labels"].shape[0] == 2
 
 
 def test_nothing_fits_into_nothing(encoded: Encoded) -> None:

@@ -95,7 +95,7 @@ def test_luck_is_called_luck() -> None:
     for _ in range(200):
         data, _ = answers(100, 0)
         two = [["yes" if draw.random() < 0.7 else "no" for _ in range(100)] for _ in range(2)]
-        p = difference(*(bootstrap(one, data, resamples=200) for one in two)).p
+        p = difference(*(bootstrap(first, data, resamples=200) for first in two)).p
         called += p is not None and p < 0.05
     assert called / 200 < 0.1
 
@@ -146,10 +146,10 @@ def test_several_languages_and_models() -> None:
     }
     result = side_by_side(models)
     assert list(result) == ["half"]
-    assert all(one.high < 0 for one in result["half"].values())
+    assert all(first.high < 0 for first in result["half"].values())
     both = mean(list(models["whole"].values()))
-    assert both.value == pytest.approx(sum(one.value for one in models["whole"].values()) / 2)
-    assert both.high - both.low < max(one.high - one.low for one in models["whole"].values())
+    assert both.value == pytest.approx(sum(first.value for first in models["whole"].values()) / 2)
+    assert both.high - both.low < max(first.high - first.low for first in models["whole"].values())
     assert models["whole"]["0"] == bootstrap(sets[0][1], sets[0][0])  # seeded
     assert models["whole"]["0"] != bootstrap(sets[0][1], sets[0][0], seed=1)
 

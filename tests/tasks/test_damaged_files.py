@@ -179,8 +179,8 @@ def test_a_megabyte_line_is_read(tmp_path: Path) -> None:
 def test_line_parallel_files_of_different_length(tmp_path: Path, side: str) -> None:
     (tmp_path / "en").write_text("a\n" * (2 if side == "short" else 4))
     (tmp_path / "de").write_text("b\n" * 3)
-    want = "en:3" if side == "short" else "de:4"
-    with pytest.raises(DataError, match=f"{want}: the file ends here"):
+    expected = "en:3" if side == "short" else "de:4"
+    with pytest.raises(DataError, match=f"{expected}: the file ends here"):
         reader_of("lines")(
             {"en": tmp_path / "en", "de": tmp_path / "de"},
             TASKS["parallel"],

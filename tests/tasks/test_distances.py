@@ -67,13 +67,13 @@ def test_without_its_package_the_install_line_is_given(
     database: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = (_uriel, _uriel_plus, _urielplus, _vectors)
-    for one in kept:
-        one.cache_clear()
+    for cached in kept:
+        cached.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=r'pip install .*\[lang\]"'):
         distances("en", "de", database=database)
-    for one in kept:
-        one.cache_clear()
+    for cached in kept:
+        cached.cache_clear()
 
 
 def test_lang2vec_s_own_module_is_not_needed() -> None:

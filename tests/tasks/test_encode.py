@@ -70,12 +70,14 @@ def test_pairs_are_exactly_what_the_tokenizer_writes(
         cache=tmp_path,
     )
     for i, (first, second) in enumerate(pairs):
-        want = tokenizer([first], [second])  # in lists: alone, an empty second text counts as none
-        assert window(encoded, i) == want["input_ids"][0]
+        expected = tokenizer(
+            [first], [second]
+        )  # in lists: alone, an empty second text counts as none
+        assert window(encoded, i) == expected["input_ids"][0]
         if kind == "wordpiece":
             assert (
                 encoded.arrays["types"][encoded.starts[i] : encoded.starts[i + 1]].tolist()
-                == want["token_type_ids"][0]
+                == expected["token_type_ids"][0]
             )
     assert ("types" in encoded.arrays) == (kind == "wordpiece")
 
@@ -150,12 +152,12 @@ def test_no_word_is_lost(
 def test_words_are_cut_as_the_tokenizer_cuts_split_words(
     tokenizers: dict[str, Any], kind: str, sentence: list[str]
 ) -> None:
-    want = tokenizers[kind](sentence, is_split_into_words=True, add_special_tokens=False)[
+    expected = tokenizers[kind](sentence, is_split_into_words=True, add_special_tokens=False)[
         "input_ids"
     ]
     assert [
         piece for result in Pieces(tokenizers[kind]).words([sentence])[0] for piece in result
-    ] == want
+    ] == expected
 
 
 @given(
@@ -166,7 +168,7 @@ def test_byte_level_words_are_those_of_the_running_text(
 ) -> None:
     tokenizer = tokenizers["bytelevel"]
     result = Pieces(tokenizer).words([sentence])[0]
-    assert [piece for one in result for piece in one] == tokenizer(
+    assert [piece for first in result for piece in first] == tokenizer(
         " ".join(sentence), add_special_tokens=False
     )["input_ids"]
 
@@ -317,14 +319,14 @@ def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: P
 
 
 def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -> None:
-    one = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
+    first = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
     other = dataset("sst2", "en", "test", [Row(("b",), ("positive",))])
     built = [
-        encode(one, tokenizers["wordpiece"]),
+        encode(first, tokenizers["wordpiece"]),
         encode(other, tokenizers["wordpiece"]),
-        encode(one, tokenizers["unigram"]),
-        encode(one, tokenizers["wordpiece"], max_length=9),
-        encode(one, tokenizers["wordpiece"], labels=("positive", "negative")),
+        encode(first, tokenizers["unigram"]),
+        encode(first, tokenizers["wordpiece"], max_length=9),
+        encode(first, tokenizers["wordpiece"], labels=("positive", "negative")),
     ]
     assert len({encoded.fingerprint for encoded in built}) == len(built)
 
@@ -335,13 +337,13 @@ def test_a_damaged_cache_is_written_anew(
 ) -> None:
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    want, folder = window(good, 0), tmp_path / "encoded" / good.fingerprint
+    expected, folder = window(good, 0), tmp_path / "encoded" / good.fingerprint
     path = folder / ("about.json" if damage == "notes" else "ids.npy")
     raw = path.read_bytes()
     path.unlink()
     if damage != "gone":
         path.write_bytes(b"" if damage == "empty" else raw[:-4])
-    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == want
+    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
 
 
 def test_zeroed_content_of_the_right_size_is_not_accepted(
@@ -349,12 +351,12 @@ def test_zeroed_content_of_the_right_size_is_not_accepted(
 ) -> None:
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    want, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
+    expected, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
     raw = path.read_bytes()
     assert any(raw[-8:])  # else zeroing changes nothing
     path.unlink()
     path.write_bytes(raw[:-8] + bytes(8))
-    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == want
+    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
 
 
 def test_many_writers_at_once_all_get_the_arrays(tmp_path: Path) -> None:

@@ -77,10 +77,10 @@ def test_the_pinned_revision_is_requested(put: Put, monkeypatch: pytest.MonkeyPa
 
 
 def test_every_set_is_pinned() -> None:
-    sets = [one for task in TASKS.values() for one in task.hub]
-    commits = [one.revision for one in sets if one.name != "ud-*"]
+    sets = [hub for task in TASKS.values() for hub in task.hub]
+    commits = [hub.revision for hub in sets if hub.name != "ud-*"]
     assert all(len(commit) == 40 and int(commit, 16) for commit in commits)
-    assert [one.revision for one in sets if one.name == "ud-*"] == ["2.17"]
+    assert [hub.revision for hub in sets if hub.name == "ud-*"] == ["2.17"]
 
 
 def test_classification_by_number(put: Put) -> None:

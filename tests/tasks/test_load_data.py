@@ -181,10 +181,10 @@ def test_xnli_trains_on_mnli(root: Path) -> None:
 
 def test_several_languages_in_fixed_order(root: Path) -> None:
     both = load_data("ner", ["ja", "fa"], "test", root=root)
-    one, other = (load_data("ner", lang, "test", root=root) for lang in ("ja", "fa"))
-    assert list(both.rows) == [*one.rows, *other.rows]
+    first, other = (load_data("ner", lang, "test", root=root) for lang in ("ja", "fa"))
+    assert list(both.rows) == [*first.rows, *other.rows]
     assert both.lang == "ja+fa"
-    assert both.fingerprint != concatenate([other, one]).fingerprint
+    assert both.fingerprint != concatenate([other, first]).fingerprint
 
 
 def test_unknown_names_are_named(root: Path) -> None:
@@ -370,10 +370,10 @@ def test_the_order_is_pinned() -> None:
 
 
 def test_parts_through_load_data(root: Path) -> None:
-    some = load_data("pos", "en", "train", root=root, parts=3)
-    assert len(some) == 6
-    assert some.notes == {"rows outside the first 3 of 10 parts": 14}
-    with pytest.raises(DataError, match="11 parts of 10"):
+    part = load_data("pos", "en", "train", root=root, parts=3)
+    assert len(part) == 6
+    assert part.notes == {"rows outside the first 3 of 10 parts": 14}
+    with pytest.raises(DataError, match="expects 1 to 10, got 11"):
         load_data("pos", "en", "train", root=root, parts=11)
 
 
@@ -449,13 +449,13 @@ def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
     st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
 )
 def test_different_rows_have_different_fingerprints(
-    one: list[list[str]], other: list[list[str]]
+    left: list[list[str]], other: list[list[str]]
 ) -> None:
     first, second = (
-        dataset("slots", "en", "test", [Row(tuple(w), ("O",) * len(w)) for w in some])
-        for some in (one, other)
+        dataset("slots", "en", "test", [Row(tuple(w), ("O",) * len(w)) for w in part])
+        for part in (left, other)
     )
-    assert (first.fingerprint == second.fingerprint) == (one == other)
+    assert (first.fingerprint == second.fingerprint) == (left == other)
 
 
 def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:

@@ -77,11 +77,11 @@ def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
         "bleu_13a": {},
         "bleu_uncased": {"tokenize": "intl", "lowercase": True},
     }
-    want = {
+    expected = {
         name: sacrebleu.corpus_bleu(predicted, [gold], **options).score
         for name, options in ways.items()
     }
-    assert score("parallel", predicted, data) == want
+    assert score("parallel", predicted, data) == expected
 
 
 def test_the_three_ways_of_bleu_differ() -> None:

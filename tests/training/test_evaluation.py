@@ -41,7 +41,7 @@ def test_predictions_are_those_of_each_window_alone(tokens: int | None, cache: P
     ):
         actual = predict(model.train(), data, tokens=tokens)
         assert actual.named() == by_hand(model, data)
-        assert len({str(one) for one in actual.named()}) > 1
+        assert len({str(first) for first in actual.named()}) > 1
     assert data.notes["sentences split"] > 3  # windows were put together again
 
 

@@ -33,11 +33,11 @@ def weights(model: Any) -> torch.Tensor:
 )
 def test_same_seed_same_bits(data: str, build: Any, request: pytest.FixtureRequest) -> None:
     encoded = request.getfixturevalue(data)
-    one, two, other = build(dropout=0.1), build(dropout=0.1), build(dropout=0.1)
-    first, second = trained(one, encoded), trained(two, encoded)
+    left, two, other = build(dropout=0.1), build(dropout=0.1), build(dropout=0.1)
+    first, second = trained(left, encoded), trained(two, encoded)
     third = trained(other, encoded, Settings(**{**FAST.to_dict(), "seed": 1}))
     assert first.losses == second.losses
-    assert torch.equal(weights(one), weights(two))
+    assert torch.equal(weights(left), weights(two))
     assert first.losses != third.losses
     assert np.mean(first.losses[-5:]) < np.mean(first.losses[:5])  # and it learns
 
@@ -461,8 +461,8 @@ def test_unusual_input_is_handled_and_noted(foxes: Encoded, cache: Any) -> None:
     )
     assert history.notes == [note]
     assert trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
-    some = small_tasks.tag(cache, n=3, seed=9)
-    rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in some.data.rows]
+    part = small_tasks.tag(cache, n=3, seed=9)
+    rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in part.data.rows]
     only = small_tasks.encode(
         small_tasks.dataset(small_tasks.TAGGING, "en", "train", rows),
         small_tasks.tokenizer(),

@@ -239,14 +239,14 @@ def cut(file: Path, length: str) -> None:
 
 def test_the_folder_of_a_model_cut_differently_is_refused(foxes: Encoded, tmp_path: Path) -> None:
     """The same number of heads gone from the same layer: the same shapes, another model."""
-    one, other = (prune(small_tasks.bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))
-    assert [p.shape for p in one.parameters()] == [p.shape for p in other.parameters()]
-    finetune(one, foxes, SETTINGS, folder=tmp_path, progress=False)
+    first, other = (prune(small_tasks.bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))
+    assert [p.shape for p in first.parameters()] == [p.shape for p in other.parameters()]
+    finetune(first, foxes, SETTINGS, folder=tmp_path, progress=False)
     with pytest.raises(FolderError, match="has another training"):
         finetune(other, foxes, SETTINGS, folder=tmp_path, progress=False)
     again = prune(small_tasks.bert(), ["encoder.0.1"])
     finetune(again, foxes, SETTINGS, folder=tmp_path, progress=_fails)
-    assert torch.equal(weights(again), weights(one))
+    assert torch.equal(weights(again), weights(first))
 
 
 def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_beam_finds_what_trying_everything_finds() -> None:
     result = beam(Fake(sentences, 1.5), MARKS, limits, 90)
     expected = [best_of_all(n, int(limit)) for n, limit in zip(sentences, limits, strict=True)]
     assert [words(row) for row in result] == expected
-    assert len({len(one) for one in expected}) > 2
+    assert len({len(first) for first in expected}) > 2
     narrow = beam(Fake(sentences, 1.5), MARKS, limits, 1)
     assert [
         words(row) for row in narrow
@@ -128,9 +128,9 @@ def test_greedy_is_that_of_transformers(model: Any, toy: Callable[..., Encoded])
         max_new_tokens=60,
     )[:, 1:]
     result, expected = [words_of(row) for row in ours], [words_of(row) for row in theirs]
-    assert all(one == other[: len(one)] for one, other in zip(result, expected, strict=True))
+    assert all(first == other[: len(first)] for first, other in zip(result, expected, strict=True))
     assert (
-        sum(one == other for one, other in zip(result, expected, strict=True)) > 12
+        sum(first == other for first, other in zip(result, expected, strict=True)) > 12
     )  # others went on beyond their limit
 
 

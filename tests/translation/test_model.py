@@ -83,12 +83,12 @@ def test_a_layer_without_heads_passes_its_input_on(model: Any) -> None:
 def test_weights_depend_on_the_seed_alone(tokenizer: Any) -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    one = build(TINY, tokenizer, seed=3)
+    first = build(TINY, tokenizer, seed=3)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(2)
     two, other = build(TINY, tokenizer, seed=3), build(TINY, tokenizer, seed=4)
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
-    assert not torch.equal(one.model.shared.weight, other.model.shared.weight)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), two.parameters(), strict=True))
+    assert not torch.equal(first.model.shared.weight, other.model.shared.weight)
 
 
 def test_biases_stay_zero_through_training_cutting_and_loading(

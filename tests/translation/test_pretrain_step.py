@@ -138,11 +138,11 @@ def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
 
 
 def test_the_seed_of_a_study_does_not_train_anew(recipe: Any) -> None:
-    one, two = (load(recipe.source, [f"seed={seed}", "remove=none"]).trials[0] for seed in (0, 1))
-    assert one.keys[0] == two.keys[0]
-    assert one.keys[1] != two.keys[1]
+    first, two = (load(recipe.source, [f"seed={seed}", "remove=none"]).trials[0] for seed in (0, 1))
+    assert first.keys[0] == two.keys[0]
+    assert first.keys[1] != two.keys[1]
     other = load(recipe.source, ["pretrain.seed=1", "remove=none"]).trials[0]
-    assert other.keys[0] != one.keys[0]
+    assert other.keys[0] != first.keys[0]
 
 
 def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:

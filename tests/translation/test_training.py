@@ -62,14 +62,14 @@ def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> Non
                 torch.cat([p.grad.flatten() for p in updater.params if p.grad is not None]),
             )
         )
-    (one, whole), (ten, added) = result
-    assert ten == pytest.approx(one, rel=1e-12)
+    (first, whole), (ten, added) = result
+    assert ten == pytest.approx(first, rel=1e-12)
     assert torch.allclose(added, whole, rtol=1e-9, atol=1e-12)
     own = [
         float(updater.backward(torch.from_numpy(part), [feed.shape(part)]))
         for part in np.array_split(numbers, 10)
     ]
-    assert np.mean(own) != pytest.approx(one, rel=1e-4)
+    assert np.mean(own) != pytest.approx(first, rel=1e-4)
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -89,7 +89,7 @@ def test_the_end_is_the_mean_of_the_last_epochs(
     expected = mean(seen[1:])
     assert all(torch.equal(p, expected[name]) for name, p in model.named_parameters())
     assert torch.allclose(expected["lm_head.weight"] if "lm_head.weight" in expected else expected["model.shared.weight"],
-                          torch.stack([one["model.shared.weight"] for one in seen[1:]]).mean(0), atol=1e-7)  # fmt: skip
+                          torch.stack([first["model.shared.weight"] for first in seen[1:]]).mean(0), atol=1e-7)  # fmt: skip
     assert not torch.equal(expected["model.shared.weight"], seen[-1]["model.shared.weight"])
     end = weights(model)
     assert torch.equal(weights(history.restore(model, "last")), end)
@@ -125,10 +125,10 @@ def test_a_mean_that_was_interrupted_goes_on(
 
 
 def test_a_mean_over_more_epochs_than_there_are(model: Any, toy: Callable[..., Encoded]) -> None:
-    one, two = copy.deepcopy(model), copy.deepcopy(model)
-    finetune(one, toy(20), replace(SHORT, epochs=2, average=2), progress=False)
+    first, two = copy.deepcopy(model), copy.deepcopy(model)
+    finetune(first, toy(20), replace(SHORT, epochs=2, average=2), progress=False)
     finetune(two, toy(20), replace(SHORT, epochs=2, average=9), progress=False)
-    assert torch.equal(weights(one), weights(two))
+    assert torch.equal(weights(first), weights(two))
 
 
 def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(

@@ -55,11 +55,11 @@ def test_batches_are_the_same_each_time(
     learnt: tuple[object, pretrain.Sentences, exercises.Pairs],
 ) -> None:
     for name in ("encoder", "seq2seq"):
-        one, again, other = (next(batches_of(name, learnt, seed)) for seed in (0, 0, 1))
-        assert all(torch.equal(one[part], again[part]) for part in one)
-        assert not torch.equal(one["labels"][:8, :5], other["labels"][:8, :5])
-        assert one["input_ids"].shape == one["attention_mask"].shape
-        assert (one["labels"] != -100).any()
+        first, again, other = (next(batches_of(name, learnt, seed)) for seed in (0, 0, 1))
+        assert all(torch.equal(first[part], again[part]) for part in first)
+        assert not torch.equal(first["labels"][:8, :5], other["labels"][:8, :5])
+        assert first["input_ids"].shape == first["attention_mask"].shape
+        assert (first["labels"] != -100).any()
 
 
 @torch.no_grad()

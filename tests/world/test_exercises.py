@@ -22,19 +22,19 @@ def learnt() -> tuple[Sentences, exercises.Pairs]:
 
 def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
     result = neighbours(corpus(500))
-    tested = {one for split in ("dev", "test") for pair in pairs()[split] for one in pair[:2]}
+    tested = {first for split in ("dev", "test") for pair in pairs()[split] for first in pair[:2]}
     tested |= {
-        one
+        first
         for kind in ("statement", "review", "request")
         for split in ("dev", "test")
-        for one in facts(kind)[split]
+        for first in facts(kind)[split]
     }
     assert len(result) > 1000
-    for one, other in result:
-        assert one != other
-        assert one.frame == other.frame
-        assert {split_of(one), split_of(other)} == {"train"}
-        assert not {one, other} & tested
+    for first, other in result:
+        assert first != other
+        assert first.frame == other.frame
+        assert {split_of(first), split_of(other)} == {"train"}
+        assert not {first, other} & tested
     both = [
         sum(
             "neg" in pair[side].features and "neg" not in pair[1 - side].features for pair in result
@@ -84,36 +84,36 @@ def test_counterparts_are_pieces_of_translations(learnt: tuple[Sentences, exerci
 
 
 def test_words_are_switched_in_place() -> None:
-    one, other = (
+    first, other = (
         Sentence([10, 11, 12, 13], {"a": (0, 2), "b": (3, 4), "c": (2, 3)}),
         Sentence([20, 21, 22], {"b": (0, 1), "a": (2, 3)}),
     )
-    result = {tuple(exercises.switched(one, other, Random(seed))) for seed in range(40)}
+    result = {tuple(exercises.switched(first, other, Random(seed))) for seed in range(40)}
     assert result == {(10, 11, 12, 13), (22, 12, 13), (10, 11, 12, 20), (22, 12, 20)}
 
 
 def test_what_only_one_has() -> None:
-    one, other = Sentence([7, 9, 5, 5], {}), Sentence([5, 8], {})
-    assert exercises.only(one, other) == [7, 9]
-    assert exercises.only(other, one) == [8]
-    assert exercises.only(one, one) == [exercises.NONE]
+    first, other = Sentence([7, 9, 5, 5], {}), Sentence([5, 8], {})
+    assert exercises.only(first, other) == [7, 9]
+    assert exercises.only(other, first) == [8]
+    assert exercises.only(first, first) == [exercises.NONE]
 
 
 def test_the_difference_is_answered_at_the_marks(learnt: tuple[Sentences, exercises.Pairs]) -> None:
     alike, named = 0, set()
-    for seed, (one, other) in enumerate(learnt[1]):
-        row = exercises.compared((one, other), Random(seed))
+    for seed, (first, other) in enumerate(learnt[1]):
+        row = exercises.compared((first, other), Random(seed))
         (printed, new), (mark, missing) = row.answers[0], row.answers[row.second - 1]
         assert (printed, mark) == (CLS, SEP) == (row.ids[0], row.ids[row.second - 1])
         assert new == exercises.NONE or any(
-            new in b.ids and new not in a.ids for a, b in zip(one, other, strict=True)
+            new in b.ids and new not in a.ids for a, b in zip(first, other, strict=True)
         )
         assert missing == exercises.NONE or any(
-            missing in a.ids and missing not in b.ids for a, b in zip(one, other, strict=True)
+            missing in a.ids and missing not in b.ids for a, b in zip(first, other, strict=True)
         )
         alike += any(
             a.ids == row.ids[1 : row.second - 1] and b.ids == row.ids[row.second : -1]
-            for a, b in zip(one, other, strict=True)
+            for a, b in zip(first, other, strict=True)
         )
         named |= {new, missing}
     assert 0.2 < alike / len(learnt[1]) < 0.5  # in one language, with nothing switched

@@ -87,24 +87,24 @@ def test_agreement_case_and_order(
 
 def everything() -> list[Fact]:
     kept = [
-        one
+        fact_
         for kind in ("statement", "review", "request")
         for split in facts(kind).values()
-        for one in split
+        for fact_ in split
     ]
-    return kept + [one for split in pairs().values() for pair in split for one in pair[:2]]
+    return kept + [fact_ for split in pairs().values() for pair in split for fact_ in pair[:2]]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_fact_can_be_said(lang: str) -> None:
     end = re.compile(r".*[.?。？۔؟।]")
-    for one in everything():
-        result = tokens(lang, one)
+    for fact_ in everything():
+        result = tokens(lang, fact_)
         assert {token.tag for token in result} <= UPOS, result
         assert all(
             token.form and not re.search(r"[\s_:+<\[\]/|]", token.form) for token in result
         ), result
-        assert end.fullmatch(text(lang, one))
+        assert end.fullmatch(text(lang, fact_))
 
 
 def concepts() -> set[str]:
@@ -133,8 +133,8 @@ def test_tables_hold_every_concept_and_nothing_else(lang: str) -> None:
 
 
 def test_nine_languages_write_different_sentences() -> None:
-    one = facts("statement")["test"][0]
-    assert len({text(lang, one) for lang in LANGUAGES}) == len(LANGUAGES)
+    fact_ = facts("statement")["test"][0]
+    assert len({text(lang, fact_) for lang in LANGUAGES}) == len(LANGUAGES)
 
 
 def test_the_most_specific_variant_wins() -> None:

@@ -92,11 +92,11 @@ def test_thousands_of_distinct_sentences_and_no_leak(lang: str) -> None:
 
 def test_combinations_are_held_out_but_words_are_known() -> None:
     for kind in ("statement", "review", "request"):
-        seen = {split: {combination(one) for one in facts(kind)[split]} for split in SPLITS}
+        seen = {split: {combination(first) for first in facts(kind)[split]} for split in SPLITS}
         assert not seen["train"] & seen["test"]
         assert not seen["train"] & seen["dev"]
         assert not seen["dev"] & seen["test"]
-    assert all(split_of(one) == "train" for one in corpus(500))
+    assert all(split_of(first) == "train" for first in corpus(500))
     for lang in LANGUAGES:
         known = Counter(word for words, _ in rows("pos", lang, "train") for word in words)
         tested = [word for words, _ in rows("pos", lang, "test") for word in words]
@@ -140,9 +140,9 @@ def test_what_follows_from_what() -> None:
     assert ("entailment", bought.but(O=Phrase("indef", "a_vehicle"))) in result
     assert ("contradiction", bought.but(features={"past", "neg"})) in result
     denied = bought.but(features={"past", "neg"})
-    turned = {(label, other) for label, other in hypotheses(denied, Random(0))}
-    assert ("neutral", denied.but(T=None)) in turned  # not yesterday, but perhaps another day
-    assert ("contradiction", bought) in turned
+    opposites = {(label, other) for label, other in hypotheses(denied, Random(0))}
+    assert ("neutral", denied.but(T=None)) in opposites  # not yesterday, but perhaps another day
+    assert ("contradiction", bought) in opposites
     for premise, hypothesis, label in pairs()["train"]:
         assert premise != hypothesis
         if label == "entailment" and premise.frame != "review":

@@ -53,9 +53,11 @@ def test_the_log_tells_how_well_the_models_do() -> None:
     for task, result in log["transfer"].items():
         assert list(result) == list(LANGUAGES)
         assert all(
-            one["majority"] == majority(task, lang) for lang, one in result.items()
+            first["majority"] == majority(task, lang) for lang, first in result.items()
         )  # so the log is of these test sets
-        assert all(one["mean"] >= one["lowest"] > one["majority"] + 0.2 for one in result.values())
+        assert all(
+            first["mean"] >= first["lowest"] > first["majority"] + 0.2 for first in result.values()
+        )
 
 
 @pytest.mark.slow

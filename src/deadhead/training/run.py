@@ -126,9 +126,9 @@ class Run:
         self.rates = self.settings.rates(total)
         warmup = self.settings.warmup_updates(total)
         if warmup > total:
-            longer = f"the warm-up of {warmup} updates is longer than the training ({total})"
+            longer = f"the warm-up of {warmup} updates is longer than the training"
             rates = f"{self.rates.max():.2g} of {self.settings.rate:.2g}"
-            self.history.note(f"{longer}: the rate rises to {rates}")
+            self.history.note(f"{longer} ({total} updates): the rate rises to {rates}")
 
     def _batches(self, epoch: int) -> Plan:
         s = self.settings
