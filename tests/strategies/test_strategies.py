@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from math import ceil, floor, inf, nan
+from math import ceil, floor, inf
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadhead import strategies
-from deadhead.errors import DeadheadError, GroupError, HeadError, UnknownName
+from deadhead.errors import HeadError
 from deadhead.layout import Head, HeadLayout
 from deadhead.strategies import (
     STRATEGIES,
@@ -327,98 +326,3 @@ def test_scores_of_heads_gone_are_not_missed_and_infinity_protects() -> None:
 
 
 # Bad input -------------------------------------------------------------------------------------------
-
-SCORES = dict.fromkeys(BERT, 0.0)
-
-BAD: list[tuple[str, Any, dict[str, Any], str]] = [
-    ("random", -1, {}, "-1 % is out of range"),
-    ("random", 100.5, {}, "100.5 % is out of range"),
-    ("random", nan, {}, "nan is not a percentage"),
-    ("random", "half", {}, "'half' is not a percentage"),
-    ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
-    ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
-    ("random", 50, {"of": "now"}, "`of` of random expects left or born, got 'now'"),
-    ("random", 50, {"blocks": ["decoder"]}, "no block 'decoder'"),
-    ("random", 50, {"seed": None}, "`seed` of random expects a whole number or a text, got None"),
-    ("random", 50, {"nestd": True}, "Did you mean 'nested'"),
-    ("randm", 50, {}, "Did you mean 'random'"),
-    ("random_k", 145, {}, "145 heads cannot go from model: it has 144"),
-    ("random_k", -1, {}, "k is -1, not a number of heads"),
-    ("random_k", 2.5, {}, "k is 2.5, not a number of heads"),
-    ("stratified", 13, {}, "encoder.0 cannot keep 13 heads: it has 12"),
-    ("per_layer", "888444", {}, "'888444' is for 6 layers, but encoder has 12"),
-    ("per_layer", "13,0,0,0,0,0,0,0,0,0,0,0", {}, "encoder.0 cannot keep 13 heads"),
-    ("per_layer", "88844x888444", {}, "'x', not a number of heads"),
-    ("per_layer", "", {}, "is for 0 layers"),
-    ("per_layer", "encodr=888444888444", {}, "Did you mean 'encoder'"),
-    ("per_layer", "encoder=888444888444;ES=888444888444", {}, "named twice"),
-    ("per_layer", ("888444", "444888"), {}, "is for 2 blocks, but there are 1"),
-    ("per_block", (14, 31, 30), {}, "14/31/30 is for 3 blocks, but there are 1"),
-    ("per_block", 145, {}, "encoder cannot keep 145 heads: it has 144"),
-    ("per_block", 145, {"balanced": True}, "encoder cannot keep 145 heads evenly"),
-    ("per_block", "many", {}, "'many', not a number of heads"),
-    ("layers", "tpo 3", {}, "Did you mean 'top'"),
-    ("layers", "top", {}, "'top' does not say how many layers"),
-    ("layers", "top 13", {}, "encoder has 12 layers"),
-    ("layers", "odd 7", {}, "encoder has 6 odd layers"),
-    ("layers", "12", {}, "encoder has no layers 12"),
-    ("layers", "7-5", {}, "the range 7-5 is empty"),
-    ("layers", "", {}, "'' is not a set of layers"),
-    ("layers", "top 3 + ", {}, "'' is not a set of layers"),
-    ("layers", "odd", {"first": 2}, "`first` of layers expects 0 or 1, got 2"),
-    ("lowest", 3, {}, "there are no scores"),
-    ("lowest", 3, {"scores": {}}, "144 of 144 heads have no score; the first is encoder.0.0"),
-    (
-        "lowest",
-        3,
-        {"scores": {**SCORES, Head("encoder", 2, 1): nan}},
-        "the score of encoder.2.1 is not a number",
-    ),
-    ("highest", 145, {"scores": SCORES}, "it has 144"),
-]
-
-
-@pytest.mark.parametrize(("name", "amount", "options", "says"), BAD)
-def test_bad_input_gives_one_clear_error(
-    name: str, amount: Any, options: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(DeadheadError) as error:
-        choose(name, BERT, amount, **options)
-    assert says in error.value.message
-    assert error.value.hint or isinstance(error.value, UnknownName)
-    assert not isinstance(error.value, GroupError)
-
-
-def test_strategies_are_found_by_name() -> None:
-    assert all(getattr(strategies, name) is each.select for name, each in STRATEGIES.items())
-
-
-def test_the_facts_of_a_strategy_are_those_of_its_function() -> None:
-    """What a descriptor states, seen in the heads that its function chooses."""
-    amounts = {"per_layer": "6" * 12, "per_block": "60", "layers": "top 3"}
-    scores = {head: float(i) for i, head in enumerate(BERT)}
-    for name, each in STRATEGIES.items():
-        amount = amounts.get(name, 5)
-        each.check_amount(name, amount)
-        seeds = {each(BERT, amount, seed=seed, scores=scores) for seed in range(5)}
-        assert (len(seeds) > 1) == each.draws, name
-        if each.needs_scores:
-            with pytest.raises(HeadError, match="no scores"):
-                each(BERT, amount)
-        else:
-            assert each(BERT, amount) == each(BERT, amount, scores=scores), name
-        if each.amount.typed is not str:
-            nothing = each(BERT, 0, scores=scores) == frozenset()
-            assert nothing == each.amount.zero_is_nothing, name
-        assert each.help.endswith("."), name
-        assert str(amount) in each.in_words(amount), name
-        for text in ("banana", True, None, -1):
-            with pytest.raises((HeadError, UnknownName)):
-                each.check_amount(name, text)
-
-
-def test_texts_are_no_numbers_in_a_recipe() -> None:
-    """50 and "50" would be two trials."""
-    for name in ("random", "random_k", "stratified", "lowest", "highest"):
-        with pytest.raises(HeadError, match="is not a"):
-            STRATEGIES[name].check_amount(name, "5")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from deadhead.errors import DataError, UnknownName
 from deadhead.forward import IGNORED
 from deadhead.tasks import Row, batches, dataset, encode
-from deadhead.tasks.encoding.array_cache import stored
 from deadhead.tasks.encoding.encode import Encoded
 from deadhead.tasks.encoding.tokenizer import Pieces
 
@@ -288,23 +285,6 @@ def test_mistakes_are_named(tokenizers: dict[str, Any]) -> None:
 # --- the cache ----------------------------------------------------------------------------------
 
 
-def test_it_is_tokenised_once_and_mapped(
-    tokenizers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = dataset("sst2", "en", "test", [Row((f"the fox {i}",), ("positive",)) for i in range(9)])
-    first = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    monkeypatch.setattr(Pieces, "texts", lambda *_: pytest.fail("tokenised again"))
-    again = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    assert again.fingerprint == first.fingerprint
-    assert isinstance(again.arrays["ids"], np.memmap)
-    assert all(np.array_equal(first.arrays[name], again.arrays[name]) for name in first.arrays)
-    assert [p.name for p in (tmp_path / "encoded").iterdir()] == [
-        first.fingerprint
-    ]  # no drafts left
-    with pytest.raises(pytest.fail.Exception, match="tokenised again"):
-        encode(data, tokenizers["wordpiece"], cache=tmp_path, max_length=64)
-
-
 def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: Path) -> None:
     for kind, tokenizer in tokenizers.items():
         pieces = Pieces(tokenizer)
@@ -316,103 +296,6 @@ def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: P
             )
             assert alone.fingerprint == together.fingerprint
             assert np.array_equal(alone.arrays["ids"], together.arrays["ids"])
-
-
-def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -> None:
-    first = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
-    other = dataset("sst2", "en", "test", [Row(("b",), ("positive",))])
-    built = [
-        encode(first, tokenizers["wordpiece"]),
-        encode(other, tokenizers["wordpiece"]),
-        encode(first, tokenizers["unigram"]),
-        encode(first, tokenizers["wordpiece"], max_length=9),
-        encode(first, tokenizers["wordpiece"], labels=("positive", "negative")),
-    ]
-    assert len({encoded.fingerprint for encoded in built}) == len(built)
-
-
-@pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty"])
-def test_a_damaged_cache_is_written_anew(
-    tokenizers: dict[str, Any], tmp_path: Path, damage: str
-) -> None:
-    data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
-    good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    expected, folder = window(good, 0), tmp_path / "encoded" / good.fingerprint
-    path = folder / ("about.json" if damage == "notes" else "ids.npy")
-    raw = path.read_bytes()
-    path.unlink()
-    if damage != "gone":
-        path.write_bytes(b"" if damage == "empty" else raw[:-4])
-    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
-
-
-def test_zeroed_content_of_the_right_size_is_not_accepted(
-    tokenizers: dict[str, Any], tmp_path: Path
-) -> None:
-    data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
-    good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    expected, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
-    raw = path.read_bytes()
-    assert any(raw[-8:])  # else zeroing changes nothing
-    path.unlink()
-    path.write_bytes(raw[:-8] + bytes(8))
-    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
-
-
-def test_many_writers_at_once_all_get_the_arrays(tmp_path: Path) -> None:
-    """Also while somebody damages the folder again and again."""
-    wrong: list[Any] = []
-    start = threading.Barrier(4)
-
-    def write(notes: dict[str, int]) -> Any:
-        yield {"a": np.arange(50, dtype=np.int32)}
-
-    def work(number: int) -> None:
-        start.wait()
-        for turn in range(40):
-            try:
-                arrays, _ = stored(tmp_path / "x", write)
-                if arrays["a"].tolist() != [*range(50)]:
-                    wrong.append("content")
-                if number == 0 and turn % 4 == 0:
-                    (tmp_path / "x" / "about.json").write_text("{")
-            except FileNotFoundError:
-                continue  # the damager was overtaken
-            except Exception as problem:
-                wrong.append(problem)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert os.listdir(tmp_path) == ["x"]
-
-
-def test_whoever_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
-    def write(notes: dict[str, int]) -> Any:
-        yield {"a": np.arange(3, dtype=np.int32)}
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        stored(tmp_path / "x", write)
-    assert os.listdir(tmp_path) == []
-
-
-def test_two_writers_may_race(tmp_path: Path) -> None:
-    def slow(notes: dict[str, int]) -> Any:
-        stored(tmp_path / "x", quick)  # another one is quicker
-        yield {"a": np.arange(3, dtype=np.int32)}
-
-    def quick(notes: dict[str, int]) -> Any:
-        notes["told"] = 1
-        yield {"a": np.arange(2, dtype=np.int32)}
-        yield {"a": np.arange(2, 3, dtype=np.int32)}
-
-    arrays, _ = stored(tmp_path / "x", slow)
-    assert arrays["a"].tolist() == [0, 1, 2]
-    assert os.listdir(tmp_path) == ["x"]
 
 
 def test_stretches_join_without_a_seam(

@@ -10,22 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import deadhead
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import (
-    Row,
-    check_folder,
-    concatenate,
-    dataset,
-    distinct,
-    first_parts,
-    load_data,
-    score,
-)
-from deadhead.tasks.dataset import shuffled
+from deadhead.tasks import Row, check_folder, concatenate, load_data
 
 
 def sentences(start: int, stop: int, label: str = "NOUN") -> str:
@@ -326,21 +314,6 @@ def test_a_folder_of_one_task(tmp_path: Path) -> None:
 
 # --- datasets out of datasets -------------------------------------------------------------------
 
-rows = st.lists(st.integers(0, 9), max_size=40).map(
-    lambda numbers: [Row((f"t{n}",), ("positive",)) for n in numbers]
-)
-
-
-@given(rows, rows)
-def test_distinct_keeps_each_row_once_and_counts_the_rest(
-    mine: list[Row], theirs: list[Row]
-) -> None:
-    data, other = dataset("sst2", "en", "train", mine), dataset("sst2", "en", "test", theirs)
-    left = distinct(data, other)
-    assert len(set(left.rows)) == len(left)
-    assert set(left.rows) == set(mine) - set(theirs)
-    assert len(left) + sum(left.notes.values()) == len(data)
-
 
 def test_deduplicate_takes_test_rows_out_of_train(root: Path) -> None:
     (root / "pos/UD_A/en-train.tsv").write_text(
@@ -351,24 +324,6 @@ def test_deduplicate_takes_test_rows_out_of_train(root: Path) -> None:
     assert left.notes == {"repeated rows dropped": 1, "rows of other splits dropped": 4}
 
 
-@given(st.integers(0, 57), st.integers(0, 5))
-def test_ten_parts_are_nested_and_whole(size: int, seed: int) -> None:
-    data = dataset("sst2", "en", "train", [Row((f"t{i}",), ("positive",)) for i in range(size)])
-    before: set[str] = set()
-    for parts in range(1, 11):
-        part = words(first_parts(data, parts, seed=seed))
-        assert before <= set(part)
-        assert part == [word for word in words(data) if word in part]  # in file order
-        assert len(part) == round(size * parts / 10)
-        before = set(part)
-    assert before == set(words(data))
-
-
-def test_the_order_is_pinned() -> None:
-    assert shuffled(10, "parts/42") == [3, 6, 4, 0, 1, 5, 2, 7, 9, 8]
-    assert shuffled(10, "parts/43") != shuffled(10, "parts/42")
-
-
 def test_parts_through_load_data(root: Path) -> None:
     part = load_data("pos", "en", "train", root=root, parts=3)
     assert len(part) == 6
@@ -377,62 +332,10 @@ def test_parts_through_load_data(root: Path) -> None:
         load_data("pos", "en", "train", root=root, parts=11)
 
 
-def test_data_of_different_kinds_does_not_mix() -> None:
-    with pytest.raises(DataError, match="different kinds"):
-        concatenate([dataset("sst2", "en", "test", []), dataset("pos", "en", "test", [])])
-
-
 # --- the small world ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("task", "lang"),
-    [
-        ("pos", "tr"),
-        ("ner", "zh"),
-        ("slots", "ar"),
-        ("xnli", "sw"),
-        ("sst2", "hi"),
-        ("parallel", "en-de"),
-    ],
-)
-def test_the_small_world_is_loaded_like_other_data(task: str, lang: str) -> None:
-    train, test = (load_data(task, lang, split, root="world") for split in ("train", "test"))
-    assert len(train) > len(test) > 0
-    assert set(test.used_labels) <= set(train.labels)
-    assert train.fingerprint != test.fingerprint
-    if task != "parallel":
-        gold = [row.labels if train.task.kind == "tag" else row.labels[0] for row in test.rows]
-        assert score(task, gold, test)[test.task.metric] == 1.0
-        assert not set(test.labels) - set(train.labels)
-    assert len(load_data(task, lang, "train", root="world", parts=5)) == round(len(train) / 2)
-
-
-def test_a_folder_called_world_goes_first(
-    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(
-        put(tmp_path_factory.mktemp("here"), {"world/pos/en-test.tsv": sentences(0, 3)})
-    )
-    assert len(load_data("pos", "en", "test", root="world")) == 3
-
-
-def test_what_the_small_world_does_not_have_is_named() -> None:
-    with pytest.raises(UnknownName, match="no task of the small world 'qqp'"):
-        load_data("qqp", "en", "train", root="world")
-    with pytest.raises(UnknownName, match="no language of the small world 'ja'"):
-        load_data("pos", "ja", "train", root="world")
-
-
 # --- fingerprints -------------------------------------------------------------------------------
-
-
-def test_the_fingerprint_is_pinned() -> None:
-    """It is kept with results, so it must not change from version to version."""
-    assert (
-        dataset("sst2", "en", "test", [Row(("Größe 北京",), ("positive",))]).fingerprint
-        == "d3a5fb217b150ab3"
-    )
 
 
 def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
@@ -442,20 +345,6 @@ def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
     assert load_data("pos", "en", "test", root=root).fingerprint == before
     path.write_text(sentences(25, 29) + "w29\tVERB\n")
     assert load_data("pos", "en", "test", root=root).fingerprint != before
-
-
-@given(
-    st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
-    st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
-)
-def test_different_rows_have_different_fingerprints(
-    left: list[list[str]], other: list[list[str]]
-) -> None:
-    first, second = (
-        dataset("slots", "en", "test", [Row(tuple(w), ("O",) * len(w)) for w in part])
-        for part in (left, other)
-    )
-    assert (first.fingerprint == second.fingerprint) == (left == other)
 
 
 def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
@@ -477,13 +366,6 @@ def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
         "{'micro_f1': 1.0, 'macro_f1': 1.0, 'chunk_f1': 1.0}",
         "set()",
     ]
-
-
-def test_no_parts_at_all() -> None:
-    data = load_data("pos", "en", "dev", root="world")
-    with pytest.raises(DataError, match="`parts` expects 1 to 10, got 0"):
-        first_parts(data, 0)
-    assert len(first_parts(data, 1, of=1)) == len(data)
 
 
 @pytest.mark.parametrize("lang", ["en", "en-", "-de"])

@@ -11,7 +11,7 @@ import small_tasks
 import torch
 
 from deadhead import discover, prune
-from deadhead.errors import DataError, HeadError, UnknownName
+from deadhead.errors import HeadError
 from deadhead.layout import Head
 from deadhead.tasks import Encoded, batches
 from deadhead.training import Settings, SettingsError, Tick, finetune
@@ -388,88 +388,3 @@ def test_progress_is_called_after_every_update(
     assert str(ticks[-1]).endswith("0 s left")
     finetune(small_tasks.bert(), foxes, FAST, progress=True)  # no terminal here
     assert capfd.readouterr() == ("", "")
-
-
-def test_bad_input_is_refused_before_training(
-    foxes: Encoded, letters: Encoded, pairs: Encoded, cache: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("deadhead.training.loop.Run", None)  # nothing starts
-    for model, data, printed in (
-        (small_tasks.bert(labels=2), foxes, "the model has 2 labels and the training data has 3"),
-        (small_tasks.bert(), pairs, "which BertForSequenceClassification does not do"),
-        (
-            small_tasks.marian(),
-            foxes,
-            r"(?s)which MarianMTModel does not do.*use an encoder or a decoder model",
-        ),
-        (
-            small_tasks.tagger(),
-            small_tasks.tag(cache, labels=("X", "Y", "Z")),
-            "no label of the training data",
-        ),
-    ):
-        with pytest.raises(DataError, match=printed):
-            trained(model, data)
-    wide = small_tasks.tagger()
-    wide.config.max_position_embeddings = 8
-    with pytest.raises(DataError, match="the model has 8") as caught:
-        trained(wide, letters)
-    assert "max_length=8" in str(caught.value.hint)
-    small = small_tasks.tagger()
-    small.config.vocab_size = 10
-    with pytest.raises(DataError, match="the model knows 10"):
-        trained(small, letters)
-    with pytest.raises(DataError, match="other labels"):
-        trained(small_tasks.tagger(), letters, dev=small_tasks.tag(cache, labels=("C", "B", "A")))
-    frozen = small_tasks.tagger().requires_grad_(False)
-    with pytest.raises(DataError, match="every weight of the model is frozen"):
-        trained(frozen, letters)
-    with pytest.raises(UnknownName, match="no device 'gpu'"):
-        trained(small_tasks.tagger(), letters, device="gpu")
-    with pytest.raises(DataError, match="needs a tokenizer"):
-        trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
-    with pytest.raises(DataError, match="`bleu_every` expects 1 or more, got 0"):
-        trained(
-            small_tasks.marian(), pairs, dev=pairs, bleu_every=0, tokenizer=small_tasks.tokenizer()
-        )
-    with pytest.raises(DataError, match="the training data is a Dataset, not sub-words"):
-        trained(small_tasks.bert(), foxes.data)
-    with pytest.raises(SettingsError, match="`settings` expects Settings, got a dict"):
-        trained(small_tasks.bert(), foxes, {"epochs": 1})  # type: ignore[arg-type]
-
-
-def test_a_score_that_is_no_number_is_refused(foxes: Encoded) -> None:
-    for actual in (None, "x", {"f1": None}):
-        with pytest.raises(DataError, match="`score` expects a number"):
-            trained(
-                small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, actual=actual: actual
-            )
-
-
-def test_unusual_input_is_handled_and_noted(foxes: Encoded, cache: Any) -> None:
-    history = trained(small_tasks.bert(), foxes, Settings(batch=500, epochs=2))
-    assert [e.updates for e in history.epochs] == [1, 1]
-    assert (
-        "batch 500 is larger than the data: every epoch is one update with all 40 windows"
-        in history.notes
-    )
-    assert not any("warm-up" in note for note in history.notes)
-    history = trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, rate=1e-3, warmup=16))
-    note = (
-        "the warm-up of 16 updates is longer than the training (8 updates): "
-        "the rate rises to 0.0005 of 0.001"
-    )
-    assert history.notes == [note]
-    assert trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
-    part = small_tasks.tag(cache, n=3, seed=9)
-    rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in part.data.rows]
-    only = small_tasks.encode(
-        small_tasks.dataset(small_tasks.TAGGING, "en", "train", rows),
-        small_tasks.tokenizer(),
-        cache=cache,
-    )
-    history = trained(small_tasks.tagger(), only, Settings(epochs=1), dev=small_tasks.tag(cache))
-    assert any(
-        "labels that are not in the training data" in note and "B (" in note and "C (" in note
-        for note in history.notes
-    )
