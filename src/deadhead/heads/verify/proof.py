@@ -81,7 +81,7 @@ def prove(
     mean_fill: the heads are filled with their mean output on these inputs.
     """
     model = _with_eager_experts(copy.deepcopy(model).eval())
-    dtype = _proof_dtype(model, batch, generate)
+    dtype = _proof_dtype(model, batch, generate, mean_fill)
     model = model.to(dtype)
     batch, generate = _cast(batch, dtype), generate and _cast(generate, dtype)
     layout = discover(model)
@@ -132,13 +132,15 @@ def _reloaded(model: Any) -> Any:
 
 
 def _proof_dtype(
-    model: nn.Module, batch: Mapping[str, Any], generate: Mapping[str, Any] | None
+    model: nn.Module, batch: Mapping[str, Any], generate: Mapping[str, Any] | None, mean_fill: bool
 ) -> torch.dtype:
     """float64, unless the model's own code works in float32 alone."""
     try:
         model = model.to(torch.float64)
         answers = outputs(model, _cast(batch, torch.float64))
         _generate(model, generate and _cast(generate, torch.float64))
+        if mean_fill:  # runs the model without a cache, which FSMT cannot in float64
+            _means(model, _cast(batch, torch.float64))
     except RuntimeError:
         return torch.float32
     finite = all(bool(answer.isfinite().all()) for answer in answers)
