@@ -26,7 +26,7 @@ from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertForSequenceClassification
 
-from deadhead import discover, gated, prune, strategies
+from deadhead import captured, discover, gated, head_means, prune, strategies
 
 SHAPES = {"6 x 12, 384 wide": (6, 12, 384), "BERT-base": (12, 12, 768)}
 
@@ -163,16 +163,36 @@ def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
     layout, inputs, small = discover(whole), batch(32, 128), batch(8, 128)
     closed = sorted(strategies.random(layout, 50, seed=0))
 
-    def masked() -> None:
-        with gated(whole, closed=closed):
-            forward(whole, small)()
+    def masked(**options: Any) -> Callable[[], None]:
+        def run() -> None:
+            with gated(whole, closed=closed, **options):
+                forward(whole, small)()
 
-    cost = race({"plain": forward(whole, small), "gated": masked}, 3 * rounds)
+        return run
+
+    means = head_means(whole, [small])
+    with captured(whole) as clean:
+        forward(whole, small)()
+    runs = {
+        "plain": forward(whole, small),
+        "gated": masked(),
+        "means": masked(fill=means),
+        "resample": masked(fill="resample"),
+        "captured run": masked(fill=clean),
+        "positions": masked(positions=[1, -1]),
+    }
+    cost = race(runs, 3 * rounds)
     yield {
         "what": "gated forward / untouched, 8 x 128",
         "value": cost["gated"] / cost["plain"],
         "goal": "<= 1.03",
     }
+    for name in ("means", "resample", "captured run", "positions"):
+        yield {
+            "what": f"gated with {name} / with zero, 8 x 128",
+            "value": cost[name] / cost["gated"],
+            "goal": "<= 1.05" if name == "means" else "",
+        }
     spare = [copy.deepcopy(whole) for _ in range(4)]
     seconds = []
     for model in spare[1:]:

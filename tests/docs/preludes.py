@@ -62,10 +62,19 @@ def big_model(shared: Path, page: Path) -> dict[str, Any]:
         "intermediate_size": 32,
     }
     model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), **size)).eval()
+    texts = {
+        "batch": ["Maria bought a red car .", "She likes it ."],
+        "clean_batch": "Maria bought a red car .",
+        "corrupt_batch": "Maria bought a car red .",
+    }
     return {
         "model": model,
         "tokenizer": tokenizer,
-        "batch": tokenizer("Maria bought a red car .", return_tensors="pt"),
+        **{
+            name: tokenizer(text, return_tensors="pt", padding=True) for name, text in texts.items()
+        },
+        "batches": [tokenizer("Maria bought a red car .", return_tensors="pt")],
+        "heads": ["encoder.3.7", "encoder.4.0"],
     }
 
 

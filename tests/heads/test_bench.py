@@ -25,7 +25,7 @@ def test_the_peak_is_not_that_of_the_process_that_asks(tmp_path: Path) -> None:
     ballast = torch.ones(
         1200 * MIB // 4
     )  # what this process has held shows in getrusage of every process it starts
-    peak = _peak_of_process(str(tmp_path), 1, 8, "cpu", "", "auto")
+    peak = _peak_of_process(str(tmp_path), 1, 8, ("cpu", "", "auto"))
     assert ballast.sum() > 0
     assert peak is not None
     assert 50 * MIB < peak < 1000 * MIB

@@ -41,19 +41,34 @@ class Calls:
 
     def __init__(self, model: nn.Module, stack: ExitStack, whole: str = ""):
         self.model, self.whole = _inner(model), whole
-        self.names = [*inspect.signature(self.model.forward).parameters]
         self.run = Run()
         self.replicas: dict[int, Run] = {}  # of nn.DataParallel, by thread
-        stack.callback(self.model.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
-        stack.callback(self.model.register_forward_hook(self._end).remove)
+        self._follow(self.model, stack)
+        if is_encoder_decoder(self.model) and hasattr(self.model, "get_encoder"):
+            self._follow(self.model.get_encoder(), stack)  # generation calls it by itself
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Calls:
-        return self  # a copied model has copied hooks, which do nothing there
+    def _follow(self, entry: Any, stack: ExitStack) -> None:
+        names, begun = [*inspect.signature(entry.forward).parameters], [0]
 
-    def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not is_same(module, self.model):
-            return
-        batch = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        def begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if is_same(module, entry) and not (entry is not self.model and self._is_running()):
+                batch = {**dict(zip(names, args, strict=False)), **kwargs}
+                begun[0] = self._begin(batch, is_replica(module))
+
+        def end(module: nn.Module, args: Any, output: Any) -> None:
+            if is_replica(module):
+                if entry is self.model:
+                    self.replicas.pop(threading.get_ident(), None)
+            elif is_same(module, entry) and begun[0] == self.run.number:
+                self.run.running = False
+
+        stack.callback(entry.register_forward_pre_hook(begin, with_kwargs=True).remove)
+        stack.callback(entry.register_forward_hook(end, always_call=True).remove)
+
+    def _is_running(self) -> bool:
+        return bool(self.replicas) or self.run.running
+
+    def _begin(self, batch: Mapping[str, Any], replica: bool) -> int:
         cached = cached_tokens(batch)
         if cached and self.whole:
             raise DataError(
@@ -61,18 +76,12 @@ class Calls:
                 f"{cached} cached tokens.",
                 "generate without a cache: model.generate(..., use_cache=False)",
             )
-        number = self.run.number + 1
-        run = Run(number=number, running=True, batch=batch, cached=cached)
-        if is_replica(module):
+        run = Run(number=self.run.number + 1, running=True, batch=batch, cached=cached)
+        if replica:
             self.replicas[threading.get_ident()] = run
         else:
             self.run = run
-
-    def _end(self, module: nn.Module, args: Any, output: Any) -> None:
-        if is_replica(module):
-            self.replicas.pop(threading.get_ident(), None)
-        elif is_same(module, self.model):
-            self.run.running = False
+        return run.number
 
     @property
     def checkpointed(self) -> bool:

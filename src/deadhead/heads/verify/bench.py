@@ -73,7 +73,8 @@ def bench(
         rows += [_row(f"FLOPs {b} x {n}", flops)]
         rows += [_seconds(f"seconds {b} x {n}", pair, feeds, repeats)]
     b, n = shapes[-1]
-    peaks = [_peak_of_process(name, b, n, str(place), auto or "", dtype) for name in names]
+    how = (str(place), auto or "", dtype)
+    peaks = [_peak_of_process(name, b, n, how) for name in names]
     rows += [_row(f"peak memory bytes {b} x {n}", peaks)]
     return {
         "model": names[0],
@@ -175,9 +176,9 @@ def _disk_bytes(name: str) -> int | None:
     return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
 
 
-def _peak_of_process(name: str, batch: int, length: int, *words: str) -> int | None:
+def _peak_of_process(name: str, batch: int, length: int, how: tuple[str, ...]) -> int | None:
     """The peak memory of a process that loads the model and runs one batch; None if it failed."""
-    command = [sys.executable, "-c", CHILD, name, str(batch), str(length), *words]
+    command = [sys.executable, "-c", CHILD, name, str(batch), str(length), *how]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout.split()[-1]) if done.returncode == 0 else None
 
