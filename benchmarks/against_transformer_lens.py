@@ -7,10 +7,11 @@ Both libraries get copies of the same weights and use eager attention, as Transf
 does. For each change the table has the largest difference between their logits at real tokens,
 beside how far the change moved the logits, so that a hook which does nothing cannot pass. The small
 random models have float64 weights: in float32, rounding alone moves the logits of GPT-2 by 1e-5,
-since TransformerLens splits its joint projection into three. `--model` adds a decoder in a folder, or in a `.gguf` file, which needs `pip install gguf`.
+since TransformerLens splits its joint projection into three. `--model` adds a decoder in a folder,
+or in a `.gguf` file, which needs `pip install gguf`.
 
-It is not a test of the suite, since TransformerLens brings 23 further packages of 100 MB, most of it
-wandb.
+It is not a test of the suite, since TransformerLens brings 23 further packages, 100 MB together,
+most of it wandb.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ CELL = "width:2em;min-width:2em;text-align:center;padding:2px 0;border:1px solid
 PLAIN = f"{CELL}.35);background-color:transparent;color:inherit"
 LABEL = "text-align:right;padding:2px 6px;font-weight:normal;background-color:transparent"
 BLOCK = "display:inline-block;vertical-align:top;margin:4px 16px 4px 0"
-TABLE = "border-collapse:collapse;font-size:85%;font-variant-numeric:tabular-nums"
+TABLE = "border-collapse:collapse;color:inherit;font-size:85%;font-variant-numeric:tabular-nums"
 
 
 class Square(NamedTuple):
@@ -46,7 +46,8 @@ def _table(block: str, rows: Rows) -> str:
         for layer, squares in rows.items()
     )
     corner = f'<th scope="col" style="{LABEL}">{escape(block)}</th>'
-    return f'<div style="{BLOCK}"><table style="{TABLE}"><tr>{corner}{numbers}</tr>{lines}</table></div>'
+    table = f'<table style="{TABLE}"><tr>{corner}{numbers}</tr>{lines}</table>'
+    return f'<div style="{BLOCK}">{table}</div>'
 
 
 def _cell(square: Square | None) -> str:

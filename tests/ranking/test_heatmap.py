@@ -72,6 +72,17 @@ def test_a_layout_shows_kept_removed_and_skipped():
     assert "skipped pooler.<attention>: no output projection" in text
 
 
+def test_text_outside_the_squares_has_the_colour_of_the_page():
+    """Also in pages of browsers' old mode, where a table does not inherit it by itself."""
+    root = ElementTree.fromstring(UNEVEN._repr_html_())
+    styles = {tag: [node.attrib["style"] for node in root.iter(tag)] for tag in ("table", "th")}
+    assert all("color:inherit" in style for style in styles["table"])
+    assert not any(";color:#" in style for style in styles["th"])
+    removed = [node for node in root.iter("td") if node.text == "×"]
+    assert len(removed) == 1
+    assert "background-color:transparent;color:inherit" in removed[0].attrib["style"]
+
+
 def test_grouped_heads_name_their_key_value_head():
     attention = Attention(block="decoder", layer=0, size=4, kept=(2, 3), width=8, group=2)
     squares = cells(HeadLayout([attention])._repr_html_())
