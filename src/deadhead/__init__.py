@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deadhead.heads.onnx import export
     from deadhead.heads.prune import prune
     from deadhead.heads.save import save
+    from deadhead.heads.verify.check_ablation import AblationCheck, check_ablation
     from deadhead.layout import Head, HeadLayout
     from deadhead.rankers import rank
     from deadhead.ranking import Ranking
@@ -40,8 +41,8 @@ _MODULES = {
     "effects": ("patch_effects",),
     "layout": ("Head", "HeadLayout"),
     "heads": (
-        *("Captured", "HeadMeans", "captured", "discover", "export", "gated", "head_means"),
-        *("load", "prune", "save"),
+        *("AblationCheck", "Captured", "HeadMeans", "captured", "check_ablation", "discover"),
+        *("export", "gated", "head_means", "load", "prune", "save"),
     ),
     "rankers": ("rank",),
     "ranking": ("Ranking",),
@@ -50,9 +51,10 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "__version__", "captured"]
-__all__ += ["discover", "encode", "evaluate", "export", "finetune", "gated", "head_means", "load"]
-__all__ += ["load_data", "patch_effects", "prune", "rank", "save", "strategies"]
+__all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "__version__"]
+__all__ += ["captured", "check_ablation", "discover", "encode", "evaluate", "export", "finetune"]
+__all__ += ["gated", "head_means", "load", "load_data", "patch_effects", "prune", "rank", "save"]
+__all__ += ["strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from .means import HeadMeans, head_means
 from .onnx import export
 from .prune import prune
 from .save import save
+from .verify.check_ablation import AblationCheck, check_ablation
 
-__all__ = ["Captured", "HeadMeans", "captured", "discover", "export", "gated", "head_means"]
-__all__ += ["load", "prune", "save"]
+__all__ = ["AblationCheck", "Captured", "HeadMeans", "captured", "check_ablation", "discover"]
+__all__ += ["export", "gated", "head_means", "load", "prune", "save"]

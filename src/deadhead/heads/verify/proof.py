@@ -101,11 +101,11 @@ def prove(
     pruned = outputs(model, batch)
     tokens_after: Any = _generate(model, generate)
     return Proof(
-        effect=_difference(reference, masked),
-        opened=_difference(before, opened),
-        pruned=_difference(masked, pruned),
-        reloaded=_difference(pruned, outputs(_reloaded(model), batch)),
-        left_behind=_difference(before, after),
+        effect=difference(reference, masked),
+        opened=difference(before, opened),
+        pruned=difference(masked, pruned),
+        reloaded=difference(pruned, outputs(_reloaded(model), batch)),
+        left_behind=difference(before, after),
         generated=None if tokens is None else torch.equal(tokens, tokens_after),
         removed=len(heads),
     )
@@ -177,7 +177,7 @@ def _tensors(answer: Any) -> list[torch.Tensor]:
     return [tensor for item in answer for tensor in _tensors(item)]
 
 
-def _difference(some: list[torch.Tensor], others: list[torch.Tensor]) -> float:
+def difference(some: list[torch.Tensor], others: list[torch.Tensor]) -> float:
     """The largest difference between two lists of outputs.
 
     A model may answer -inf or nan by design: in both it is no difference, in one an infinite one.

@@ -1,0 +1,261 @@
+"""Ablations that are often written by mistake, each as it would be written with hooks.
+
+`check_ablation` compares a user's ablation with these to say what it likely does. Each acts on one
+attention layer; `places` are the places of the heads in that layer, which are their numbers unless
+the model was pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.heads.hooks import attach
+from deadhead.heads.parts import outputs_of
+from deadhead.heads.sites import Site
+
+Undo = Callable[[], None]
+Install = Callable[[Site, list[int]], Undo | None]  # None where a layer cannot have this mistake
+
+SEAM = "register_forward_pre_hook on the output projection and change its input"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A mistake: what it does, in words, what to do instead, and how it is installed."""
+
+    name: str
+    words: str
+    hint: str
+    install: Install
+
+
+def _slices(places: Iterable[int], width: int) -> list[int]:
+    return [column for place in places for column in range(place * width, (place + 1) * width)]
+
+
+def _at_input(site: Site, columns: list[int]) -> Undo | None:
+    """Zero columns of what the output projection reads."""
+    if not columns or max(columns) >= len(site.kept) * site.width:
+        return None
+
+    def change(context: Tensor) -> Tensor:
+        return context.index_fill(-1, torch.tensor(columns, device=context.device), 0)
+
+    return attach(site, change)
+
+
+def _at_output(module: nn.Module | None, columns: list[int]) -> Undo | None:
+    """Zero columns of what a projection returns."""
+    if module is None or not columns or max(columns) >= outputs_of(module):
+        return None
+
+    def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return output.index_fill(-1, torch.tensor(columns, device=output.device), 0)
+
+    return module.register_forward_hook(hook).remove
+
+
+def _output_side(site: Site, places: list[int]) -> Undo | None:
+    return _at_output(site.out, _slices(places, site.width))
+
+
+def _hidden_width(site: Site) -> int:
+    """The width of a head if it were the hidden size divided by the number of heads."""
+    return 0 if site.out is None else outputs_of(site.out) // site.size
+
+
+def _output_side_hidden_width(site: Site, places: list[int]) -> Undo | None:
+    if _hidden_width(site) == site.width:
+        return None
+    return _at_output(site.out, _slices(places, _hidden_width(site)))
+
+
+def _wrong_width(site: Site, places: list[int]) -> Undo | None:
+    if _hidden_width(site) == site.width:
+        return None
+    return _at_input(site, _slices(places, _hidden_width(site)))
+
+
+def _whole_group(site: Site, places: list[int]) -> Undo | None:
+    """Remove every head that reads the same key/value head."""
+    if site.group == 1:
+        return None
+    groups = {site.kept[place] // site.group for place in places}
+    mates = [i for i, head in enumerate(site.kept) if head // site.group in groups]
+    return _at_input(site, _slices(mates, site.width))
+
+
+def _group_number(site: Site, places: list[int]) -> Undo | None:
+    """Take the number of a head for that of a key/value head, so for that of a group of heads.
+
+    Zeroed values of a key/value head make the outputs of its heads zero, which is the same.
+    """
+    return _at_input(site, _slices(places, site.width * site.group)) if site.group > 1 else None
+
+
+def _even_attention(site: Site, places: list[int]) -> Undo | None:
+    """Zero the queries: all scores are then the same."""
+    part = site.parts.get("q") or site.parts.get("qkv")
+    if part is None:
+        return None
+    present = part.present(site.kept, site.keys_of(site.kept))
+    rows = torch.cat([part.rows["q"][site.kept[place]] for place in places])
+    return _at_output(part.module, torch.searchsorted(present, rows).tolist())
+
+
+def _interleaved(site: Site, places: list[int]) -> Undo | None:
+    heads = len(site.kept)
+    return _at_input(site, [c for p in places for c in range(p, heads * site.width, heads)])
+
+
+def _wrong_axes(site: Site, places: list[int]) -> Undo:
+    def change(context: Tensor) -> Tensor:
+        if context.dim() != 3:
+            return context
+        examples, length, _ = context.shape
+        view = context.clone().view(examples, len(site.kept), length, site.width)
+        view[:, places] = 0
+        return view.view_as(context)
+
+    return attach(site, change)
+
+
+def _whole_layer(site: Site, places: list[int]) -> Undo | None:
+    return _at_input(site, list(range(len(site.kept) * site.width)))
+
+
+def _layer_output(site: Site, places: list[int]) -> Undo | None:
+    return None if site.out is None else _at_output(site.out, list(range(outputs_of(site.out))))
+
+
+def _only(where: Callable[[Tensor, bool], Tensor]) -> Install:
+    """Zero the heads in a part of the tensor alone; `where` gives a view of it."""
+
+    def install(site: Site, places: list[int]) -> Undo:
+        def change(context: Tensor) -> Tensor:
+            changed = context.clone()
+            where(changed, site.time_first)[..., _slices(places, site.width)] = 0
+            return changed
+
+        return attach(site, change)
+
+    return install
+
+
+def _batch_mean(site: Site, places: list[int]) -> Undo:
+    def change(context: Tensor) -> Tensor:
+        mean = context.flatten(0, -2).mean(0).expand_as(context)
+        columns = _slices(places, site.width)
+        changed = context.clone()
+        changed[..., columns] = mean[..., columns]
+        return changed
+
+    return attach(site, change)
+
+
+def first_call_only(site: Site, places: list[int]) -> Undo:
+    """Zero the heads in the first call of a layer, as a hook that misses the steps with a cache."""
+    calls: list[None] = []
+
+    def change(context: Tensor) -> Tensor:
+        calls.append(None)
+        columns = torch.tensor(_slices(places, site.width), device=context.device)
+        return context.index_fill(-1, columns, 0) if len(calls) == 1 else context
+
+    return attach(site, change)
+
+
+WRONG = (
+    Wrong(
+        "nothing",
+        "does nothing: the outputs are those of the whole model",
+        "transformers 5 ignores head_mask; check that the hook returns what it changed, and that "
+        "it is on a module that runs",
+        lambda site, places: lambda: None,
+    ),
+    Wrong(
+        "output_side",
+        "zeroes slices of the output of the output projection, which mixes all heads",
+        SEAM,
+        _output_side,
+    ),
+    Wrong(
+        "output_side",
+        "zeroes slices of the output of the output projection, which mixes all heads",
+        SEAM,
+        _output_side_hidden_width,
+    ),
+    Wrong(
+        "wrong_width",
+        "takes heads of the width hidden_size / num_heads, but this model's have another width",
+        "use head_dim of the config or of the attention module",
+        _wrong_width,
+    ),
+    Wrong(
+        "key_value_head",
+        "takes the number of a head for that of a key/value head, which several heads share",
+        SEAM + ": there each head has its own slice",
+        _group_number,
+    ),
+    Wrong(
+        "whole_group",
+        "removes all heads that share the key/value head",
+        SEAM + ": there each head has its own slice",
+        _whole_group,
+    ),
+    Wrong(
+        "even_attention",
+        "zeroes queries, keys or attention scores before the softmax, so that the head reads all "
+        "tokens evenly instead of none",
+        "zero the attention probabilities after the softmax, or the input of the output projection",
+        _even_attention,
+    ),
+    Wrong(
+        "interleaved",
+        "takes every n-th column for a head, but the columns of a head are next to each other",
+        "reshape to (..., heads, head_dim), not to (..., head_dim, heads)",
+        _interleaved,
+    ),
+    Wrong(
+        "wrong_axes",
+        "reshapes to (batch, heads, length, head_dim) without a transpose, and so zeroes tokens",
+        "reshape to (batch, length, heads, head_dim)",
+        _wrong_axes,
+    ),
+    Wrong("whole_layer", "removes every head of the layer", "slice by head", _whole_layer),
+    Wrong(
+        "whole_layer",
+        "zeroes everything that the attention of the layer returns, its bias too",
+        SEAM,
+        _layer_output,
+    ),
+    Wrong(
+        "one_position",
+        "removes the heads at the last position alone",
+        "slice columns and keep all positions: x[..., start:stop] = 0",
+        _only(lambda x, time_first: x[-1] if time_first else x[:, -1]),
+    ),
+    Wrong(
+        "one_position",
+        "removes the heads at the first position alone",
+        "slice columns and keep all positions: x[..., start:stop] = 0",
+        _only(lambda x, time_first: x[0] if time_first else x[:, 0]),
+    ),
+    Wrong(
+        "one_example",
+        "removes the heads in the first example of the batch alone",
+        "slice columns and keep all examples: x[..., start:stop] = 0",
+        _only(lambda x, time_first: x[:, 0] if time_first else x[0]),
+    ),
+    Wrong(
+        "batch_mean",
+        "replaces the heads by their mean over the batch, padding included",
+        "compare with mean ablation: check_ablation(..., fill=head_means(model, batches))",
+        _batch_mean,
+    ),
+)
