@@ -134,6 +134,19 @@ def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
     assert (tmp_path / "r.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.parametrize("method", ["ablation", "attribution"])
+def test_closed_heads_are_filled(place, tmp_path, method):
+    for fill in ("zero", "mean"):
+        ask(place, tmp_path / fill, "--method", method, "--fill", fill)
+    zero, mean = (Ranking.load(tmp_path / fill) for fill in ("zero", "mean"))
+    assert (zero.options["fill"], mean.options["fill"]) == ("zero", "mean")
+    assert zero.scores != mean.scores
+    with pytest.raises(DeadheadError, match=r"`fill` of .* expects zero or mean, got 'median'"):
+        ask(place, tmp_path / "x", "--method", method, "--fill", "median")
+    with pytest.raises(DeadheadError, match="option of taylor 'fill'"):
+        ask(place, tmp_path / "x", "--fill", "mean")
+
+
 def test_rank_as_json_with_options(place, tmp_path):
     printed = json.loads(
         ask(

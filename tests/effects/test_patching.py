@@ -13,7 +13,7 @@ from deadhead import patch_effects
 from deadhead.effects import logit_difference
 from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward
-from deadhead.heads import discover, prune
+from deadhead.heads import captured, discover, gated, prune
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
 from deadhead.heads.verify.tiny import batch_for, tiny
@@ -102,6 +102,20 @@ def test_equals_one_run_per_head(family: str) -> None:
             assert run == pytest.approx(float(difference(forward(model, batch), batch).mean()))
 
 
+@pytest.mark.parametrize("family", ["llama", "bart"])
+def test_equals_gates_filled_from_a_captured_run(family: str) -> None:
+    model, clean, corrupt = pair(family)
+    effects = patch_effects(model, clean, corrupt, difference, positions=[1])
+    with torch.no_grad():
+        with captured(model) as run:
+            forward(model, clean)
+        for head in discover(model):
+            with gated(model, closed=[head], fill=run, positions={head.block: [1]}):
+                value = float(difference(forward(model, corrupt), corrupt).mean())
+            assert effects.values[head, 1] == pytest.approx(value, abs=1e-10)
+    assert max(map(abs, effects.effect.values())) > 1e-3
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bart", "xlnet"])
 def test_into_the_clean_run_and_at_one_position(family: str) -> None:
     model, clean, corrupt = pair(family)
@@ -150,7 +164,7 @@ def test_the_metric_sees_its_own_batch() -> None:
     """Not the copies: a metric may use what it knows about each example."""
     model, clean, corrupt = pair("gpt2")
     answers = torch.arange(len(clean["input_ids"])) + 4
-    labelled = [{**batch, "labels": answers[:, None]} for batch in (clean, corrupt)]
+    labelled = [{**clean, "labels": answers[:, None]}, corrupt]  # the labels of both
     seen = []
 
     def from_labels(outputs: Any, batch: Mapping[str, Tensor]) -> Tensor:
@@ -226,7 +240,11 @@ def test_pairs_that_do_not_fit_are_refused() -> None:
     refuses("`clean` expects a batch or a list of batches, got an empty list", [], [])
     refuses("`corrupt` expects a batch or a list of batches, got int", clean, 3)
     refuses("clean batch 0 has no inputs; it has: labels", {"labels": mask}, corrupt)
-    refuses("corrupt batch 0 has no tensor 'labels'", changed(clean, labels=mask), corrupt)
+    refuses(
+        "corrupt batch 0 has no tensor 'token_type_ids'",
+        changed(clean, token_type_ids=mask),
+        corrupt,
+    )
 
 
 @pytest.mark.parametrize(

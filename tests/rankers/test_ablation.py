@@ -7,7 +7,7 @@ import torch
 from ranker_cases import KINDS
 
 from deadhead.errors import DeadheadError
-from deadhead.heads import discover, gated, prune
+from deadhead.heads import discover, gated, head_means, prune
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
@@ -15,12 +15,12 @@ from deadhead.rankers.replay import layer_path, repeated, replaying
 
 
 @torch.no_grad()
-def the_long_way(model, batches) -> dict:
+def the_long_way(model, batches, fill="zero") -> dict:
     count = sum(len(batch["labels"]) for batch in batches)
     total = lambda: sum(float(example_losses(model, batch).sum()) for batch in batches) / count  # noqa: E731
     whole, result = total(), {}
     for head in discover(model):
-        with gated(model, closed=[head]):
+        with gated(model, closed=[head], fill=fill):
             result[head] = total() - whole
     return result
 
@@ -40,6 +40,15 @@ def test_equals_closing_each_head(case, kind, tokens):
         rank(setup.model, batches, "ablation", tokens=tokens).scores,
         the_long_way(setup.model, batches),
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_closed_head_can_be_filled_with_its_mean(case, kind):
+    one = case(kind)
+    batches = [one.batch, *one.singles()[:2]]
+    scores = rank(one.model, batches, "ablation", fill="mean").scores
+    assert_same(scores, the_long_way(one.model, batches, head_means(one.model, batches)))
+    assert scores != rank(one.model, batches, "ablation").scores
 
 
 @pytest.mark.parametrize(
@@ -121,7 +130,7 @@ def test_removed_heads_get_no_score_and_disturb_nobody(case):
     assert max(abs(closed[h] - cut[h]) for h in cut) < 1e-10
 
 
-@pytest.mark.parametrize("options", [{"measure": "bleu"}, {"tokens": 0}])
+@pytest.mark.parametrize("options", [{"measure": "bleu"}, {"tokens": 0}, {"fill": "median"}])
 def test_bad_options_are_refused(case, options):
     with pytest.raises(DeadheadError):
         rank(case("tag").model, [case("tag").batch], "ablation", **options)

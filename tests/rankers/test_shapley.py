@@ -15,7 +15,7 @@ from planted_truth import USELESS, assert_truth, batches, planted
 from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.errors import DeadheadError
-from deadhead.heads import discover, gated, prune
+from deadhead.heads import discover, gated, head_means, prune
 from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
 from deadhead.layout import Head, HeadLayout
 from deadhead.options import OptionError
@@ -211,7 +211,7 @@ def test_a_model_by_brute_force() -> None:
     result = walk(
         Shapley(permutations=24, **NEVER),
         list(layout),
-        SetValues(model, layout, data, "loss", 5),
+        SetValues(model, layout, data, measure="loss", fill="zero", rows=5),
         map(list, itertools.permutations(layout)),
         silent,
     )
@@ -272,10 +272,32 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
                     else -float(example_losses(model, data[0]).mean())
                 )
         for rows in (1, 6, 256):
-            assert SetValues(model, layout, data, kind, rows)(sets) == pytest.approx(
-                alone, abs=1e-9
-            )
+            assert SetValues(model, layout, data, measure=kind, fill="zero", rows=rows)(
+                sets
+            ) == pytest.approx(alone, abs=1e-9)
         assert len(set(alone)) > 2
+
+
+@pytest.mark.parametrize("measure", ["accuracy", "loss"])
+def test_closed_heads_can_be_filled_with_their_means(case: Any, measure: str) -> None:
+    one = case("tag")
+    data, layout = [one.batch, *one.singles()[:2]], discover(one.model)
+    means = head_means(one.model, data)
+    sets = [frozenset([head]) for head in list(layout)[::3]] + [frozenset(list(layout)[1:6])]
+    filled, zero = (
+        SetValues(one.model, layout, data, measure=measure, fill=fill, rows=7)(sets)
+        for fill in ("mean", "zero")
+    )
+    for closed, value in zip(sets, filled, strict=True):
+        with gated(one.model, closed=closed, fill=means), torch.no_grad():
+            if measure == "loss":
+                losses = [example_losses(one.model, batch) for batch in data]
+                alone = -float(torch.cat(losses).mean())
+            else:
+                counts = [said(one.model, batch) for batch in data]
+                alone = sum(right for right, _ in counts) / sum(of for _, of in counts)
+        assert value == pytest.approx(alone, abs=1e-9)
+    assert filled != zero
 
 
 def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:

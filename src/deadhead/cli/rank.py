@@ -48,6 +48,13 @@ def rank(
             help="Rank without labels, by the distance to the outputs of the whole model.",
         ),
     ] = None,
+    fill: Annotated[
+        str | None,
+        Option(
+            metavar="zero|mean",
+            help="What replaces a closed head, for ablation, attribution and shapley.",
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         Option(
@@ -84,12 +91,14 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --out shapley.json
 
+        deadhead rank ./pos-en --task pos --lang de --method ablation --fill mean --out mean.json
+
         deadhead rank ./all-MiniLM-L6-v2 --loss self --text sentences.txt --out embeddings.json
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
     known = _task(task, task_file, lang, text)
-    options = opt.options_from(option)
+    options = {**opt.options_from(option), **({} if fill is None else {"fill": fill})}
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)

@@ -15,20 +15,21 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError, UnsupportedModel
+from deadhead.heads.captured import Captured, captured
 from deadhead.heads.discover import find_sites, layout_of
 from deadhead.heads.hooks import hooked
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 from deadhead.progress import Progress, reported
-from deadhead.rankers.fills import Contexts, fill_from, reading_contexts
+from deadhead.rankers.fills import fill_with
 from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
+from deadhead.rankers.pairs import Batch, check_pairs
 from deadhead.rankers.replay import Replay, replaying
 from deadhead.rankers.run import frozen
 
 from .effects import Effects, Place
-from .pairs import Batch, check_pairs
 
 Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
 Positions = Literal["each"] | Iterable[int] | None
@@ -126,7 +127,7 @@ class _Patching:
     budget: int
 
     def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[Place, Tensor]]:
-        with reading_contexts(self.sites) as contexts:
+        with captured(self.model, self.layout) as source_run:
             outputs = forward(self.model, on_device(source, self.model))
         source_metric = self._metric(outputs, source)
         batch, examples = on_device(target, self.model), examples_of(target)
@@ -134,8 +135,8 @@ class _Patching:
             outputs = forward(self.model, batch)
         target_metric, patched = self._metric(outputs, target), {}
         for site in self.sites:
-            for changes in portions(batch, self._changes(site, contexts), self.budget):
-                run, fill = partial(forward, self.model), fill_from(contexts)
+            for changes in portions(batch, self._changes(site, source_run), self.budget):
+                run, fill = partial(forward, self.model), fill_with(source_run)
                 outputs = in_copies(run, batch, site, changes, fill, self.replay)
                 for number, (column, position) in enumerate(changes):
                     rows = slice(number * examples, (number + 1) * examples)
@@ -151,18 +152,18 @@ class _Patching:
         precise = torch.float32 if device.type == "mps" else torch.float64
         return self.metric(outputs, moved).detach().to(precise)
 
-    def _changes(self, site: Site, contexts: Contexts) -> list[Change]:
+    def _changes(self, site: Site, source_run: Captured) -> list[Change]:
         columns = columns_of(site, self.layout)
         if self.positions is None:
             return [Change(column) for column in columns]
-        context = contexts[site.block, site.layer][0]
+        context = source_run.of(site.attention())[0]
         if context.dim() != 3:
             raise UnsupportedModel(
                 f"{site.block} layer {site.layer} works on {tuple(context.shape)} numbers, so its "
                 "positions cannot be separated.",
                 "leave positions out",
             )
-        length = context.shape[0 if site.time_first else 1]
+        length = context.shape[1]
         positions = range(length) if self.positions == "each" else self.positions
         for position in positions:
             if not -length <= int(position) < length:

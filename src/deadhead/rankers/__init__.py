@@ -34,6 +34,7 @@ RANKERS: Registry[type[Ranker]] = Registry(
         "l0": "l0:L0",
         "shapley": "shapley:Shapley",
         "ablation": "ablation:Ablation",
+        "attribution": "attribution:Attribution",
         "entropy": "attention:Entropy",
         "confidence": "attention:Confidence",
     },
@@ -54,6 +55,7 @@ def rank(
     method: str = METHOD,
     *,
     loss: Loss | str | None = None,
+    corrupt: Iterable[Batch] | None = None,
     seed: int = 0,
     closed: Iterable[Head | str] = (),
     progress: bool | Progress = True,
@@ -68,6 +70,8 @@ def rank(
         loss: without labels, "self", the distance to the output of the whole model, or a function
             of the model's outputs and the batch that gives one number per example. `entropy` and
             `confidence` need neither labels nor loss.
+        corrupt: for `attribution` and `ablation`, a batch for each of `batches`, of the same shape
+            and padding: a closed head is filled with its output there.
         closed: heads that count as removed while the others are scored; they get no score.
         progress: show a bar in a terminal or a notebook; or a function that is called with the
             number of steps done, their total and a note.
@@ -80,13 +84,24 @@ def rank(
     >>> prune(model, ranking.lowest(12))
     """
     score = _for_loss(method, loss, options)
+    if corrupt is not None:
+        _check_corrupt(method, score, options)
     from .run import run
 
     with reported(progress, method) as count:
         return run(
-            model, batches, score, method=method, loss=loss, seed=seed, closed=closed,
-            progress=count, data=data or {},
+            model, batches, score, method=method, loss=loss, corrupt=corrupt, seed=seed,
+            closed=closed, progress=count, data=data or {},
         )  # fmt: skip
+
+
+def _check_corrupt(method: str, score: Ranker, options: Mapping[str, Any]) -> None:
+    if not score.takes_corrupt:
+        hint = "leave it out, or rank by attribution or ablation"
+        raise DeadheadError(f"{method} takes no corrupt batches.", hint)
+    if "fill" in options:
+        hint = "leave one of them out"
+        raise DeadheadError("corrupt batches are the fill, but fill is given too.", hint)
 
 
 def check_method(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> bool:

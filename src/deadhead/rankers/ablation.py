@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from deadhead.layout import HeadLayout
 from deadhead.options import Count
 
-from .ranker import Progress, Ranker, Scores
+from .ranker import Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 class Ablation(Ranker):
     """How much the loss rises, or the accuracy falls, when the head alone is closed."""
 
+    takes_corrupt: ClassVar[bool] = True
+
     measure: Literal["loss", "accuracy"] = "loss"  # accuracy is that of labelled tokens
+    fill: Fill = "zero"  # what replaces the head's output: its mean is that on the ranked data
     tokens: Count | None = None  # at most, padding counted, in one pass of at least one batch
 
     def __call__(
@@ -33,11 +36,11 @@ class Ablation(Ranker):
         progress: Progress,
     ) -> Scores:
         from .closed_heads import with_each_head_closed
-        from .fills import zero
+        from .fills import fill_of_batches
 
-        fills = [zero] * len(batches)
+        fill_of = fill_of_batches(model, batches, self.fill)
         whole, closed = with_each_head_closed(
-            model, layout, batches, fills=fills, tokens=self.tokens, progress=progress
+            model, layout, batches, fill_of=fill_of, tokens=self.tokens, progress=progress
         )
         by_loss = {head: loss - whole[0] for head, (loss, _) in closed.items()}
         if math.isnan(whole[1]):  # measured by a loss without labels

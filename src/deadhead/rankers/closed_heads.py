@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from deadhead.heads.discover import find_sites
 from deadhead.layout import Head, HeadLayout
 
-from .head_copies import Change, Fill, columns_of, in_copies, portions, token_budget
+from .fills import Fill
+from .head_copies import Change, columns_of, in_copies, portions, token_budget
 from .loss import (
     IGNORED,
     LOSS,
@@ -35,13 +36,13 @@ def with_each_head_closed(
     layout: HeadLayout,
     batches: Sequence[Mapping[str, Tensor]],
     *,
-    fills: Sequence[Fill],
-    tokens: int | None,
+    fill_of: Callable[[Mapping[str, Tensor]], Fill],
+    tokens: int | None = None,
     progress: Progress,
 ) -> tuple[Result, dict[Head, Result]]:
     """The result of the whole model, and with each head of the layout closed.
 
-    fills: what replaces a closed head, for each batch.
+    fill_of: what replaces a closed head of a batch.
     """
     sites = [site for site in find_sites(model) if columns_of(site, layout)]
     budget = token_budget(model, tokens)
@@ -49,8 +50,8 @@ def with_each_head_closed(
     whole: list[Tensor] = []
     closed: dict[Head, list[Tensor]] = {head: [] for head in layout}
     with replaying(model) as replay:
-        for number, (batch, fill) in enumerate(zip(batches, fills, strict=True)):
-            batch = on_device(batch, model)
+        for number, batch in enumerate(batches):
+            batch, fill = on_device(batch, model), fill_of(batch)
             with replay.record(examples_of(batch)):
                 full = _measures(model, 1, batch)
             finite.add(full[0, 0])

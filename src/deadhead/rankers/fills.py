@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from deadhead.heads.hooks import attach
+from deadhead.heads.captured import Captured, captured
+from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.sites import Site
 
-from .head_copies import Fill
+from .loss import CORRUPT, forward, on_device
 
-Contexts = Mapping[tuple[str, int], list[Tensor]]  # what each layer's output projection read
-
-
-@contextmanager
-def reading_contexts(sites: Iterable[Site]) -> Iterator[Contexts]:
-    """Keep what the output projections read in the run inside, every call in its order."""
-    contexts: dict[tuple[str, int], list[Tensor]] = {}
-
-    with ExitStack() as stack:
-        for site in sites:
-            calls = contexts.setdefault((site.block, site.layer), [])
-
-            def keep(context: Tensor, calls: list[Tensor] = calls) -> Tensor:
-                calls.append(context)
-                return context
-
-            stack.callback(attach(site, keep))
-        yield contexts
+# What replaces the input of a layer's output projection at its n-th call in a pass: a number, or a
+# tensor that fits examples x positions x features.
+Fill = Callable[[Site, int], Tensor | float]
 
 
 def zero(site: Site, call: int) -> float:
     return 0.0
 
 
-def fill_from(contexts: Contexts) -> Fill:
-    """Fill with what the same layer read, at the same call, in another run."""
+def fill_with(values: HeadMeans | Captured) -> Fill:
+    """Fill with the means of heads, or with what the layer read at the same call of another run."""
+    if isinstance(values, Captured):
+        run = values
+        return lambda site, call: run.of(site.attention())[call]
+    means = values
+    return lambda site, call: means.of(site.attention()).flatten(-2)
 
-    def fill(site: Site, call: int) -> Tensor:
-        context = contexts[site.block, site.layer][call]
-        return context.transpose(0, 1) if site.time_first else context
 
-    return fill
+def fill_of_batches(
+    model: nn.Module, batches: Sequence[Mapping[str, Any]], fill: str
+) -> Callable[[Mapping[str, Any]], Fill]:
+    """A function that gives the fill for each batch: of its corrupt batch, or by name."""
+    means = head_means(model, batches) if fill == "mean" and CORRUPT not in batches[0] else None
+
+    def fill_of(batch: Mapping[str, Any]) -> Fill:
+        if CORRUPT in batch:
+            with torch.no_grad(), captured(model) as run:
+                forward(model, on_device(batch[CORRUPT], model))
+            return fill_with(run)
+        return zero if means is None else fill_with(means)
+
+    return fill_of

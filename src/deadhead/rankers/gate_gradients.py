@@ -1,14 +1,15 @@
 """Read the gradient of the loss at the gate of every head.
 
-d loss / d gate is, for an open gate, the sum over positions of context times the gradient arriving
-there, so the gate need not multiply anything: it lets the context through and reads its score on
-the way back. With an axis for the batch, one backward pass gives the value of every example
+A gate blends, g * context + (1 - g) * fill. For an open gate, d loss / d gate is the sum over
+positions of (context - fill) times the gradient arriving there, so the gate need not multiply
+anything: it lets the context through and reads its score on the way back. With an axis for the batch, one backward pass gives the value of every example
 separately, and because the weights are frozen, only the gradients of the gates are computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -19,10 +20,12 @@ from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import attach
+from deadhead.heads.rows import batch_first
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 
-from .loss import IGNORED, LOSS, FiniteLoss, attended, example_losses, examples_of
+from .fills import Fill, zero
+from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, attended, example_losses, examples_of
 from .ranker import Progress
 
 Place = tuple[str, int]
@@ -53,6 +56,43 @@ def accumulated(
                 sums[place] = value if place not in sums else sums[place] + value
             progress(number + 1, len(batches))
     finite.check()
+    examples = sum(map(examples_of, batches))
+    tokens = sum(int(attended(batch).sum()) for batch in batches)
+    return _by_head(gates, sums, layout), examples, tokens
+
+
+def estimated_rises(
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    fill_of: Callable[[Mapping[str, Tensor]], Fill],
+    progress: Progress,
+) -> list[dict[Head, float]]:
+    """How much the sum of the losses of each batch rises as each head closes, to first order.
+
+    Of a probe (label_free.py), to second order: its squared gradient is the curvature of the
+    distance, whose gradient is 0.
+    """
+    device = next(model.parameters()).device
+    precise = torch.float32 if device.type == "mps" else torch.float64
+    rises: list[dict[Place, Tensor]] = []
+    finite = FiniteLoss()
+    with open_gates(model) as gates:
+        for number, batch in enumerate(batches):
+            gates.fill = fill_of(batch)
+            gradients = _gradients(model, batch, gates, finite)
+            rises.append({})
+            for place, gradient in gradients.items():
+                gradient = gradient.to(precise)
+                rise = gradient.square() / 2 if SEEDS in batch else -gradient
+                rises[-1][place] = rise.sum(0)
+            progress(number + 1, len(batches))
+    finite.check()
+    return [_by_head(gates, sums, layout) for sums in rises]
+
+
+def _by_head(gates: OpenGates, sums: dict[Place, Tensor], layout: HeadLayout) -> dict[Head, float]:
+    """The numbers of layers as numbers of heads; 0 for heads whose layer was not run."""
     by_head = {
         Head(*place, index): value
         for place, values in sums.items()
@@ -61,9 +101,7 @@ def accumulated(
     if not any(by_head.values()):
         reason = "the gradient of the loss is 0 at every one of them: the loss does not depend on"
         raise _no_gradient(gates, f"{reason} attention")
-    examples = sum(map(examples_of, batches))
-    tokens = sum(int(attended(batch).sum()) for batch in batches)
-    return {head: by_head.get(head, 0.0) for head in layout}, examples, tokens
+    return {head: by_head.get(head, 0.0) for head in layout}
 
 
 def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
@@ -108,9 +146,12 @@ class OpenGates:
         }
         self.gates: dict[Place, Tensor] = {}
         self.per_token, self.examples = per_token, 0
+        self.fill: Fill = zero
+        self.calls: Counter[Place] = Counter()
 
     def begin(self, examples: int) -> None:
         self.gates.clear()
+        self.calls.clear()
         self.examples = examples
 
     def at(self, site: Site) -> Any:
@@ -118,6 +159,8 @@ class OpenGates:
         place, axis = (site.block, site.layer), 1 if site.time_first else 0
 
         def let_through(context: Tensor) -> Tensor:
+            if not torch.is_grad_enabled():  # a run that gives a fill
+                return context
             if context.dim() < 3 or context.shape[axis] != self.examples:
                 raise UnsupportedModel(
                     f"{site.block} layer {site.layer} works on {tuple(context.shape[:-1])} rows "
@@ -136,7 +179,11 @@ class OpenGates:
                     dtype=torch.float32 if half else context.dtype,
                     requires_grad=True,
                 )
-            return _Open.apply(context, gate, site.width, axis)
+            filling, difference = self.fill(site, self.calls[place]), context.detach()
+            self.calls[place] += 1
+            if isinstance(filling, Tensor):
+                difference = difference - batch_first(site, filling.to(context))
+            return _Open.apply(context, difference, gate, site.width, axis)
 
         return let_through
 
@@ -145,19 +192,22 @@ class _Open(torch.autograd.Function):
     """Multiplication by a gate of ones: the forward pass is known, the backward pass reads it."""
 
     @staticmethod
-    def forward(ctx: Any, context: Tensor, gate: Tensor, width: int, axis: int) -> Tensor:
-        ctx.save_for_backward(context)
+    def forward(
+        ctx: Any, context: Tensor, difference: Tensor, gate: Tensor, width: int, axis: int
+    ) -> Tensor:
+        """difference: the context less the fill."""
+        ctx.save_for_backward(difference)
         ctx.width, ctx.axis, ctx.shape, ctx.sum_type = width, axis, gate.shape, gate.dtype
         return context.view_as(context)
 
     @staticmethod
-    def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
-        (context,), (grad,) = ctx.saved_tensors, arriving
+    def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor | None, None, Tensor, None, None]:
+        (difference,), (grad,) = ctx.saved_tensors, arriving
         # examples x positions.. x heads x width
-        product = (context * grad).transpose(0, ctx.axis).unflatten(-1, (-1, ctx.width))
+        product = (difference * grad).transpose(0, ctx.axis).unflatten(-1, (-1, ctx.width))
         axes = [-1] if len(ctx.shape) > 2 else [*range(1, product.dim() - 2), -1]
         read = product.sum(axes, dtype=ctx.sum_type)
-        return (grad if ctx.needs_input_grad[0] else None), read, None, None
+        return (grad if ctx.needs_input_grad[0] else None), None, read, None, None
 
 
 @contextmanager

@@ -17,14 +17,11 @@ from deadhead.heads.hooks import attach
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 
+from .fills import Fill
 from .loss import attended, examples_of
 from .replay import Replay, repeated
 
 TOKENS = {"cpu": 1024, "cuda": 65536}  # the CPU's was measured; a GPU only has to be kept busy
-
-# What replaces the input of a layer's output projection at its n-th call in a pass: a number, or a
-# tensor that fits examples x positions x features.
-Fill = Callable[[Site, int], "Tensor | float"]
 
 
 class Change(NamedTuple):

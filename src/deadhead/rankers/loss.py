@@ -26,6 +26,7 @@ from deadhead.forward import (
 
 # Further entries of a batch that is measured by another loss than that of labels: label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
+CORRUPT = "deadhead.corrupt"  # the batch whose run fills closed heads: fills.py
 # What a model reads; a batch has one of these.
 INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Batch = Mapping[str, Tensor]
 
 
+# What replaces the output of a closed head: nothing, or its mean over the tokens of the data.
+Fill = Literal["zero", "mean"]
+
+
 class Scores(dict[Head, float]):
     """Scores with `raw` values before scaling, and `details` fit for JSON.
 
@@ -43,11 +47,13 @@ class Ranker(Checked, ABC):
         only the `inputs`.
     differentiates: its scores are gradients at open gates, where a distance has none (label_free).
     raw_adds_up: its raw values are sums over the data, so those of different data can be added.
+    takes_corrupt: closed heads can be filled from the run of corrupt batches.
     """
 
     reads: ClassVar[Literal["labels", "labels or a loss", "inputs"]] = "labels or a loss"
     differentiates: ClassVar[bool] = False
     raw_adds_up: ClassVar[bool] = False
+    takes_corrupt: ClassVar[bool] = False
 
     @property
     def in_file_order(self) -> bool:

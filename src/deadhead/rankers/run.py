@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,8 @@ from deadhead.version import versions
 
 from .batches import check_batches, describe
 from .label_free import Loss, with_loss
+from .loss import CORRUPT, right_padded
+from .pairs import check_pairs, listed
 from .ranker import Progress, Ranker
 
 
@@ -31,6 +33,7 @@ def run(
     *,
     method: str,
     loss: Loss | str | None,
+    corrupt: Iterable[Mapping[str, Tensor]] | None,
     seed: int,
     closed: Iterable[Head | str],
     progress: Progress,
@@ -43,22 +46,37 @@ def run(
     needs_labels = loss is None and score.reads != "inputs"
     with frozen(model, seed), gated(model, closed=removed):
         checked = check_batches(model, batches, labels=needs_labels)
+        facts = {**describe(checked), **data}
+        if corrupt is not None:
+            checked, facts["corrupt"] = _with_corrupt(model, checked, corrupt)
         probed = score.differentiates
         measured = checked if loss is None else with_loss(model, checked, loss, probed, seed)
         scores = score(model, left, measured, seed=seed, progress=progress)
         check_scores(method, left, scores)
+    filled = {} if corrupt is None else {"fill": "corrupt"}
     return Ranking(
         scores=dict(scores),
         layout=layout,
         method=method,
-        options={**asdict(score), **_loss_option(loss)},  # type: ignore[call-overload]
+        options={**asdict(score), **_loss_option(loss), **filled},  # type: ignore[call-overload]
         model=_name(model),
-        data={**describe(checked), **data},
+        data=facts,
         seed=seed,
         versions=versions(),
         raw=getattr(scores, "raw", None),
         details=getattr(scores, "details", {}),
     )
+
+
+def _with_corrupt(
+    model: nn.Module,
+    batches: Sequence[Mapping[str, Tensor]],
+    corrupt: Iterable[Mapping[str, Tensor]],
+) -> tuple[list[Mapping[str, Any]], str]:
+    """The batches, each with its corrupt batch; and a hash of those."""
+    others = [right_padded(model, batch) for batch in listed("corrupt", corrupt)]
+    pairs = check_pairs(batches, others)
+    return [{**clean, CORRUPT: other} for clean, other in pairs], describe(others)["fingerprint"]
 
 
 @contextmanager

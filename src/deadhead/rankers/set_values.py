@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.heads.gates import gated
+from deadhead.heads.means import head_means
 from deadhead.layout import Head, HeadLayout
 
 from .loss import (
@@ -21,6 +22,7 @@ from .loss import (
     on_device,
     output_kind,
 )
+from .ranker import Fill
 from .replay import repeated
 
 Closed = frozenset[Head]
@@ -34,11 +36,15 @@ class SetValues:
         model: nn.Module,
         layout: HeadLayout,
         batches: Sequence[Mapping[str, Tensor]],
+        *,
         measure: str,
+        fill: Fill,
         rows: int | None,
     ):
         self.model, self.layout, self.batches, self.measure = model, layout, batches, measure
         self.rows = rows or (64 if next(model.parameters()).device.type == "cpu" else 1024)
+        # means of the whole model: those of a set of heads would be another game
+        self.fill = head_means(model, batches) if fill == "mean" else fill
         self.row = {
             (a.block, a.layer): row for b in layout.blocks for row, a in enumerate(layout.of(b))
         }
@@ -65,7 +71,7 @@ class SetValues:
         examples, whole = examples_of(batch), list(sets) == [frozenset()]
         copies = repeated(batch, len(sets))
         gates = {b: gate.repeat_interleave(examples, 0) for b, gate in self._gates(sets).items()}
-        with gated(self.model, gates):
+        with gated(self.model, gates, fill=self.fill):
             output = forward(self.model, copies)
         if LOSS in batch:
             losses = losses_from(self.model, copies, output)

@@ -25,7 +25,7 @@ from deadhead.errors import DeadheadError
 from deadhead.layout import Head, HeadLayout
 from deadhead.options import Bound, Count, Share
 
-from .ranker import Progress, Ranker, Scores
+from .ranker import Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -46,6 +46,7 @@ class Shapley(Ranker):
     permutations: Count = 100
     # accuracy of labelled positions, or the negative mean loss of the examples
     measure: Literal["accuracy", "loss"] = "accuracy"
+    fill: Fill = "zero"  # what replaces a closed head: its mean is that on the ranked data
     truncation: Share = 0.5  # a walk ends when this share of the heads is open; 0 walks to the end
     limit: Count = 1000  # samples after which a head is settled in any case
     tolerance: float = 0.01  # a head is settled when the lower bound of its mean exceeds -tolerance
@@ -73,7 +74,9 @@ class Shapley(Ranker):
                 "closes one.",
                 "give a smaller share, or 0 to walk to the end",
             )
-        value = SetValues(model, layout, batches, self.measure, self.rows_per_pass)
+        value = SetValues(
+            model, layout, batches, measure=self.measure, fill=self.fill, rows=self.rows_per_pass
+        )
         walks = walk(self, list(layout), value, orders(list(layout), seed), progress)
         bounds = {head: self.bound(samples) for head, samples in walks.samples.items()}
         details = {

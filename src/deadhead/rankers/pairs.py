@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from deadhead.errors import DataError
-from deadhead.rankers.loss import INPUTS
+
+from .loss import INPUTS
 
 Batch = Mapping[str, Any]
 MASKS = ("attention_mask", "decoder_attention_mask")
@@ -18,29 +19,38 @@ MASKS = ("attention_mask", "decoder_attention_mask")
 def check_pairs(
     clean: Batch | Iterable[Batch], corrupt: Batch | Iterable[Batch]
 ) -> list[tuple[Batch, Batch]]:
-    """The batches in pairs: as many clean as corrupt ones, with the same shapes and padding."""
-    sides = [_listed("clean", clean), _listed("corrupt", corrupt)]
+    """The batches in pairs: as many clean as corrupt ones, with the same shapes and padding.
+
+    Where one of a pair has no labels, it gets those of the other.
+    """
+    sides = [listed("clean", clean), listed("corrupt", corrupt)]
     if len(sides[0]) != len(sides[1]):
         raise DataError(
             f"got {len(sides[0])} clean batches and {len(sides[1])} corrupt ones.",
             "give one corrupt batch for each clean one",
         )
-    pairs = list(zip(*sides, strict=True))
-    for number, (first, second) in enumerate(pairs):
+    pairs: list[tuple[Batch, Batch]] = []
+    for number, (first, second) in enumerate(zip(*sides, strict=True)):
+        if "labels" in first:
+            second = {"labels": first["labels"], **second}
+        elif "labels" in second:
+            first = {"labels": second["labels"], **first}
         _check_pair(number, first, second)
+        pairs.append((first, second))
     return pairs
 
 
-def _listed(side: str, batches: Batch | Iterable[Batch]) -> Sequence[Batch]:
-    listed: list[Any] = []
+def listed(side: str, batches: Batch | Iterable[Batch]) -> Sequence[Batch]:
+    """The batches of a side as a list, which may be of one."""
+    batch_list: list[Any] = []
     if isinstance(batches, Iterable):
-        listed = [batches] if isinstance(batches, Mapping) else list(batches)
-    if not listed or not all(isinstance(batch, Mapping) for batch in listed):
+        batch_list = [batches] if isinstance(batches, Mapping) else list(batches)
+    if not batch_list or not all(isinstance(batch, Mapping) for batch in batch_list):
         raise DataError(
             f"`{side}` expects a batch or a list of batches, got {_kind(batches)}.",
             "give dicts ready for model(**batch)",
         )
-    for number, batch in enumerate(listed):
+    for number, batch in enumerate(batch_list):
         inputs = [batch[name] for name in INPUTS if isinstance(batch.get(name), Tensor)]
         if not inputs or not len(inputs[0]):
             names = ", ".join(batch) or "nothing"
@@ -48,7 +58,7 @@ def _listed(side: str, batches: Batch | Iterable[Batch]) -> Sequence[Batch]:
                 f"{side} batch {number} has no inputs; it has: {names}.",
                 "give each batch input_ids",
             )
-    return listed
+    return batch_list
 
 
 def _kind(value: Any) -> str:

@@ -1,0 +1,195 @@
+"""Attribution against finite differences of gates, Taylor scores and ablation with the same fill."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranker_cases import KINDS
+
+from deadhead.errors import DataError, DeadheadError
+from deadhead.heads import captured, discover, gated, head_means
+from deadhead.heads.discover import find_sites
+from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.rankers import rank
+from deadhead.rankers.fills import fill_of_batches
+from deadhead.rankers.gate_gradients import open_gates
+from deadhead.rankers.loss import CORRUPT, example_losses
+
+# Gates as numbers are read in float32, which has 1 - STEP exactly. The norms of the causal model
+# compute in float32, so that its step must be larger.
+STEP, TOLERANCE = {"causal": 2**-7}, {"causal": 1e-3}
+
+
+@torch.no_grad()
+def differences(model, batches, fills, step=2**-13) -> dict:
+    """The rise of the mean loss per unit of a gate that closes a little, by central differences."""
+    slopes = {}
+    for head in discover(model):
+        rise = 0.0
+        for batch, fill in zip(batches, fills, strict=True):
+            for sign in (1, -1):
+                with gated(model, {head: 1 - sign * step}, fill=fill):
+                    rise += sign * float(example_losses(model, batch).sum())
+        slopes[head] = rise / (2 * step) / sum(len(batch["labels"]) for batch in batches)
+    return slopes
+
+
+def assert_same(scores, expected, tolerance) -> None:
+    assert max(abs(scores[head] - expected[head]) for head in expected) < tolerance
+    assert max(map(abs, expected.values())) > 10 * tolerance
+    assert len(set(expected.values())) > len(expected) / 2
+
+
+def other_tokens(batch) -> dict:
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    return {**batch, "input_ids": (ids * 7 % 80 + 9) * mask}
+
+
+@pytest.mark.parametrize("fill", ["zero", "mean"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_the_finite_difference_of_a_small_gate(case, kind, fill):
+    one = case(kind)
+    batches = [one.batch, *one.singles()[:2]]
+    filling = head_means(one.model, batches) if fill == "mean" else fill
+    scores = rank(one.model, batches, "attribution", fill=fill).scores
+    fills = [filling] * len(batches)
+    slopes = differences(one.model, batches, fills, STEP.get(kind, 2**-13))
+    assert_same(scores, slopes, TOLERANCE.get(kind, 1e-6))
+
+
+@pytest.mark.parametrize("family", ["xlnet", "albert"])
+def test_layers_in_another_order_or_used_twice(family):
+    model = tiny(family).double().eval()
+    batch = batch_for(model)
+
+    def loss(outputs, batch):
+        return outputs[0][:, 1, :5].sum(-1)
+
+    batch["labels"] = torch.zeros(len(batch["input_ids"]), dtype=torch.long)
+    slopes, means = {}, head_means(model, [batch])
+    with torch.no_grad():
+        for head in discover(model):
+            sides = []
+            for sign in (1, -1):
+                with gated(model, {head: 1 - sign * 2**-13}, fill=means):
+                    inputs = {n: v for n, v in batch.items() if n != "labels"}
+                    sides.append(float(loss(model(**inputs), batch).mean()))
+            slopes[head] = (sides[0] - sides[1]) / 2**-12
+    assert_same(rank(model, [batch], "attribution", loss=loss).scores, slopes, 1e-6)
+
+
+def test_zero_is_taylor_with_its_sign(case):
+    """The Taylor score adds up absolute values of what attribution adds up as it is."""
+    one = case("tag")
+    singles = one.singles()
+    signed = [rank(one.model, [row], "attribution", fill="zero").scores for row in singles]
+    together = rank(one.model, [one.batch], "attribution", fill="zero").scores
+    options = {"unit": "per_example", "last_layer": "tokens"}
+    taylor = rank(one.model, [one.batch], "taylor", **options).scores
+    tokens = int(one.batch["attention_mask"].sum())
+    for head in discover(one.model):
+        values = [scores[head] for scores in signed]
+        assert together[head] == pytest.approx(sum(values) / len(values), abs=1e-10)
+        assert taylor[head] == pytest.approx(sum(map(abs, values)) / tokens, abs=1e-10)
+    assert min(together.values()) < 0 < max(together.values())
+
+
+def test_batches_do_not_matter(case):
+    one = case("tag")
+    apart = rank(one.model, one.singles(), "attribution").scores
+    assert_same(apart, rank(one.model, [one.batch], "attribution").scores, 1e-10)
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "causal"])
+def test_a_corrupt_run_as_the_fill(case, kind):
+    one = case(kind)
+    corrupt = other_tokens(one.batch)
+    with torch.no_grad(), captured(one.model) as run:
+        example_losses(one.model, corrupt)
+    ranking = rank(one.model, [one.batch], "attribution", corrupt=[corrupt])
+    slopes = differences(one.model, [one.batch], [run], STEP.get(kind, 2**-13))
+    assert_same(ranking.scores, slopes, TOLERANCE.get(kind, 1e-6))
+    assert ranking.options["fill"] == "corrupt"
+    assert ranking.data["corrupt"] != ranking.data["fingerprint"]
+    unlabelled = {name: value for name, value in corrupt.items() if name != "labels"}
+    again = rank(one.model, [one.batch], "attribution", corrupt=iter([unlabelled]))
+    assert again.scores == ranking.scores
+    exact = rank(one.model, [one.batch], "ablation", corrupt=[corrupt])
+    with torch.no_grad():
+        whole = float(example_losses(one.model, one.batch).mean())
+        for head in list(discover(one.model))[::5]:
+            with gated(one.model, closed=[head], fill=run):
+                rise = float(example_losses(one.model, one.batch).mean()) - whole
+            assert exact[head] == pytest.approx(rise, abs=1e-10)
+    assert exact.scores != ranking.scores
+
+
+def test_the_run_that_gives_a_fill_has_no_gates(case):
+    one = case("classify")
+    batch = {**one.batch, CORRUPT: other_tokens(one.batch)}
+    outside = fill_of_batches(one.model, [batch], "mean")(batch)
+    with open_gates(one.model) as gates:
+        gates.begin(1)  # another number of examples than the batch has
+        inside = fill_of_batches(one.model, [batch], "mean")(batch)
+    assert not gates.gates
+    for site in find_sites(one.model):
+        assert torch.equal(inside(site, 0), outside(site, 0))
+
+
+def test_agreement_with_ablation_is_reported(case):
+    one = case("classify")
+    batches = [one.batch, one.singles()[0]]
+    details = rank(one.model, batches, "attribution", agreement=True).details
+    for_first = [rank(one.model, [one.batch], m, fill="zero") for m in ("attribution", "ablation")]
+    again = rank(one.model, batches[:1], "attribution", fill="zero", agreement=True)
+    assert again.details["agreement"] == {
+        "spearman": pytest.approx(for_first[0].spearman(for_first[1]).rho),
+        "examples": 4,
+    }
+    assert details["agreement"]["examples"] == 4
+    assert -1 <= details["agreement"]["spearman"] <= 1
+    assert rank(one.model, batches, "attribution").details == {}
+    with pytest.raises(DeadheadError, match="agreement compares losses"):
+        rank(one.model, batches, "attribution", loss="self", agreement=True)
+
+
+def test_without_labels_it_estimates_the_distance(case):
+    """To second order, which is exact enough for heads that do little."""
+    one = case("tag")
+    with torch.no_grad():
+        for layer in one.model.roberta.encoder.layer:
+            layer.attention.output.dense.weight *= 0.02
+    batches = [one.batch] * 40  # the mean of 160 draws
+    estimate = rank(one.model, batches, "attribution", loss="self", fill="zero")
+    exact = rank(one.model, [one.batch], "ablation", loss="self")
+    assert min(exact.scores.values()) > 0
+    for head in exact.scores:
+        assert estimate[head] == pytest.approx(exact[head], rel=0.4)
+    assert estimate.spearman(exact).rho > 0.9
+
+
+def test_corrupt_batches_that_cannot_be_used(case):
+    one = case("tag")
+    corrupt = [other_tokens(one.batch)]
+
+    def refuses(message, method="attribution", batches=corrupt, **options):
+        with pytest.raises(DeadheadError, match=message):
+            rank(one.model, [one.batch], method, corrupt=batches, **options)
+
+    refuses("taylor takes no corrupt batches", "taylor")
+    refuses("shapley takes no corrupt batches", "shapley")
+    refuses("corrupt batches are the fill, but fill is given too", fill="mean")
+    refuses("got 1 clean batches and 2 corrupt", batches=corrupt * 2)
+    shorter = {name: value[:, :-1] for name, value in corrupt[0].items()}
+    refuses("input_ids of clean batch 0 has shape", batches=[shorter])
+    refuses("`corrupt` expects a batch or a list of batches, got int", batches=3)
+
+
+def test_means_that_are_not_finite_are_reported(case):
+    one = case("classify")
+    with torch.no_grad():
+        one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float(
+            "nan"
+        )
+    with pytest.raises(DataError, match="the mean of encoder layer 0 is not a finite number"):
+        rank(one.model, [one.batch], "attribution")
