@@ -44,11 +44,11 @@ def test_equals_closing_each_head(case, kind, tokens):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_closed_head_can_be_filled_with_its_mean(case, kind):
-    one = case(kind)
-    batches = [one.batch, *one.singles()[:2]]
-    scores = rank(one.model, batches, "ablation", fill="mean").scores
-    assert_same(scores, the_long_way(one.model, batches, head_means(one.model, batches)))
-    assert scores != rank(one.model, batches, "ablation").scores
+    setup = case(kind)
+    batches = [setup.batch, *setup.singles()[:2]]
+    scores = rank(setup.model, batches, "ablation", fill="mean").scores
+    assert_same(scores, the_long_way(setup.model, batches, head_means(setup.model, batches)))
+    assert scores != rank(setup.model, batches, "ablation").scores
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,12 @@ def other_tokens(batch) -> dict:
 @pytest.mark.parametrize("fill", ["zero", "mean"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_the_finite_difference_of_a_small_gate(case, kind, fill):
-    one = case(kind)
-    batches = [one.batch, *one.singles()[:2]]
-    filling = head_means(one.model, batches) if fill == "mean" else fill
-    scores = rank(one.model, batches, "attribution", fill=fill).scores
+    setup = case(kind)
+    batches = [setup.batch, *setup.singles()[:2]]
+    filling = head_means(setup.model, batches) if fill == "mean" else fill
+    scores = rank(setup.model, batches, "attribution", fill=fill).scores
     fills = [filling] * len(batches)
-    slopes = differences(one.model, batches, fills, STEP.get(kind, 2**-13))
+    slopes = differences(setup.model, batches, fills, STEP.get(kind, 2**-13))
     assert_same(scores, slopes, TOLERANCE.get(kind, 1e-6))
 
 
@@ -80,14 +80,14 @@ def test_layers_in_another_order_or_used_twice(family):
 
 def test_zero_is_taylor_with_its_sign(case):
     """The Taylor score adds up absolute values of what attribution adds up as it is."""
-    one = case("tag")
-    singles = one.singles()
-    signed = [rank(one.model, [row], "attribution", fill="zero").scores for row in singles]
-    together = rank(one.model, [one.batch], "attribution", fill="zero").scores
+    setup = case("tag")
+    singles = setup.singles()
+    signed = [rank(setup.model, [row], "attribution", fill="zero").scores for row in singles]
+    together = rank(setup.model, [setup.batch], "attribution", fill="zero").scores
     options = {"unit": "per_example", "last_layer": "tokens"}
-    taylor = rank(one.model, [one.batch], "taylor", **options).scores
-    tokens = int(one.batch["attention_mask"].sum())
-    for head in discover(one.model):
+    taylor = rank(setup.model, [setup.batch], "taylor", **options).scores
+    tokens = int(setup.batch["attention_mask"].sum())
+    for head in discover(setup.model):
         values = [scores[head] for scores in signed]
         assert together[head] == pytest.approx(sum(values) / len(values), abs=1e-10)
         assert taylor[head] == pytest.approx(sum(map(abs, values)) / tokens, abs=1e-10)
@@ -95,73 +95,75 @@ def test_zero_is_taylor_with_its_sign(case):
 
 
 def test_batches_do_not_matter(case):
-    one = case("tag")
-    apart = rank(one.model, one.singles(), "attribution").scores
-    assert_same(apart, rank(one.model, [one.batch], "attribution").scores, 1e-10)
+    setup = case("tag")
+    apart = rank(setup.model, setup.singles(), "attribution").scores
+    assert_same(apart, rank(setup.model, [setup.batch], "attribution").scores, 1e-10)
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
 def test_a_corrupt_run_as_the_fill(case, kind):
-    one = case(kind)
-    corrupt = other_tokens(one.batch)
-    with torch.no_grad(), captured(one.model) as run:
-        example_losses(one.model, corrupt)
-    ranking = rank(one.model, [one.batch], "attribution", corrupt=[corrupt])
-    slopes = differences(one.model, [one.batch], [run], STEP.get(kind, 2**-13))
+    setup = case(kind)
+    corrupt = other_tokens(setup.batch)
+    with torch.no_grad(), captured(setup.model) as run:
+        example_losses(setup.model, corrupt)
+    ranking = rank(setup.model, [setup.batch], "attribution", corrupt=[corrupt])
+    slopes = differences(setup.model, [setup.batch], [run], STEP.get(kind, 2**-13))
     assert_same(ranking.scores, slopes, TOLERANCE.get(kind, 1e-6))
     assert ranking.options["fill"] == "corrupt"
     assert ranking.data["corrupt"] != ranking.data["fingerprint"]
     unlabelled = {name: value for name, value in corrupt.items() if name != "labels"}
-    again = rank(one.model, [one.batch], "attribution", corrupt=iter([unlabelled]))
+    again = rank(setup.model, [setup.batch], "attribution", corrupt=iter([unlabelled]))
     assert again.scores == ranking.scores
-    exact = rank(one.model, [one.batch], "ablation", corrupt=[corrupt])
+    exact = rank(setup.model, [setup.batch], "ablation", corrupt=[corrupt])
     with torch.no_grad():
-        whole = float(example_losses(one.model, one.batch).mean())
-        for head in list(discover(one.model))[::5]:
-            with gated(one.model, closed=[head], fill=run):
-                rise = float(example_losses(one.model, one.batch).mean()) - whole
+        whole = float(example_losses(setup.model, setup.batch).mean())
+        for head in list(discover(setup.model))[::5]:
+            with gated(setup.model, closed=[head], fill=run):
+                rise = float(example_losses(setup.model, setup.batch).mean()) - whole
             assert exact[head] == pytest.approx(rise, abs=1e-10)
     assert exact.scores != ranking.scores
 
 
 def test_the_run_that_gives_a_fill_has_no_gates(case):
-    one = case("classify")
-    batch = {**one.batch, CORRUPT: other_tokens(one.batch)}
-    outside = fill_of_batches(one.model, [batch], "mean")(batch)
-    with open_gates(one.model) as gates:
+    setup = case("classify")
+    batch = {**setup.batch, CORRUPT: other_tokens(setup.batch)}
+    outside = fill_of_batches(setup.model, [batch], "mean")(batch)
+    with open_gates(setup.model) as gates:
         gates.begin(1)  # another number of examples than the batch has
-        inside = fill_of_batches(one.model, [batch], "mean")(batch)
+        inside = fill_of_batches(setup.model, [batch], "mean")(batch)
     assert not gates.gates
-    for site in find_sites(one.model):
+    for site in find_sites(setup.model):
         assert torch.equal(inside(site, 0), outside(site, 0))
 
 
 def test_agreement_with_ablation_is_reported(case):
-    one = case("classify")
-    batches = [one.batch, one.singles()[0]]
-    details = rank(one.model, batches, "attribution", agreement=True).details
-    for_first = [rank(one.model, [one.batch], m, fill="zero") for m in ("attribution", "ablation")]
-    again = rank(one.model, batches[:1], "attribution", fill="zero", agreement=True)
+    setup = case("classify")
+    batches = [setup.batch, setup.singles()[0]]
+    details = rank(setup.model, batches, "attribution", agreement=True).details
+    for_first = [
+        rank(setup.model, [setup.batch], m, fill="zero") for m in ("attribution", "ablation")
+    ]
+    again = rank(setup.model, batches[:1], "attribution", fill="zero", agreement=True)
     assert again.details["agreement"] == {
         "spearman": pytest.approx(for_first[0].spearman(for_first[1]).rho),
         "examples": 4,
     }
     assert details["agreement"]["examples"] == 4
     assert -1 <= details["agreement"]["spearman"] <= 1
-    assert rank(one.model, batches, "attribution").details == {}
+    assert rank(setup.model, batches, "attribution").details == {}
     with pytest.raises(DeadheadError, match="agreement compares losses"):
-        rank(one.model, batches, "attribution", loss="self", agreement=True)
+        rank(setup.model, batches, "attribution", loss="self", agreement=True)
 
 
 def test_without_labels_it_estimates_the_distance(case):
     """To second order, which is exact enough for heads that do little."""
-    one = case("tag")
+    setup = case("tag")
     with torch.no_grad():
-        for layer in one.model.roberta.encoder.layer:
+        for layer in setup.model.roberta.encoder.layer:
             layer.attention.output.dense.weight *= 0.02
-    batches = [one.batch] * 40  # the mean of 160 draws
-    estimate = rank(one.model, batches, "attribution", loss="self", fill="zero")
-    exact = rank(one.model, [one.batch], "ablation", loss="self")
+    batches = [setup.batch] * 40  # the mean of 160 draws
+    estimate = rank(setup.model, batches, "attribution", loss="self", fill="zero")
+    exact = rank(setup.model, [setup.batch], "ablation", loss="self")
     assert min(exact.scores.values()) > 0
     for head in exact.scores:
         assert estimate[head] == pytest.approx(exact[head], rel=0.4)
@@ -169,12 +171,12 @@ def test_without_labels_it_estimates_the_distance(case):
 
 
 def test_corrupt_batches_that_cannot_be_used(case):
-    one = case("tag")
-    corrupt = [other_tokens(one.batch)]
+    setup = case("tag")
+    corrupt = [other_tokens(setup.batch)]
 
     def refuses(message, method="attribution", batches=corrupt, **options):
         with pytest.raises(DeadheadError, match=message):
-            rank(one.model, [one.batch], method, corrupt=batches, **options)
+            rank(setup.model, [setup.batch], method, corrupt=batches, **options)
 
     refuses("taylor takes no corrupt batches", "taylor")
     refuses("shapley takes no corrupt batches", "shapley")
@@ -186,10 +188,10 @@ def test_corrupt_batches_that_cannot_be_used(case):
 
 
 def test_means_that_are_not_finite_are_reported(case):
-    one = case("classify")
+    setup = case("classify")
     with torch.no_grad():
-        one.model.bert.embeddings.word_embeddings.weight[int(one.batch["input_ids"][2, 3])] = float(
-            "nan"
+        setup.model.bert.embeddings.word_embeddings.weight[int(setup.batch["input_ids"][2, 3])] = (
+            float("nan")
         )
     with pytest.raises(DataError, match="the mean of encoder layer 0 is not a finite number"):
-        rank(one.model, [one.batch], "attribution")
+        rank(setup.model, [setup.batch], "attribution")

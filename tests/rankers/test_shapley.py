@@ -280,21 +280,21 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
 
 @pytest.mark.parametrize("measure", ["accuracy", "loss"])
 def test_closed_heads_can_be_filled_with_their_means(case: Any, measure: str) -> None:
-    one = case("tag")
-    data, layout = [one.batch, *one.singles()[:2]], discover(one.model)
-    means = head_means(one.model, data)
+    setup = case("tag")
+    data, layout = [setup.batch, *setup.singles()[:2]], discover(setup.model)
+    means = head_means(setup.model, data)
     sets = [frozenset([head]) for head in list(layout)[::3]] + [frozenset(list(layout)[1:6])]
     filled, zero = (
-        SetValues(one.model, layout, data, measure=measure, fill=fill, rows=7)(sets)
+        SetValues(setup.model, layout, data, measure=measure, fill=fill, rows=7)(sets)
         for fill in ("mean", "zero")
     )
     for closed, value in zip(sets, filled, strict=True):
-        with gated(one.model, closed=closed, fill=means), torch.no_grad():
+        with gated(setup.model, closed=closed, fill=means), torch.no_grad():
             if measure == "loss":
-                losses = [example_losses(one.model, batch) for batch in data]
+                losses = [example_losses(setup.model, batch) for batch in data]
                 alone = -float(torch.cat(losses).mean())
             else:
-                counts = [said(one.model, batch) for batch in data]
+                counts = [said(setup.model, batch) for batch in data]
                 alone = sum(right for right, _ in counts) / sum(of for _, of in counts)
         assert value == pytest.approx(alone, abs=1e-9)
     assert filled != zero
