@@ -1,21 +1,21 @@
-"""How fast short trainings are: deadhead, the Trainer of transformers on the same data, and the limit.
+"""The speed of short trainings: deadhead, the Trainer of transformers on the same data, the limit.
 
     python benchmarks/finetune.py [--threads 1] [--updates 24] [--json results.json]
-    python benchmarks/finetune.py --device cuda [--trials 4] [--model MINI_MBERT --data DIR] [--json results.json]
+    python benchmarks/finetune.py --device cuda [--trials 4] [--model MINI_MBERT --data DIR]
+                                  [--json results.json]
 
-The data is random, with the lengths of MNLI (mean 39 word pieces, cut at 128). Speeds are in examples
-per second; on one thread of a CPU in seconds of that thread, whatever else the machine does. The limit
-is that of arithmetic: 6 operations per weight of the layers and token, without padding, at the speed of
-large matrix products on this machine. A section that fails prints why, and the others go on. With `--model` and `--data` the second yardstick is run too:
-English POS, three epochs, 14 test sets, `--trials` trainings with other heads removed.
+The data is random, with the lengths of MNLI (mean 39 word pieces, cut at 128). Speeds are examples
+per second; with one thread of a CPU per second of its processor time. The limit is that of
+arithmetic: 6 operations per weight of the layers and token, without padding, at the speed of large
+matrix products on this machine. A section that fails prints why, and the others continue.
+`--model` and `--data` add a second comparison: English POS, three epochs, 14 test sets, `--trials`
+trainings with different heads removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -30,6 +30,7 @@ import numpy as np
 import torch
 import transformers
 from finetune_parts import BATCH, SHAPES, Rows, bert, mnli_like, pos, pos_eager, side_by_side
+from machine import now, torch_machine
 from rich.console import Console
 from rich.table import Table
 
@@ -40,23 +41,12 @@ from deadhead.training.feed import Feed
 from deadhead.training.update import Updater
 
 
-def now(device: str) -> float:
-    """Seconds: on a GPU once it is done; of this process alone where one thread works, so that others do not count."""
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return (
-        time.process_time()
-        if device == "cpu" and torch.get_num_threads() == 1
-        else time.perf_counter()
-    )
-
-
 class Enough(Exception):
-    """So many updates were timed."""
+    """All updates were timed."""
 
 
 class Stopwatch:
-    """The time of so many updates after the first two, which warm up; a GPU is waited for at their begin and end alone."""
+    """The time of some updates after the first two, which warm up; waits for a GPU only twice."""
 
     def __init__(self, device: str, updates: int):
         self.device, self.updates, self.count, self.stamps = device, updates, 0, list[float]()
@@ -159,10 +149,10 @@ def limit(model: Any, data: Encoded, device: str) -> dict[str, Any]:
     a = torch.randn(size, size, dtype=dtype, device=device)
     best = 0.0
     for _ in range(6):
-        begun = now(device)
+        start = now(device)
         for _ in range(5):
             a @ a
-        best = max(best, 10 * size**3 / (now(device) - begun))
+        best = max(best, 10 * size**3 / (now(device) - start))
     weights = sum(p.numel() for name, p in model.named_parameters() if "embeddings" not in name)
     tokens = float(np.mean(data.arrays["lengths"]))
     return {
@@ -177,26 +167,15 @@ def cpu_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[]
     settings = Settings(batch=BATCH, rate=1e-4)
 
     def against() -> Rows:
-        rows = [
-            {
-                "what": f"{shape}, deadhead",
-                **cpu_speed(bert(shape), data, settings, options.updates),
-            },
-            {
-                "what": f"{shape}, transformers Trainer",
-                **trainer_speed(bert(shape), data, "cpu", options.updates),
-            },
+        ours = cpu_speed(bert(shape), data, settings, options.updates)
+        theirs = trainer_speed(bert(shape), data, "cpu", options.updates)
+        ratio = {"value": ours["value"] / theirs["value"], "unit": "x", "goal": ">= 1.5"}
+        return [
+            {"what": f"{shape}, deadhead", **ours},
+            {"what": f"{shape}, transformers Trainer", **theirs},
             {"what": f"{shape}, limit", **limit(bert(shape), data, "cpu")},
+            {"what": "deadhead / Trainer", **ratio},
         ]
-        rows.append(
-            {
-                "what": "deadhead / Trainer",
-                "value": rows[0]["value"] / rows[1]["value"],
-                "unit": "x",
-                "goal": ">= 1.5",
-            }
-        )
-        return rows
 
     def cut() -> Rows:
         return pruned_against_masked(shape, mnli_like(3 * BATCH), settings, options.rounds)
@@ -206,7 +185,10 @@ def cpu_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[]
 
 
 def pruned_against_masked(shape: str, data: Encoded, settings: Settings, rounds: int) -> Rows:
-    """Single updates on the same batches in turns, so that a busy machine slows all; the fastest round of each batch."""
+    """Single updates on the same batches in turns; the fastest round of each batch counts.
+
+    A busy machine then slows both.
+    """
     rows: Rows = []
     feed = Feed(data, "cpu")
     plan = batches(data, size=BATCH, seed=0).numbers
@@ -221,23 +203,17 @@ def pruned_against_masked(shape: str, data: Encoded, settings: Settings, rounds:
             for turn in range(rounds + 1):
                 for i, numbers in enumerate(plan):
                     for kind, update in updaters.items():
-                        begun = now("cpu")
+                        start = now("cpu")
                         update(torch.from_numpy(numbers), [feed.shape(numbers)], 1e-5)
                         if turn:
-                            best[kind][i] = min(best[kind][i], now("cpu") - begun)
-        found = {kind: len(data) / sum(times) for kind, times in best.items()}
+                            best[kind][i] = min(best[kind][i], now("cpu") - start)
+        speeds = {kind: len(data) / sum(times) for kind, times in best.items()}
         rows += [
             {"what": f"{shape}, {percent} % {kind}", "value": value, "unit": "examples/s"}
-            for kind, value in found.items()
+            for kind, value in speeds.items()
         ]
-        rows.append(
-            {
-                "what": f"{percent} % pruned / masked",
-                "value": found["pruned"] / found["masked"],
-                "unit": "x",
-                "goal": f">= {goal}",
-            }
-        )
+        ratio = {"value": speeds["pruned"] / speeds["masked"], "unit": "x", "goal": f">= {goal}"}
+        rows.append({"what": f"{percent} % pruned / masked", **ratio})
     return rows
 
 
@@ -245,42 +221,20 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
     shape, settings = options.shape, Settings(batch=BATCH, rate=3e-5, precision="bf16")
     short, long = mnli_like(1024), mnli_like(16384)
 
+    def row(what: str, numbers: dict[str, Any], **more: Any) -> Rows:
+        return [{"what": f"{shape}, {what}", **more, **numbers}]
+
     def graphs() -> Rows:
-        return [
-            {
-                "what": f"{shape}, buckets, CUDA graphs",
-                "goal": ">= 6000",
-                **speed(bert(shape), long, settings),
-            }
-        ]
+        numbers = speed(bert(shape), long, settings)
+        return row("buckets, CUDA graphs", numbers, goal=">= 6000")
 
-    def eager_random() -> Rows:
-        plain = replace(settings, by_length=False)
-        return [
-            {
-                "what": f"{shape}, random batches, eager",
-                **speed(bert(shape), short, plain, graphs=False),
-            }
-        ]
-
-    def eager_buckets() -> Rows:
-        return [
-            {
-                "what": f"{shape}, buckets, eager",
-                **speed(bert(shape), short, settings, graphs=False),
-            }
-        ]
+    def eager(by_length: bool) -> Rows:
+        own = replace(settings, by_length=by_length)
+        name = "buckets" if by_length else "random batches"
+        return row(f"{name}, eager", speed(bert(shape), short, own, graphs=False))
 
     def trainer() -> Rows:
-        return [
-            {
-                "what": f"{shape}, transformers Trainer",
-                **trainer_speed(bert(shape), long, "cuda", 48),
-            }
-        ]
-
-    def bound() -> Rows:
-        return [{"what": f"{shape}, limit", **limit(bert(shape), long, "cuda")}]
+        return row("transformers Trainer", trainer_speed(bert(shape), long, "cuda", 48))
 
     trials: Rows = []
 
@@ -289,10 +243,10 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
         return trials
 
     yield "graphs", graphs
-    yield "eager, random batches", eager_random
-    yield "eager, buckets", eager_buckets
+    yield "eager, random batches", lambda: eager(by_length=False)
+    yield "eager, buckets", lambda: eager(by_length=True)
     yield "Trainer", trainer
-    yield "limit", bound
+    yield "limit", lambda: row("limit", limit(bert(shape), long, "cuda"))
     yield "loss curves", lambda: curves(shape, replace(settings, rate=1e-4))
     if options.model and options.data:
         yield "POS", captured
@@ -302,7 +256,7 @@ def cuda_sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[
 
 
 def curves(shape: str, settings: Settings) -> Rows:
-    """The losses of the same training, update by update, eagerly and as graphs; eagerly with another seed for scale."""
+    """The losses of a training, update by update, eagerly, as graphs, and with another seed."""
     data = mnli_like(1024)
     runs = {
         name: finetune(
@@ -336,27 +290,6 @@ def curves(shape: str, settings: Settings) -> Rows:
     return rows
 
 
-def machine(options: argparse.Namespace) -> str:
-    cpu = next(
-        (
-            line.split(":")[1].strip()
-            for line in _lines("/proc/cpuinfo")
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    name = (
-        torch.cuda.get_device_name()
-        if options.device == "cuda"
-        else f"{cpu}, {torch.get_num_threads()} thread(s) of {os.cpu_count()} cores"
-    )
-    return f"{name}; Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}"
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -384,28 +317,21 @@ def main() -> None:
     for name, section in sections:
         if options.only and name not in options.only:
             continue
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
-            made = section()
+            section_rows = section()
         except Exception:
-            made = [{"what": f"{name}: FAILED", "notes": [traceback.format_exc()]}]
+            section_rows = [{"what": f"{name}: FAILED", "notes": [traceback.format_exc()]}]
             traceback.print_exc()
-        for row in made:
-            print(
-                f"  {row['what']}: {row.get('value', float('nan')):,.4g} {row.get('unit', '')} {row.get('notes') or ''}",
-                flush=True,
-            )
-        print(f"[{name}: {time.perf_counter() - begun:.1f} s]", file=sys.stderr, flush=True)
-        rows += made
+        for row in section_rows:
+            number = f"{row.get('value', float('nan')):,.4g} {row.get('unit', '')}"
+            print(f"  {row['what']}: {number} {row.get('notes') or ''}", flush=True)
+        print(f"[{name}: {time.perf_counter() - start:.1f} s]", file=sys.stderr, flush=True)
+        rows += section_rows
         if options.json:  # after every section: what was measured is kept if the rest is cut short
-            options.json.write_text(
-                json.dumps(
-                    {"machine": machine(options), "date": time.strftime("%Y-%m-%d"), "rows": rows},
-                    indent=1,
-                )
-                + "\n"
-            )
-    table = Table("what", "value", "unit", "goal", title=machine(options))
+            facts = {"machine": torch_machine(options.device), "date": time.strftime("%Y-%m-%d")}
+            options.json.write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
+    table = Table("what", "value", "unit", "goal", title=torch_machine(options.device))
     for row in rows:
         table.add_row(
             row["what"],

@@ -1,7 +1,8 @@
 """The models and data of `finetune.py`, and the trials that it runs in processes of their own.
 
 Several trainings can share a GPU: each in a process, so that none changes the numbers of another.
-With NVIDIA's MPS, which `deadhead run` starts too, they run at the same time; without it they take turns.
+With NVIDIA's MPS, which `deadhead run` starts too, they run at the same time; without it they take
+turns.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ Rows = list[dict[str, Any]]
 def bert(shape: str, seed: int = 0) -> Any:
     layers, heads, width = SHAPES[shape]
     torch.manual_seed(seed)
-    return BertForSequenceClassification(
-        BertConfig(
-            num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width,
-            vocab_size=VOCABULARY, num_labels=len(LABELS),
-        )
-    )  # fmt: skip
+    config = BertConfig(
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        vocab_size=VOCABULARY,
+        num_labels=len(LABELS),
+    )
+    return BertForSequenceClassification(config)
 
 
 def mnli_like(examples: int, seed: int = 0) -> Encoded:
@@ -87,13 +91,13 @@ def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
 
 
 def side_by_side(shape: str, trials: int) -> Rows:
-    """Examples per second of all trials together, once all have begun."""
+    """Examples per second of all trials together, once all have start."""
     with (
         sharing(trials, 1) as how,
         ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool,
     ):
         done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
-    took = max(end for _, end, _ in done) - min(begun for begun, _, _ in done)
+    took = max(end for _, end, _ in done) - min(start for start, _, _ in done)
     total = sum(examples for _, _, examples in done)
     return [
         {
@@ -118,15 +122,15 @@ def _pos_data(options: argparse.Namespace) -> tuple[Encoded, dict[str, Encoded]]
 def _pos_trials(
     options: argparse.Namespace, seeds: list[int], graphs: bool = True
 ) -> list[dict[str, Any]]:
-    """Trials one after the other in one process: seed 0 keeps all heads, the others lose twelve at random."""
+    """Trials in one process: seed 0 keeps all heads, the others lose twelve at random."""
     train, tests = _pos_data(options)
-    found = []
+    rows = []
     for seed in seeds:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         torch.manual_seed(seed)
         with quiet():
-            made = transformers.AutoModelForTokenClassification
-            model = made.from_pretrained(
+            auto = transformers.AutoModelForTokenClassification
+            model = auto.from_pretrained(
                 options.model, num_labels=len(train.labels), dtype=torch.float32
             )
         if seed:
@@ -143,23 +147,23 @@ def _pos_trials(
             model, train, settings, device=options.device, progress=False, graphs=graphs
         )
         trained = time.perf_counter()
-        scores = {lang: one["micro_f1"] for lang, one in evaluate(model, tests).items()}
+        scores = {lang: values["micro_f1"] for lang, values in evaluate(model, tests).items()}
         ended = time.perf_counter()
-        found.append(
+        rows.append(
             {
                 "seed": seed,
-                "training": trained - begun,
+                "training": trained - start,
                 "scoring": ended - trained,
                 "notes": history.notes,
                 "scores": scores,
             }
         )
-    return found
+    return rows
 
 
 def pos(options: argparse.Namespace) -> Rows:
-    """The second yardstick: seconds per trial, over all trials, processes started and data read included."""
-    begun = time.perf_counter()
+    """Seconds per trial, over all trials, with the start of processes and the reading of data."""
+    start = time.perf_counter()
     workers = min(options.workers, options.trials)
     shares = [list(range(options.trials))[i::workers] for i in range(workers)]
     with (
@@ -169,7 +173,7 @@ def pos(options: argparse.Namespace) -> Rows:
         done = [
             trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share
         ]
-    each = (time.perf_counter() - begun) / options.trials
+    each = (time.perf_counter() - start) / options.trials
     rows: Rows = [
         {
             "what": f"POS, {options.trials} trials in {workers} processes, {how}, a trial",
@@ -185,7 +189,7 @@ def pos(options: argparse.Namespace) -> Rows:
 
 
 def pos_eager(options: argparse.Namespace, others: Rows) -> Rows:
-    """The first of those trials without graphs, its scores held against those of the same trial with them."""
+    """The first of those trials without graphs, and how its scores differ from those with them."""
     rows = [_told(trial, "POS, eager, trial") for trial in _pos_trials(options, [0], graphs=False)]
     for other in others:
         if other["what"].startswith("POS trial 0:"):

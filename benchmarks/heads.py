@@ -1,10 +1,11 @@
-"""What gates cost and what cut heads save, as ratios measured in one run.
+"""The cost of gates and the savings of pruned heads, as ratios measured in one run.
 
     python benchmarks/heads.py [--threads 1] [--rounds 8] [--json results.json]
 
-Every round times each variant once, so that a busy machine slows all of them; a variant's time is its
-fastest round. "realised" is the share of time saved over the share of arithmetic saved: 1.0 means that
-a tenth fewer FLOPs took a tenth less time. The same heads are cut by Torch-Pruning where it is installed.
+Every round times each variant once, so that a busy machine slows all of them; the time of a
+variant is its fastest round. "realised" is the share of time saved over the share of arithmetic
+saved: 1.0 means that a tenth fewer FLOPs took a tenth less time. Torch-Pruning, where installed,
+cuts the same heads for comparison.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import platform
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
+from machine import torch_machine
 from rich.console import Console
 from rich.table import Table
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -100,26 +100,26 @@ def flops(model: Any, inputs: dict[str, torch.Tensor], backward: bool) -> int:
 
 
 def torch_pruned(
-    model: Any, inputs: dict[str, torch.Tensor], gone: list[tuple[int, int]]
+    model: Any, inputs: dict[str, torch.Tensor], removed: list[tuple[int, int]]
 ) -> Any | None:
-    """The same heads cut by Torch-Pruning, which leaves the head counts to be mended by hand; None where it cannot."""
+    """The same heads cut by Torch-Pruning, head counts corrected by hand; None if it cannot."""
     try:
         import torch_pruning as tp
     except ImportError:
         return None
     width = model.config.hidden_size // model.config.num_attention_heads
     for layer in range(model.config.num_hidden_layers):
-        lost = [h for n, h in gone if n == layer]
-        if not lost:
+        heads = [h for n, h in removed if n == layer]
+        if not heads:
             continue
         attention = model.bert.encoder.layer[layer].attention
-        if len(lost) == model.config.num_attention_heads:
+        if len(heads) == model.config.num_attention_heads:
             return None  # it cannot empty a layer
-        rows = [h * width + i for h in lost for i in range(width)]
+        rows = [h * width + i for h in heads for i in range(width)]
         for linear in (attention.self.query, attention.self.key, attention.self.value):
             tp.prune_linear_out_channels(linear, rows)
         tp.prune_linear_in_channels(attention.output.dense, rows)
-        attention.self.num_attention_heads -= len(lost)
+        attention.self.num_attention_heads -= len(heads)
         attention.self.all_head_size = attention.self.num_attention_heads * width
     return model
 
@@ -159,6 +159,7 @@ def peak_extra(model: Any, heads: Any) -> int:
 
 
 def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
+    # Longer than most functions: it is the list of what is measured.
     whole = bert(*SHAPES[name])
     layout, inputs, small = discover(whole), batch(32, 128), batch(8, 128)
     closed = sorted(strategies.random(layout, 50, seed=0))
@@ -212,9 +213,9 @@ def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
     }
 
     for percent in (50, 90):
-        gone = sorted(strategies.random(layout, percent, seed=0))
-        models = {"whole": whole, "deadhead": prune(copy.deepcopy(whole), gone)}
-        other = torch_pruned(copy.deepcopy(whole), inputs, [(h.layer, h.index) for h in gone])
+        removed = sorted(strategies.random(layout, percent, seed=0))
+        models = {"whole": whole, "deadhead": prune(copy.deepcopy(whole), removed)}
+        other = torch_pruned(copy.deepcopy(whole), inputs, [(h.layer, h.index) for h in removed])
         if other is not None:
             models["Torch-Pruning"] = other
         for kind, make in (("forward", forward), ("training step", step)):
@@ -224,14 +225,14 @@ def measure(name: str, rounds: int) -> Iterator[dict[str, Any]]:
             )
             for key in list(models)[1:]:
                 saved, ideal = 1 - took[key] / took["whole"], 1 - work[key] / work["whole"]
-                found = {
+                times = {
                     "value": took["whole"] / took[key],
                     "ideal": work["whole"] / work[key],
                     "realised": saved / ideal,
                 }
                 yield {
                     "what": f"{kind}, {percent} % of heads cut by {key}",
-                    **found,
+                    **times,
                     "goal": "realised >= 0.9",
                 }
             if other is None:
@@ -256,8 +257,9 @@ def main() -> None:
         for row in measure(name, options.rounds):
             rows.append({"shapes": name, **row})
             print(name, *row.values(), sep="  ", flush=True)
-    machine = f"{platform.machine()} CPU, {options.threads} thread(s), torch {torch.__version__}, transformers {transformers.__version__}"
-    table = Table("shapes", "what", "ratio", "ideal", "realised", "goal", title=machine)
+    machine = torch_machine("cpu")
+    columns = ("shapes", "what", "ratio", "ideal", "realised", "goal")
+    table = Table(*columns, title=machine)
     for row in rows:
         numbers = [
             f"{row[k]:.3f}" if k in row else row.get("note", "") if k == "value" else ""
@@ -266,12 +268,8 @@ def main() -> None:
         table.add_row(row["shapes"], row["what"], *numbers, row.get("goal", ""))
     Console(width=160).print(table)
     if options.json:
-        options.json.write_text(
-            json.dumps(
-                {"machine": machine, "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1
-            )
-            + "\n"
-        )
+        facts = {"machine": machine, "date": time.strftime("%Y-%m-%d"), "rows": rows}
+        options.json.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""How fast are head scores, and are they the same as the slow way's?
+"""How fast are head scores, and do they equal those of the slow way?
 
-    python benchmarks/rank.py                     on the CPU: against the loop over single examples
-    python benchmarks/rank.py --device cuda       on a GPU: examples a second, leave-one-out, bf16 against float32
-    python benchmarks/rank.py --methods           on one thread of the CPU: every method, in forward passes
+    python benchmarks/rank.py                  on the CPU: compared with a loop over single examples
+    python benchmarks/rank.py --device cuda    on a GPU: examples per second, leave-one-out, bf16
+    python benchmarks/rank.py --methods        on one CPU thread: every method, in forward passes
 
-Prints a table with the goal of each line, and with --json FILE writes the numbers. Weights are random
-(heads scaled differently, as in trained models, so that a ranking has something to find) unless --model
-names a folder; data is random, with lengths as said. Needs torch and transformers and no other package.
+Prints a table with the goal of each line; --json FILE writes the numbers. Without --model FOLDER,
+weights are random, with heads scaled differently, as in trained models, so that rankings differ.
+The data is random, with lengths as printed. Needs only torch and transformers.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 from deadhead.ranking.scores import ranks
 
+WORDS = {None: "", True: "yes", False: "NO"}  # is the goal reached?
 SHAPES = {"6x12x384": (6, 12, 384), "12x12x768": (12, 12, 768)}
 METHODS = ("entropy", "confidence", "gradient", "taylor", "lrp", "ablation", "l0", "shapley")
 SHORTER = {"shapley": {"permutations": 10}}  # a tenth of the default
@@ -89,7 +90,7 @@ def packed(
     size: int = 32,
     exact: bool = False,
 ) -> list[Batch]:
-    """Batches of like length: of `size` rows, or of a budget of tokens; `exact` puts only equal lengths together."""
+    """Batches of similar length, by rows or tokens; `exact`: only equal lengths share a batch."""
     rows, groups = sorted(rows, key=lambda row: len(row[0])), list[list[tuple[torch.Tensor, int]]]()
     for row in rows:
         last = groups[-1] if groups else []
@@ -111,7 +112,7 @@ def pad(group: list[tuple[torch.Tensor, int]]) -> Batch:
 
 
 def one_by_one(model: Any, rows: list[tuple[torch.Tensor, int]]) -> np.ndarray:
-    """The usual script: batches of one, gates that multiply, and gradients of all the weights besides."""
+    """The usual script: batches of one example, gates, and gradients of all weights."""
     sites = find_sites(model)
     total = torch.zeros(len(sites), sites[0].size, device=model.device)
     for row in rows:
@@ -125,7 +126,7 @@ def one_by_one(model: Any, rows: list[tuple[torch.Tensor, int]]) -> np.ndarray:
 
 
 def plain_pass(model: Any, batches: list[Batch]) -> float:
-    """One forward pass and one backward pass down to the embeddings, with frozen weights and no gates."""
+    """A forward pass, and a backward pass to the embeddings, with frozen weights and no gates."""
     total = torch.zeros((), device=model.device)
     model.requires_grad_(False)
     start: list[torch.Tensor] = []
@@ -157,7 +158,7 @@ def timed(run: Callable[[], Any], device: str) -> tuple[float, Any]:
 def rounds(
     runs: dict[str, Callable[[], Any]], device: str, repeats: int
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """Seconds of each at its best, taken in turn so that a busy neighbour slows all alike; and what each answered."""
+    """The fewest seconds of each, timed in turns so that a busy machine slows all; and results."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     answers: dict[str, Any] = {}
     for _ in range(repeats):
@@ -204,7 +205,8 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     best = 0.0
     for name, batches in ways.items():
         rank(model, batches[:: max(1, len(batches) // 8)])
-        seconds, _ = rounds({"ours": lambda batches=batches: rank(model, batches, "gradient"), "plain": lambda batches=batches: plain_pass(model, batches)}, "cuda", repeats)  # type: ignore[misc]  # fmt: skip
+        ours, plain = partial(rank, model, batches, "gradient"), partial(plain_pass, model, batches)
+        seconds, _ = rounds({"ours": ours, "plain": plain}, "cuda", repeats)
         best = max(best, count / seconds["ours"])
         yield (
             f"bf16, {name} ({len(batches)} batches): examples/s",
@@ -251,11 +253,13 @@ def clocked(run: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def in_passes(run: Callable[[], Any], one: Callable[[], Any], repeats: int) -> tuple[float, float]:
+def in_passes(
+    run: Callable[[], Any], single: Callable[[], Any], repeats: int
+) -> tuple[float, float]:
     """What a run takes, in passes timed just before and after it, and in seconds: medians."""
     ratios, seconds = list[float](), list[float]()
     for _ in range(repeats):
-        before, took, after = clocked(one), clocked(run), clocked(one)
+        before, took, after = clocked(single), clocked(run), clocked(single)
         ratios.append(2 * took / (before + after))
         seconds.append(took)
         if ratios[-1] >= LONG:
@@ -267,17 +271,19 @@ def every_method(folder: str | None, count: int, repeats: int) -> Iterator[Line]
     torch.set_num_threads(1)
     model = build("12x12x768", "cpu", torch.float32, folder)
     batches = packed(sentences(np.random.default_rng(0).integers(12, 49, count)), size=16)
-    one = partial(forward, model, batches)
-    one()
+    single = partial(forward, model, batches)
+    single()
     yield (
         f"forward pass over {count} sentences: seconds",
-        median(clocked(one) for _ in range(repeats)),
+        median(clocked(single) for _ in range(repeats)),
         "",
         None,
     )
     for method in METHODS:
         options = SHORTER.get(method, {})
-        passes, seconds = in_passes(partial(rank, model, batches, method, **options), one, repeats)
+        passes, seconds = in_passes(
+            partial(rank, model, batches, method, **options), single, repeats
+        )
         said = "".join(f", {name} {value}" for name, value in options.items())
         yield f"{method}{said}: forward passes", passes, "", None
         yield f"{method}{said}: seconds", seconds, "", None
@@ -297,35 +303,31 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
-        "--model",
-        help="on a GPU, or with --methods: a folder with a model of 12 x 12 heads instead of random weights",
+        "--model", help="on a GPU, or with --methods: a folder with a model of 12 x 12 heads"
     )
     parser.add_argument("--json", type=Path, help="write the numbers here")
-    asked = parser.parse_args()
-    if asked.device == "cuda":
-        lines = on_gpu(asked.model, asked.examples or 20000, asked.repeats)
-    elif asked.methods:
-        lines = every_method(asked.model, asked.examples or 64, asked.repeats)
+    args = parser.parse_args()
+    if args.device == "cuda":
+        lines = on_gpu(args.model, args.examples or 20000, args.repeats)
+    elif args.methods:
+        lines = every_method(args.model, args.examples or 64, args.repeats)
     else:
         lines = (
             line
-            for shape in asked.shape or SHAPES
-            for line in on_cpu(shape, asked.examples or 256, asked.repeats)
+            for shape in args.shape or SHAPES
+            for line in on_cpu(shape, args.examples or 256, args.repeats)
         )
     done = []
     for what, value, goal, reached in lines:
         done.append({"what": what, "value": value, "goal": goal, "reached": reached})
-        print(
-            f"{what:72} {value:12.5g}  {goal:9} {'' if reached is None else 'yes' if reached else 'NO'}",
-            flush=True,
-        )
+        print(f"{what:72} {value:12.5g}  {goal:9} {WORDS[reached]}", flush=True)
     facts = {
-        "device": torch.cuda.get_device_name() if asked.device == "cuda" else "cpu",
+        "device": torch.cuda.get_device_name() if args.device == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
-    if asked.json:
-        asked.json.write_text(json.dumps({**facts, "lines": done}, indent=1) + "\n")
+    if args.json:
+        args.json.write_text(json.dumps({**facts, "lines": done}, indent=1) + "\n")
     print(json.dumps({**facts, "lines": done}))
 
 

@@ -19,17 +19,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection
-from importlib import metadata
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from machine import loaded_cores, versions
 
 import deadhead
 from deadhead.report.page.content import content
@@ -38,6 +38,7 @@ from deadhead.studies import load, run, status
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 
+PACKAGES = ("deadhead", "numpy", "pandas")
 RUNS = 5  # of everything that reads records
 NO_GOAL = ("run again", "processor", "status without an index")
 GOALS = {"ms per trial": 5.0, "MB": 8.0, "s": 3.0}  # the most, by unit
@@ -231,18 +232,6 @@ def row(what: str, value: float) -> dict[str, Any]:
     return {"what": what, "value": round(value, 3), "goal": f"< {most:g}", "reached": value < most}
 
 
-def machine() -> str:
-    """The processor, its load, and the versions that count."""
-    cpus = Path("/proc/cpuinfo")
-    lines = cpus.read_text().splitlines() if cpus.exists() else []
-    names = (line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    cpu, load = next(names, platform.machine()), os.getloadavg()[0]
-    packages = ("deadhead", "numpy", "pandas")
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
-    python = f"Python {platform.python_version()}"
-    return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start; {python}, {versions}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=2000)
@@ -252,7 +241,8 @@ def main() -> None:
     args = parser.parse_args()
     import pandas  # noqa: F401  # its import is not ours to time
 
-    facts: dict[str, Any] = {"machine": machine(), "date": time.strftime("%Y-%m-%d")}
+    machine = f"{loaded_cores()}; {versions(*PACKAGES)}"
+    facts: dict[str, Any] = {"machine": machine, "date": time.strftime("%Y-%m-%d")}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if args.against is not None:

@@ -1,14 +1,17 @@
 """How fast a Transformer for translation trains and decodes, whole and pruned.
 
-    python benchmarks/translate.py [--size transformer-mini] [--sentences 100] [--json results.json]
-    python benchmarks/translate.py --device cuda --data DIR --size transformer-base --epochs 6 [--texts out.json] [--json results.json]
+    python benchmarks/translate.py [--size transformer-mini] [--sentences 100] [--json FILE]
+    python benchmarks/translate.py --device cuda --data DIR --size transformer-base --epochs 6
+                                   [--texts out.json] [--json FILE]
 
-DIR holds parallel text (Multi30k, English to German); without it the data is the embedded world's. The model is trained
-from scratch (tokens per second: all of source and target, no padding), then copies with half and three quarters of
-the heads of each component drawn and cut are trained on for `--again` epochs, so that what they say ends as it
-should, and all decode the same sentences: greedily and with a beam of 4, best of `--rounds`. Beside them is `generate` of
-transformers, asked for the same. What they say differs in length, so a step of the decoder is timed as well: with its
-cache, over as many rows, for as many tokens, whatever they are (`--only steps` does just that, with untrained models). Where sacrebleu is installed, BLEU is printed; `--texts` keeps what was said.
+DIR has parallel text (Multi30k, English to German); the default is the data of the embedded world.
+The model is trained from scratch (tokens per second: of source and target, without padding). Then
+copies without half and without three quarters of the heads of each component, chosen at random,
+are trained for `--again` epochs, so that they learn to end their translations. All decode the same
+sentences, greedily and with a beam of 4; the best of `--rounds` counts. `generate` of transformers
+does the same for comparison. Translations differ in length, so a step of the decoder is timed as
+well: with its cache, for the same number of rows and tokens (`--only steps` times nothing else,
+with untrained models). With sacrebleu installed, BLEU is printed; `--texts` keeps the texts.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from machine import now, torch_machine
 from rich.console import Console
 from rich.table import Table
 
@@ -33,8 +36,8 @@ from deadhead import discover, prune, strategies
 from deadhead.device import computing
 from deadhead.errors import DeadheadError
 from deadhead.tasks import MetricValues, encode, load_data, score
-from deadhead.training import History, Settings, finetune, prediction, preset
-from deadhead.training.decoding import Decoder
+from deadhead.training import History, Settings, finetune, preset
+from deadhead.training.decoding import Decoder, Marks
 from deadhead.training.evaluation import predict
 from deadhead.training.feed import Feed
 from deadhead.translation import build, vocabulary
@@ -54,11 +57,11 @@ class Bench:
             split: load_data("parallel", PAIR, split, root=options.data)
             for split in ("train", "dev", "test")
         }
-        begun = time.perf_counter()
+        start = time.perf_counter()
         self.tokenizer = vocabulary(
             (text for row in rows["train"].rows for text in row.texts), options.vocabulary
         )
-        self.row(f"vocabulary of {len(self.tokenizer):,}", time.perf_counter() - begun, "s")
+        self.row(f"vocabulary of {len(self.tokenizer):,}", time.perf_counter() - start, "s")
         test = replace(rows["test"], rows=rows["test"].rows[: options.sentences])
         self.train, self.dev, self.test = (
             encode(data, self.tokenizer) for data in (rows["train"], rows["dev"], test)
@@ -69,7 +72,7 @@ class Bench:
         print(f"  {what}: {value:,.4g} {unit} {more or ''}", flush=True)
         if self.options.json:  # at once: what was measured is kept if the rest is cut short
             about = {
-                "machine": machine(self.options),
+                "machine": torch_machine(self.options.device),
                 "date": time.strftime("%Y-%m-%d"),
                 "size": self.options.size,
                 "data": self.options.data,
@@ -84,12 +87,12 @@ class Bench:
             raise RuntimeError(history.reason)
         tokens = int(self.train.arrays["lengths"].sum() + self.train.arrays["label_lengths"].sum())
         speed = tokens / min(epoch.seconds for epoch in history.epochs)
-        told = [f"{e.loss:.3f} / {-e.scores['log_likelihood']:.3f}" for e in history.epochs]
+        losses = [f"{e.loss:.3f} / {-e.scores['log_likelihood']:.3f}" for e in history.epochs]
         self.row(
             f"training {what}",
             speed,
             "tokens/s",
-            losses=told,
+            losses=losses,
             updates=len(history.losses),
             notes=history.notes,
         )
@@ -102,41 +105,39 @@ class Bench:
         )
 
     def step(self, what: str, model: Any) -> float:
-        """Milliseconds of a step of the decoder with four beams for each sentence, its cache reordered after each."""
+        """Milliseconds of a step of the decoder, with four beams per sentence."""
         feed, numbers = Feed(self.test, self.options.device), np.arange(len(self.test))
         batch = feed(torch.from_numpy(numbers).to(self.options.device), feed.shape(numbers))
-        rows, best = (
-            torch.arange(len(numbers), device=self.options.device).repeat_interleave(4),
-            float("inf"),
-        )
+        rows = torch.arange(len(numbers), device=self.options.device).repeat_interleave(4)
+        best = float("inf")
         with torch.no_grad(), computing(model):
             for _ in range(self.options.rounds):
                 decoder = Decoder(model.eval(), batch["input_ids"], batch["attention_mask"])
                 decoder(rows[::4])
                 decoder.pick(rows, sources=True)
-                begun = now(self.options.device)
+                start = now(self.options.device)
                 for _ in range(self.options.steps):
                     decoder(rows)
                     decoder.pick(torch.arange(len(rows), device=rows.device), sources=False)
-                best = min(best, (now(self.options.device) - begun) / self.options.steps)
+                best = min(best, (now(self.options.device) - start) / self.options.steps)
         self.row(f"a step of {len(rows):,} rows, {what}", 1000 * best, "ms")
         return best
 
     def generated(self, what: str, model: Any) -> float:
         """By transformers' own `generate`, in the same batches."""
-        ours = prediction.Marks.of
-        prediction.Marks.of = staticmethod(lambda model: None)  # type: ignore[method-assign]
+        ours = Marks.of
+        Marks.of = staticmethod(lambda model: None)  # type: ignore[method-assign]
         try:
             return self.decoded(what, model)
         finally:
-            prediction.Marks.of = ours  # type: ignore[method-assign]
+            Marks.of = ours  # type: ignore[method-assign]
 
     def _best(self, what: str, work: Callable[[], tuple[str, ...]]) -> float:
         best = float("inf")
         for _ in range(self.options.rounds):
-            begun = now(self.options.device)
+            start = now(self.options.device)
             texts = work()
-            best = min(best, now(self.options.device) - begun)
+            best = min(best, now(self.options.device) - start)
         self.texts[what] = texts
         tokens = sum(len(ids) for ids in self.tokenizer(list(texts))["input_ids"])
         goal = {"goal": "< 30"} if len(texts) == 1000 else {}
@@ -152,15 +153,15 @@ class Bench:
 
     def _bleu(self, texts: tuple[str, ...]) -> dict[str, float] | None:
         try:
-            found: MetricValues = score("parallel", texts, self.test.data)
+            values: MetricValues = score("parallel", texts, self.test.data)
         except DeadheadError:
             return None
-        return {name: round(value, 2) for name, value in found.items()}
+        return {name: round(value, 2) for name, value in values.items()}
 
     def steps(self, models: dict[str, Any]) -> None:
-        took = {name: self.step(name, model) for name, model in models.items()}
-        for name in list(took)[1:]:
-            self.row(f"a step: {name} / whole", took["whole"] / took[name], "x", goal="> 1")
+        seconds = {name: self.step(name, model) for name, model in models.items()}
+        for name in list(seconds)[1:]:
+            self.row(f"a step: {name} / whole", seconds["whole"] / seconds[name], "x", goal="> 1")
 
     def untrained(self) -> None:
         whole = build(self.options.size, self.tokenizer).to(self.options.device)
@@ -177,8 +178,15 @@ class Bench:
         whole = build(o.size, self.tokenizer)
         peak, warm = (0.004, 100) if o.data == "world" else (0.002, 400)
         settings = preset(
-            "weak-link-transformer", tokens=o.tokens, accumulate=o.accumulate, rate=peak, warmup=warm, epochs=o.epochs, precision=o.precision, average=min(3, o.epochs)
-        )  # fmt: skip
+            "weak-link-transformer",
+            tokens=o.tokens,
+            accumulate=o.accumulate,
+            rate=peak,
+            warmup=warm,
+            epochs=o.epochs,
+            precision=o.precision,
+            average=min(3, o.epochs),
+        )
         self.trained(f"{o.size} in {o.accumulate} part(s)", whole, settings)
         models = {"whole": whole}
         for percent in (50, 75):
@@ -194,12 +202,16 @@ class Bench:
         for beams in (1, 4):
             self.beams = beams
             way = "greedy" if self.beams == 1 else "beam of 4"
-            took = {name: self.decoded(f"{way}, {name}", model) for name, model in models.items()}
-            for name in list(took)[1:]:
-                self.row(f"{way}: {name} / whole", took["whole"] / took[name], "x", goal="> 1")
+            seconds = {
+                name: self.decoded(f"{way}, {name}", model) for name, model in models.items()
+            }
+            for name in list(seconds)[1:]:
+                self.row(
+                    f"{way}: {name} / whole", seconds["whole"] / seconds[name], "x", goal="> 1"
+                )
             self.row(
                 f"{way}: deadhead / generate",
-                self.generated(f"{way}, whole, generate", whole) / took["whole"],
+                self.generated(f"{way}, whole, generate", whole) / seconds["whole"],
                 "x",
             )
         if o.texts:
@@ -209,31 +221,6 @@ class Bench:
                     ensure_ascii=False,
                 )
             )
-
-
-def now(device: str) -> float:
-    """Seconds: on a GPU once it is done; of this process alone where one thread works, so that others do not count."""
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return (
-        time.process_time()
-        if device == "cpu" and torch.get_num_threads() == 1
-        else time.perf_counter()
-    )
-
-
-def machine(options: argparse.Namespace) -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    cpu = next(
-        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )
-    name = (
-        torch.cuda.get_device_name()
-        if options.device == "cuda"
-        else f"{cpu}, {torch.get_num_threads()} thread(s)"
-    )
-    return f"{name}; Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}"
 
 
 def main() -> None:
@@ -265,7 +252,7 @@ def main() -> None:
         bench.untrained()
     else:
         bench()
-    table = Table("what", "value", "unit", "goal", title=machine(options))
+    table = Table("what", "value", "unit", "goal", title=torch_machine(options.device))
     for row in bench.rows:
         table.add_row(row["what"], f"{row['value']:,.4g}", row["unit"], row.get("goal", ""))
     Console(width=150).print(table)
