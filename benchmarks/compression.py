@@ -55,6 +55,7 @@ LABELS = 17  # universal parts of speech
 TURN = {"cpu": 0.05, "cuda": 0.02}
 SHORT = 4  # times as many rounds for short passes, which a busy machine disturbs more
 Run = Callable[[], Any]
+progress = partial(print, file=sys.stderr, flush=True)
 
 
 def whole_model(folder: Path) -> tuple[Any, list[str]]:
@@ -251,11 +252,14 @@ def onnx_times(
     for name, folder in folders.items():
         for precision, file in onnx_files(folder, quantise=name in QUANTISED).items():
             sizes[name][f"onnx {precision} bytes"] = file.stat().st_size
-            runs_of[f"{precision} {name}"] = onnxruntime.InferenceSession(str(file), **cpu).run
+            session = onnxruntime.InferenceSession(str(file), **cpu)
+            runs_of[f"{precision} {name}"] = session.run
+            needed = {item.name for item in session.get_inputs()}
         progress(f"exported {name}")
     whole = load(folders[WHOLE])
     for batch, length in shapes("cpu"):
         arrays = {k: v.numpy() for k, v in inputs(whole, batch, length).items()}
+        arrays |= {name: 0 * arrays["input_ids"] for name in needed - arrays.keys()}
         runs = {key: partial(run, None, arrays) for key, run in runs_of.items()}
         for key, numbers in race(
             runs, options.rounds, partial(now, "cpu"), f"fp32 {WHOLE}"
@@ -345,9 +349,6 @@ def machine(options: argparse.Namespace, place: torch.device) -> str:
     packages += ["onnxruntime"] if find_spec("onnxruntime") else []
     name = f"{processor()}, {options.threads} thread(s) of {os.cpu_count()} cores"
     return f"{name}; {versions(*packages)}"
-
-
-progress = partial(print, file=sys.stderr, flush=True)
 
 
 def arguments() -> argparse.Namespace:
