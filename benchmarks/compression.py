@@ -259,7 +259,7 @@ def onnx_times(
     whole = load(folders[WHOLE])
     for batch, length in shapes("cpu"):
         arrays = {k: v.numpy() for k, v in inputs(whole, batch, length).items()}
-        arrays |= {name: 0 * arrays["input_ids"] for name in needed - arrays.keys()}
+        arrays |= dict.fromkeys(needed - arrays.keys(), 0 * arrays["input_ids"])
         runs = {key: partial(run, None, arrays) for key, run in runs_of.items()}
         for key, numbers in race(
             runs, options.rounds, partial(now, "cpu"), f"fp32 {WHOLE}"
