@@ -397,6 +397,12 @@ def test_other_families(family: str) -> None:
     assert [problem.name for problem in result.problems] == ["nothing"]
 
 
+def test_a_small_vocabulary_and_a_model_too_short_to_generate() -> None:
+    model = build("gpt2", vocab_size=9, max_position_embeddings=12)
+    result = check_ablation(model, correct, ["decoder.0.1"])
+    assert (result.ok, result.cases[0].cached) == (True, None)
+
+
 # -- bad input
 
 

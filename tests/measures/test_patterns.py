@@ -46,17 +46,17 @@ def planted() -> Any:
         block.ln_1.bias.fill_(mean)
     one = torch.eye(PLACES).double()
     first, second = (block.attn for block in model.transformer.h)
-    reads(first, 0, "q", PLACE, 0, one)
-    reads(first, 0, "k", PLACE, 0, SHARP * one.roll(1, 1))  # the key of place j is j + 1
-    reads(first, 0, "v", TOKEN, 0, one)
+    reads(first, 0, "q", PLACE, one)
+    reads(first, 0, "k", PLACE, SHARP * one.roll(1, 1))  # the key of place j is j + 1
+    reads(first, 0, "v", TOKEN, one)
     first.c_proj.weight[:PLACES, BEFORE] = one
     first.c_attn.bias[columns("q", 1, 0)] = SHARP * one[0]
-    reads(first, 1, "k", PLACE, 0, one)
+    reads(first, 1, "k", PLACE, one)
     for role, sign in (("q", 1.0), ("k", -2.0)):  # the same token, but not the same place
-        reads(first, 2, role, TOKEN, 0, math.sqrt(SHARP) * one)
-        reads(first, 2, role, PLACE, PLACES, math.sqrt(SHARP) * sign * one)
-    reads(second, 2, "q", TOKEN, 0, SHARP * one)
-    reads(second, 2, "k", BEFORE, 0, one)
+        reads(first, 2, role, TOKEN, math.sqrt(SHARP) * one)
+        reads(first, 2, role, PLACE, math.sqrt(SHARP) * sign * one, offset=PLACES)
+    reads(second, 2, "q", TOKEN, SHARP * one)
+    reads(second, 2, "k", BEFORE, one)
     return model
 
 
@@ -66,7 +66,7 @@ def columns(role: str, head: int, offset: int) -> slice:
 
 
 def reads(
-    attention: Any, head: int, role: str, part: slice, offset: int, matrix: torch.Tensor
+    attention: Any, head: int, role: str, part: slice, matrix: torch.Tensor, *, offset: int = 0
 ) -> None:
     attention.c_attn.weight[part, columns(role, head, offset)] = matrix
 
